@@ -1,0 +1,76 @@
+// Package cli is what all our programs share at their edge: exit codes, one
+// line of error and one of hint, the log, signals.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+)
+
+// Exit codes of every program.
+const (
+	OK     = 0 // done
+	Failed = 1 // failed
+	Usage  = 2 // wrong usage or configuration
+)
+
+// Main runs run until it returns or a signal ends ctx, prints its error as
+// `name: error: …` and `name: hint: …`, and exits.
+func Main(run func(ctx context.Context) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	err := run(ctx)
+	stop()
+	os.Exit(Report(os.Stderr, err))
+}
+
+// Report prints err, if any, and returns the exit code for it.
+func Report(w io.Writer, err error) int {
+	if err == nil {
+		return OK
+	}
+	name := filepath.Base(os.Args[0])
+	fmt.Fprintf(w, "%s: error: %v\n", name, err)
+	var h interface{ Hint() string }
+	if errors.As(err, &h) && h.Hint() != "" {
+		fmt.Fprintf(w, "%s: hint: %s\n", name, h.Hint())
+	}
+	var c interface{ ExitCode() int }
+	if errors.As(err, &c) {
+		return c.ExitCode()
+	}
+	return Failed
+}
+
+type hinted struct {
+	error
+	hint string
+	code int
+}
+
+func (e *hinted) Hint() string  { return e.hint }
+func (e *hinted) ExitCode() int { return e.code }
+func (e *hinted) Unwrap() error { return e.error }
+
+// WithHint adds what to do next to an error.
+func WithHint(err error, format string, args ...any) error {
+	return &hinted{err, fmt.Sprintf(format, args...), Failed}
+}
+
+// UsageError is wrong usage or configuration: exit code 2.
+func UsageError(err error, hint string) error { return &hinted{err, hint, Usage} }
+
+// Log makes the program's logger: text on w, debug when BURST_DEBUG is set.
+func Log(w io.Writer) *slog.Logger {
+	level := slog.LevelInfo
+	if os.Getenv("BURST_DEBUG") != "" {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+}

@@ -1,0 +1,86 @@
+// Package slurm talks to a Slurm controller over scontrol, squeue and
+// scancel: it reads nodes and jobs, and changes them. The parsers are pure.
+package slurm
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Node is what Slurm says of a node.
+type Node struct {
+	Name       string    `json:"name"`
+	Addr       string    `json:"addr"`
+	Hostname   string    `json:"hostname"`
+	State      NodeState `json:"state"`
+	Partitions []string  `json:"partitions,omitempty"`
+	Features   []string  `json:"features,omitempty"`
+	CPUs       int       `json:"cpus"`
+	AllocCPUs  int       `json:"alloc_cpus"`
+	RealMemory int       `json:"real_memory"` // MiB
+	Reason     string    `json:"reason,omitempty"`
+	BootTime   time.Time `json:"boot_time,omitzero"`
+	Started    time.Time `json:"slurmd_start,omitzero"` // slurmd's start
+	LastBusy   time.Time `json:"last_busy,omitzero"`
+}
+
+// NodeState is a base state (IDLE, ALLOCATED, MIXED, DOWN, …) and its flags
+// (POWERED_DOWN, POWERING_UP, NOT_RESPONDING, …), upper case, as
+// `scontrol -o show node` joins them with "+"; the one-letter suffix of older
+// versions ("*") is read as NOT_RESPONDING.
+type NodeState struct {
+	Base  string   `json:"base"`
+	Flags []string `json:"flags,omitempty"`
+}
+
+// Flags that Burst acts on.
+const (
+	PoweredDown   = "POWERED_DOWN"
+	PoweringUp    = "POWERING_UP"
+	PoweringDown  = "POWERING_DOWN"
+	PowerUp       = "POWER_UP"   // asked for, not begun
+	PowerDown     = "POWER_DOWN" // asked for, not begun
+	NotResponding = "NOT_RESPONDING"
+	Drain         = "DRAIN"
+	Completing    = "COMPLETING"
+)
+
+// Has says whether the state carries the flag.
+func (s NodeState) Has(flag string) bool { return slices.Contains(s.Flags, flag) }
+
+func (s NodeState) String() string { return strings.Join(append([]string{s.Base}, s.Flags...), "+") }
+
+// Job is what Slurm says of a job.
+type Job struct {
+	ID           uint32    `json:"id"`
+	ArrayID      uint32    `json:"array_id,omitempty"` // ArrayJobId, 0 if none
+	HetID        uint32    `json:"het_id,omitempty"`   // HetJobId, 0 if none
+	Name         string    `json:"name"`
+	User         string    `json:"user"`
+	UID          int       `json:"uid"`
+	Account      string    `json:"account,omitempty"`
+	Partition    string    `json:"partition"`
+	State        string    `json:"state"`  // base state: PENDING, CONFIGURING, RUNNING, COMPLETING, …
+	Reason       string    `json:"reason"` // BeginTime, Resources, JobHeldUser, …
+	Requeue      bool      `json:"requeue"`
+	Batch        bool      `json:"batch"`
+	Restarts     int       `json:"restarts"`
+	ExitCode     int       `json:"exit_code"` // of the batch script, 0–255
+	ExitSignal   int       `json:"exit_signal"`
+	NumNodes     int       `json:"num_nodes"`
+	Nodes        string    `json:"nodes,omitempty"` // hostlist of the allocation
+	BatchHost    string    `json:"batch_host,omitempty"`
+	AdminComment string    `json:"admin_comment,omitempty"`
+	Comment      string    `json:"comment,omitempty"`
+	Submitted    time.Time `json:"submitted,omitzero"`
+	Start        time.Time `json:"start,omitzero"`
+	End          time.Time `json:"end,omitzero"`
+}
+
+// Snapshot is one reading of the controller. A failed reading is never a Snapshot.
+type Snapshot struct {
+	Taken time.Time       `json:"taken"` // before the first command was run
+	Nodes map[string]Node `json:"nodes"`
+	Jobs  map[uint32]Job  `json:"jobs"`
+}
