@@ -1,0 +1,102 @@
+// Package fleet says which offering to try next for a pool's nodes: types and
+// zones as the site wrote them, spot before on-demand where it wants that,
+// and never one that has just said that it has no capacity.
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+)
+
+// What a pool may buy.
+const (
+	SpotOnly         = "spot"
+	OnDemandOnly     = "on-demand"
+	SpotThenOnDemand = "spot-then-on-demand"
+)
+
+// Config is a pool's choice of offerings.
+type Config struct {
+	Types  []string // instance types, in order of preference; at least one
+	Zones  []string // zones, in order of preference; empty: the provider's choice
+	Market string   // SpotOnly, OnDemandOnly (the default) or SpotThenOnDemand
+}
+
+// Validate says what is wrong with the configuration.
+func (c Config) Validate() error {
+	if len(c.Types) == 0 {
+		return errors.New("instance_types names no type")
+	}
+	switch c.Market {
+	case "", SpotOnly, OnDemandOnly, SpotThenOnDemand:
+		return nil
+	}
+	return fmt.Errorf("market %q is none of %q, %q, %q", c.Market, SpotOnly, OnDemandOnly, SpotThenOnDemand)
+}
+
+// Offerings lists what the pool may buy, best first: every spot offering
+// before the first on-demand one.
+func (c Config) Offerings() []cloud.Offering {
+	markets := []cloud.Market{cloud.OnDemand}
+	switch c.Market {
+	case SpotOnly:
+		markets = []cloud.Market{cloud.Spot}
+	case SpotThenOnDemand:
+		markets = []cloud.Market{cloud.Spot, cloud.OnDemand}
+	}
+	zones := c.Zones
+	if len(zones) == 0 {
+		zones = []string{""}
+	}
+	var all []cloud.Offering
+	for _, m := range markets {
+		for _, t := range c.Types {
+			for _, z := range zones {
+				all = append(all, cloud.Offering{Type: t, Zone: z, Market: m})
+			}
+		}
+	}
+	return all
+}
+
+// Cooldown is the memory of one offering's last lack of capacity.
+type Cooldown struct {
+	Failures int       // in a row
+	Until    time.Time // not asked before
+}
+
+// Next returns the first offering that is not cooling down. If all are, ok is
+// false and retry is when the first will have cooled.
+func Next(offerings []cloud.Offering, cool map[cloud.Offering]Cooldown, now time.Time) (next cloud.Offering, retry time.Time, ok bool) {
+	for _, o := range offerings {
+		c := cool[o]
+		if !now.Before(c.Until) {
+			return o, time.Time{}, true
+		}
+		if retry.IsZero() || c.Until.Before(retry) {
+			retry = c.Until
+		}
+	}
+	return cloud.Offering{}, retry, false
+}
+
+// The growth of a cooldown: 30 s doubled with each failure in a row, at most
+// 10 minutes, less up to a fifth at random so that pools do not return together.
+const (
+	firstCooldown = 30 * time.Second
+	maxCooldown   = 10 * time.Minute
+)
+
+// Fail returns the memory after one more lack of capacity.
+func (c Cooldown) Fail(now time.Time) Cooldown {
+	d := maxCooldown
+	if c.Failures < 5 {
+		d = min(maxCooldown, firstCooldown<<c.Failures)
+	}
+	d -= time.Duration(rand.Int64N(int64(d) / 5))
+	return Cooldown{Failures: c.Failures + 1, Until: now.Add(d)}
+}

@@ -1,0 +1,44 @@
+// Package power carries out what Slurm's power saving asks: it turns orders
+// into launches and launches into addresses, ends what is suspended, and
+// reconciles Slurm's nodes, the clouds' instances and the journal.
+package power
+
+import (
+	"errors"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud/fleet"
+)
+
+// Pool is a set of nodes that share provider, image and rules.
+type Pool struct {
+	Name      string
+	Provider  string   // name of a provider
+	Nodes     []string // expanded
+	Partition string
+	Fleet     fleet.Config
+	Image     string
+	UserData  string
+	Tags      map[string]string
+}
+
+// Validate says what is wrong with the pool on its own.
+func (p Pool) Validate() error {
+	if p.Provider == "" {
+		return errors.New("provider is missing")
+	}
+	if len(p.Nodes) == 0 {
+		return errors.New("nodes is missing")
+	}
+	return p.Fleet.Validate()
+}
+
+// Config is what the engine is told; zero durations take the defaults.
+type Config struct {
+	Cluster     string // the cluster's random id, from the store
+	Pools       []Pool
+	Reconcile   time.Duration // between two rounds; 30 s
+	BootTimeout time.Duration // Slurm's ResumeTimeout: 15 min; after it and a margin a booting node is given up
+	// MaxTerminate bounds the instances without an owner that one round ends; 20.
+	MaxTerminate int
+}
