@@ -65,14 +65,17 @@ func (s State) Live() bool { return s == Pending || s == Running || s == Termina
 
 // Instance is the cloud's machine behind a node.
 type Instance struct {
-	ID       string    `json:"id"`
-	Token    string    `json:"token"`
-	Cluster  string    `json:"cluster"`
-	Pool     string    `json:"pool"`
-	Offering Offering  `json:"offering"`
-	State    State     `json:"state"`
-	Addr     string    `json:"addr,omitempty"`     // for Slurm's NodeAddr; empty until known
-	Hostname string    `json:"hostname,omitempty"` // for Slurm's NodeHostname; empty: the node's own name
+	ID       string   `json:"id"`
+	Token    string   `json:"token"`
+	Cluster  string   `json:"cluster"`
+	Pool     string   `json:"pool"`
+	Offering Offering `json:"offering"`
+	State    State    `json:"state"`
+	Addr     string   `json:"addr,omitempty"`     // for Slurm's NodeAddr; empty until known
+	Hostname string   `json:"hostname,omitempty"` // for Slurm's NodeHostname; empty: the node's own name
+	// Node is the node that the instance was assigned to, where the provider was
+	// told (Assigner) and can say so again: it finds an instance's node after a lost journal.
+	Node     string    `json:"node,omitempty"`
 	Launched time.Time `json:"launched"`
 	// Ended is when the cloud says that a Terminated instance stopped costing
 	// money; zero where it does not say.
