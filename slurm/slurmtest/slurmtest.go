@@ -66,7 +66,7 @@ func (f *Fault) Error() string {
 	return f.Err.Error()
 }
 
-func (f *Fault) Unwrap() error { return f.Err } { panic("slurmtest: not built yet") }
+func (f *Fault) Unwrap() error { return f.Err }
 
 // ExitError is the error of a command that ran and exited other than 0.
 type ExitError struct{ Code int }
@@ -139,7 +139,9 @@ func New(o Options) *Controller { panic("slurmtest: not built yet") }
 func (c *Controller) Serve(ctx context.Context) { panic("slurmtest: not built yet") }
 
 // Run carries out one command line; it makes Controller a slurm.Runner.
-func (c *Controller) Run(ctx context.Context, name string, args ...string) (stdout, stderr []byte, err error) { panic("slurmtest: not built yet") }
+func (c *Controller) Run(ctx context.Context, name string, args ...string) (stdout, stderr []byte, err error) {
+	panic("slurmtest: not built yet")
+}
 
 // Submit queues a job and returns its id.
 func (c *Controller) Submit(j Job) uint32 { panic("slurmtest: not built yet") }
@@ -158,7 +160,9 @@ func (c *Controller) Checkpoint(id uint32) { panic("slurmtest: not built yet") }
 func (c *Controller) Register(node string) bool { panic("slurmtest: not built yet") }
 
 // RegisterBooted is Register by a slurmd on a host that booted at boot.
-func (c *Controller) RegisterBooted(node string, boot time.Time) bool { panic("slurmtest: not built yet") }
+func (c *Controller) RegisterBooted(node string, boot time.Time) bool {
+	panic("slurmtest: not built yet")
+}
 
 // Lost says that a node's slurmd no longer answers.
 func (c *Controller) Lost(node string) { panic("slurmtest: not built yet") }
@@ -166,7 +170,7 @@ func (c *Controller) Lost(node string) { panic("slurmtest: not built yet") }
 // Down stops the controller: commands fail, nothing changes. Up starts it
 // again with the state it had saved.
 func (c *Controller) Down() { panic("slurmtest: not built yet") }
-func (c *Controller) Up() { panic("slurmtest: not built yet") }
+func (c *Controller) Up()   { panic("slurmtest: not built yet") }
 
 // LoseResume makes the controller die between marking nodes as powering up and
 // calling ResumeProgram: the next call is not made, and never repeated.
@@ -184,5 +188,5 @@ func (c *Controller) Info(id uint32) (JobInfo, bool) { panic("slurmtest: not bui
 
 // Calls returns the commands run so far, and Count how many of their lines
 // ("scontrol update nodename=…") begin with prefix.
-func (c *Controller) Calls() []Call { panic("slurmtest: not built yet") }
+func (c *Controller) Calls() []Call           { panic("slurmtest: not built yet") }
 func (c *Controller) Count(prefix string) int { panic("slurmtest: not built yet") }
