@@ -1,0 +1,214 @@
+package slurmd
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// stub writes an executable in place of slurmd.
+func stub(t *testing.T, script string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "slurmd")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func conf(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "slurm.conf")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func waitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within 5 s", what)
+		}
+	}
+}
+
+// pidIn waits for a file that holds a pid, and makes sure that it is killed at the end.
+func pidIn(t *testing.T, path string) int {
+	t.Helper()
+	var pid int
+	waitFor(t, path, func() bool {
+		data, _ := os.ReadFile(path)
+		pid, _ = strconv.Atoi(strings.TrimSpace(string(data)))
+		return pid > 1 && strings.HasSuffix(string(data), "\n")
+	})
+	return pid
+}
+
+func gone(pid int) bool {
+	_, err := Started(pid)
+	return err != nil
+}
+
+func TestCommand(t *testing.T) {
+	dir := t.TempDir()
+	c := conf(t, "ClusterName=x\n slurmdspooldir = "+dir+"/spool/%n # here\nSlurmdPidFile="+dir+"/run/%n.pid\n")
+	bin := stub(t, "exit 0")
+	cmd, err := Command(Options{Node: "c1", Conf: c, Dir: dir + "/own", Path: bin, Boot: true, Env: []string{"A=b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{bin, "-D", "-N", "c1", "-f", c, "-L", dir + "/own/slurmd.log", "-b"}
+	if !slices.Equal(cmd.Args, want) {
+		t.Errorf("arguments are %q, want %q", cmd.Args, want)
+	}
+	for _, entry := range []string{"PATH=" + searchPath, "SLURM_CONF=" + c, "A=b"} {
+		if !slices.Contains(cmd.Env, entry) {
+			t.Errorf("environment %q lacks %q", cmd.Env, entry)
+		}
+	}
+	for _, d := range []string{"own", "spool/c1", "run"} {
+		if st, err := os.Stat(filepath.Join(dir, d)); err != nil || !st.IsDir() {
+			t.Errorf("folder %s was not made: %v", d, err)
+		}
+	}
+}
+
+func TestCommandErrors(t *testing.T) {
+	good := Options{Node: "c1", Conf: conf(t, ""), Dir: t.TempDir(), Path: stub(t, "")}
+	tests := map[string]struct {
+		change func(*Options)
+		want   string
+	}{
+		"no node":    {func(o *Options) { o.Node = "" }, "node, slurm.conf or folder is missing"},
+		"no conf":    {func(o *Options) { o.Conf = "/nowhere/slurm.conf" }, "/nowhere/slurm.conf"},
+		"no slurmd":  {func(o *Options) { o.Path = "/nowhere/slurmd" }, "/nowhere/slurmd"},
+		"no name":    {func(o *Options) { o.Path = "no-such-slurmd" }, "no-such-slurmd is neither in PATH"},
+		"bad folder": {func(o *Options) { o.Dir = o.Conf + "/x" }, "making a folder"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := good
+			tt.change(&o)
+			if _, err := Command(o); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error is %v, want one with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestStartResetsSignalMask(t *testing.T) {
+	term := unix.Sigset_t{}
+	term.Val[0] = 1 << (unix.SIGTERM - 1)
+	done := make(chan struct{})
+	var out []byte
+	var err error
+	go func() { // its own thread, thrown away with its mask
+		defer close(done)
+		if err = unix.PthreadSigmask(unix.SIG_BLOCK, &term, nil); err != nil {
+			return
+		}
+		var sb strings.Builder
+		cmd := exec.Command("grep", "SigBlk", "/proc/self/status")
+		cmd.Stdout = &sb
+		if err = Start(cmd); err == nil {
+			err = cmd.Wait()
+		}
+		out = []byte(sb.String())
+	}()
+	<-done
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(out), "0000000000000000") {
+		t.Errorf("the child blocks signals: %s", out)
+	}
+}
+
+// TestKillTree kills a tree with a session of its own in it, as slurmstepd has.
+func TestKillTree(t *testing.T) {
+	dir := t.TempDir()
+	cmd, err := Command(Options{Node: "c1", Conf: conf(t, ""), Dir: dir, Path: stub(t,
+		`setsid sh -c 'echo $$ >child; sh -c "echo \$\$ >grandchild; sleep 300; :"; :' & sleep 300`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	child, grandchild := pidIn(t, dir+"/child"), pidIn(t, dir+"/grandchild")
+	if err := KillTree(cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range []int{cmd.Process.Pid, child, grandchild} {
+		if !gone(pid) {
+			t.Errorf("process %d still lives", pid)
+		}
+	}
+	if err := KillTree(cmd.Process.Pid); err != nil {
+		t.Errorf("killing a zombie: %v", err)
+	}
+	_ = cmd.Wait() // killed
+	if err := KillTree(cmd.Process.Pid); err != nil {
+		t.Errorf("killing what is gone: %v", err)
+	}
+}
+
+// TestKillMarked kills what lost its parent, and the unmarked child of it.
+func TestKillMarked(t *testing.T) {
+	dir := t.TempDir()
+	mark := "BURST_TEST_MARK=" + dir
+	cmd, err := Command(Options{Node: "c1", Conf: conf(t, ""), Dir: dir, Env: []string{mark}, Path: stub(t,
+		`setsid sh -c 'echo $$ >orphan; env -u BURST_TEST_MARK sh -c "echo \$\$ >job; sleep 300; :"; :' & exit 0`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	orphan, job := pidIn(t, dir+"/orphan"), pidIn(t, dir+"/job")
+	if pids, err := Marked(mark); err != nil || !slices.Contains(pids, orphan) || slices.Contains(pids, job) {
+		t.Errorf("marked are %v, %v, want %d without %d", pids, err, orphan, job)
+	}
+	if err := KillMarked(mark); err != nil {
+		t.Fatal(err)
+	}
+	if !gone(orphan) || !gone(job) {
+		t.Errorf("orphan %d or its child %d still lives", orphan, job)
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	tests := map[string]struct {
+		line string
+		want process
+		ok   bool
+	}{
+		"plain":      {"42 (cat) R 7 42 7 0 -1 4194304 90 0 0 0 0 0 0 0 20 0 1 0 123456 5 6", process{parent: 7, started: 123456}, true},
+		"odd name":   {"42 (a) b) S 7 42 7 0 -1 4194304 90 0 0 0 0 0 0 0 20 0 1 0 9 5 6", process{parent: 7, started: 9}, true},
+		"zombie":     {"42 (x) Z 7 42 7 0 -1 4194304 90 0 0 0 0 0 0 0 20 0 1 0 9 5 6", process{7, 9, true}, true},
+		"empty":      {"", process{}, false},
+		"short":      {"42 (x) Z 7", process{}, false},
+		"bad parent": {"42 (x) Z q 42 7 0 -1 4194304 90 0 0 0 0 0 0 0 20 0 1 0 9 5 6", process{}, false},
+		"bad start":  {"42 (x) Z 1 42 7 0 -1 4194304 90 0 0 0 0 0 0 0 20 0 1 0 -9 5 6", process{}, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := parseStat(tt.line)
+			if got != tt.want || (err == nil) != tt.ok {
+				t.Errorf("got %+v, %v", got, err)
+			}
+		})
+	}
+}
