@@ -54,8 +54,9 @@ func (s NodeState) String() string { return strings.Join(append([]string{s.Base}
 // Job is what Slurm says of a job.
 type Job struct {
 	ID           uint32    `json:"id"`
-	ArrayID      uint32    `json:"array_id,omitempty"` // ArrayJobId, 0 if none
-	HetID        uint32    `json:"het_id,omitempty"`   // HetJobId, 0 if none
+	ArrayID      uint32    `json:"array_id,omitempty"`   // ArrayJobId, 0 if none
+	ArrayTask    string    `json:"array_task,omitempty"` // "5"; "3-5%2" for the tasks not yet begun
+	HetID        uint32    `json:"het_id,omitempty"`     // HetJobId, 0 if none
 	Name         string    `json:"name"`
 	User         string    `json:"user"`
 	UID          int       `json:"uid"`

@@ -1,0 +1,196 @@
+package slurm
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// nodeFields set what we read of a node, by scontrol's name for it.
+var nodeFields = map[string]func(n *Node, v string) error{
+	"NodeAddr":        func(n *Node, v string) error { n.Addr = v; return nil },
+	"NodeHostName":    func(n *Node, v string) error { n.Hostname = v; return nil },
+	"State":           func(n *Node, v string) error { n.State = parseNodeState(v); return nil },
+	"Partitions":      func(n *Node, v string) error { n.Partitions = commas(v); return nil },
+	"ActiveFeatures":  func(n *Node, v string) error { n.Features = commas(v); return nil },
+	"CPUTot":          func(n *Node, v string) error { return parseInt(v, &n.CPUs) },
+	"CPUAlloc":        func(n *Node, v string) error { return parseInt(v, &n.AllocCPUs) },
+	"RealMemory":      func(n *Node, v string) error { return parseInt(v, &n.RealMemory) },
+	"BootTime":        func(n *Node, v string) error { return parseTime(v, &n.BootTime) },
+	"SlurmdStartTime": func(n *Node, v string) error { return parseTime(v, &n.Started) },
+	"LastBusyTime":    func(n *Node, v string) error { return parseTime(v, &n.LastBusy) },
+}
+
+// freeText are the fields in which an admin writes what he likes. They come
+// last, in varying order, and take all up to the next of them.
+var freeText = []string{" Reason=", " Comment=", " Extra=", " ResumeAfterTime="}
+
+// parseNodes reads what `scontrol -o show nodes` printed.
+func parseNodes(out []byte) ([]Node, error) {
+	if text := bytes.TrimSpace(out); len(text) == 0 || bytes.HasPrefix(text, []byte("No nodes in the system")) {
+		return nil, nil
+	}
+	nodes := make([]Node, 0, bytes.Count(out, []byte("\n")))
+	for _, record := range records(string(out), "NodeName=") {
+		n, err := parseNode(record)
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, n)
+	}
+	if len(nodes) == 0 {
+		return nil, fmt.Errorf("scontrol's answer holds no node: %.80q", out)
+	}
+	return nodes, nil
+}
+
+// records cuts the output at lines that begin with key: free text may hold
+// line ends. What stands before the first such line is dropped.
+func records(out, key string) []string {
+	var all []string
+	for line := range strings.Lines(out) {
+		switch {
+		case strings.HasPrefix(line, key):
+			all = append(all, strings.TrimRight(line, "\r\n"))
+		case len(all) > 0 && strings.TrimSpace(line) != "":
+			all[len(all)-1] += " " + strings.TrimSpace(line)
+		}
+	}
+	return all
+}
+
+func parseNode(record string) (Node, error) {
+	var n Node
+	head, reason := splitReason(record)
+	n.Reason = reason
+	// The first of two equal keys counts: the text of a later value may look like a key.
+	seen := 0
+	for field := range strings.FieldsSeq(head) {
+		key, v, ok := strings.Cut(field, "=")
+		if !ok {
+			continue
+		}
+		if key == "NodeName" && n.Name == "" {
+			n.Name = v
+			continue
+		}
+		set := nodeFields[key]
+		if set == nil || seen&fieldBit[key] != 0 {
+			continue
+		}
+		seen |= fieldBit[key]
+		if err := set(&n, unset(v)); err != nil {
+			return Node{}, fmt.Errorf("scontrol's %s of node %s: %w", key, n.Name, err)
+		}
+	}
+	if n.Name == "" || n.State.Base == "" {
+		return Node{}, fmt.Errorf("scontrol's answer has a node without a name or a state: %.80q", record)
+	}
+	return n, nil
+}
+
+// fieldBit numbers nodeFields.
+var fieldBit = func() map[string]int {
+	bits := map[string]int{}
+	for key := range nodeFields {
+		bits[key] = 1 << len(bits)
+	}
+	return bits
+}()
+
+// splitReason parts a record into what stands before the first free text, and
+// the reason.
+func splitReason(record string) (head, reason string) {
+	head = record
+	for _, key := range freeText {
+		if i := strings.Index(head, key); i >= 0 {
+			head = head[:i]
+		}
+	}
+	tail := record[len(head):]
+	i := strings.Index(tail, " Reason=")
+	if i < 0 {
+		return head, ""
+	}
+	reason = tail[i+len(" Reason="):]
+	// Slurm ends a reason with who set it, and when; a later field may follow.
+	if stamp := strings.Index(reason, "@"); stamp >= 0 {
+		if end := strings.IndexByte(reason[stamp:], ']'); end >= 0 {
+			for _, key := range freeText {
+				if j := strings.Index(reason[stamp+end:], key); j >= 0 {
+					reason = reason[:stamp+end+j]
+				}
+			}
+		}
+	}
+	return head, strings.TrimSpace(reason)
+}
+
+// stateSuffix are the letters that some versions put after the base state.
+var stateSuffix = map[byte]string{
+	'*': NotResponding,
+	'~': PoweredDown,
+	'#': PoweringUp,
+	'%': PoweringDown,
+	'!': PowerDown,
+	'$': "MAINTENANCE",
+	'@': "REBOOT_REQUESTED",
+	'^': "REBOOT_ISSUED",
+	'-': "PLANNED",
+}
+
+func parseNodeState(v string) NodeState {
+	var s NodeState
+	for part := range strings.SplitSeq(strings.ToUpper(v), "+") {
+		var flags []string
+		for part != "" && stateSuffix[part[len(part)-1]] != "" {
+			flags = append(flags, stateSuffix[part[len(part)-1]])
+			part = part[:len(part)-1]
+		}
+		if s.Base == "" {
+			s.Base = part
+		} else if part != "" {
+			flags = append(flags, part)
+		}
+		for _, f := range flags {
+			if !slices.Contains(s.Flags, f) {
+				s.Flags = append(s.Flags, f)
+			}
+		}
+	}
+	return s
+}
+
+func commas(v string) []string {
+	if v == "" {
+		return nil
+	}
+	return strings.Split(v, ",")
+}
+
+// parsePartitions reads what `scontrol -o show partitions` printed.
+func parsePartitions(out []byte) []map[string]string {
+	var all []map[string]string
+	for _, record := range records(string(out), "PartitionName=") {
+		p := map[string]string{}
+		for field := range strings.FieldsSeq(record) {
+			if key, v, ok := strings.Cut(field, "="); ok {
+				p[key] = unset(v)
+			}
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// parseConfig reads the "Key = value" lines of `scontrol show config`.
+func parseConfig(out []byte) map[string]string {
+	config := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		if key, v, ok := strings.Cut(line, "="); ok {
+			config[strings.TrimSpace(key)] = unset(strings.TrimSpace(v))
+		}
+	}
+	return config
+}

@@ -1,0 +1,96 @@
+package slurm
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	// releaseEvery is the time between two tries of Release.
+	releaseEvery = 150 * time.Millisecond
+	// startSlack is how far a start time may be off and still count as set.
+	startSlack = 2 * time.Second
+)
+
+// Release sets the start of a requeued job, which Slurm otherwise holds for two
+// minutes: start zero is now, another start is when it may begin at the
+// earliest. restarts is the requeued job's count (a requeue raises it at once,
+// also while the job is still COMPLETING): when the job has another count it
+// was requeued again, and Release leaves it alone and returns nil. So it does when the job has
+// started or is no longer pending. ErrNoJob when Slurm no longer knows it.
+//
+//	COMPLETING ──► PENDING, Cleaning or BeginTime ──► PENDING, start as asked: done
+//	   │ an update is accepted and forgotten  │ an update takes
+//	   └──────── read again every 150 ms ─────┘
+func (c *Client) Release(ctx context.Context, id uint32, restarts int, start time.Time) error {
+	for {
+		j, err := c.Job(ctx, id)
+		if err != nil {
+			return err
+		}
+		if j.Restarts != restarts {
+			return nil
+		}
+		switch released(j, start) {
+		case releaseDone:
+			return nil
+		case releaseSet:
+			err := c.updateJob(ctx, j, JobUpdate{Start: &start})
+			if errors.Is(err, ErrNotPending) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if err := pause(ctx, releaseEvery+rand.N(releaseEvery/5)); err != nil {
+			return err
+		}
+	}
+}
+
+type releaseStep int
+
+const (
+	releaseDone releaseStep = iota // nothing more to do
+	releaseSet                     // set the start time now
+	releaseWait                    // an update would be lost
+)
+
+// released says what Release does next with a job in this state.
+func released(j Job, start time.Time) releaseStep {
+	switch j.State {
+	case "PENDING":
+	case "COMPLETING", "REQUEUED", "SPECIAL_EXIT", "REQUEUE_HOLD":
+		return releaseWait
+	default:
+		return releaseDone
+	}
+	if j.Reason == "Cleaning" {
+		return releaseWait
+	}
+	if start.IsZero() {
+		if j.Reason == "BeginTime" {
+			return releaseSet
+		}
+		return releaseDone
+	}
+	if j.Start.Sub(start).Abs() <= startSlack {
+		return releaseDone
+	}
+	return releaseSet
+}
+
+// pause waits, unless ctx ends before.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,290 @@
+package slurm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// NodeUpdate is one change to some nodes. Empty fields change nothing.
+type NodeUpdate struct {
+	Nodes     []string
+	State     string // power_up, power_down_force, drain, down, …
+	Reason    string
+	Addrs     []string // NodeAddr of each of Nodes, in their order
+	Hostnames []string // NodeHostname of each of Nodes, in their order
+}
+
+// PartialError says which nodes of an update were refused, and why; the
+// others were updated.
+type PartialError struct{ Failed map[string]string }
+
+func (e *PartialError) Error() string {
+	names := slices.Sorted(maps.Keys(e.Failed))
+	if len(names) == 0 {
+		return "updating nodes failed in part"
+	}
+	text := fmt.Sprintf("updating node %s: %s", names[0], e.Failed[names[0]])
+	if len(names) > 1 {
+		text += fmt.Sprintf(" (and %d more nodes)", len(names)-1)
+	}
+	return text
+}
+
+var errNodeState = errors.New("node is in a state that does not allow it")
+
+// maxArgument is the length of our longest argument: Linux refuses one of 128 KiB.
+const maxArgument = 120 << 10
+
+// UpdateNodes carries the update out in as few calls as the length of an
+// argument allows. Nodes that Slurm refuses do not keep it from the others: they come back in
+// a *PartialError. Any other error means that it is not known which nodes were
+// updated; to repeat the update is safe.
+func (c *Client) UpdateNodes(ctx context.Context, u NodeUpdate) error {
+	parts, err := cut(u)
+	if err != nil {
+		return fmt.Errorf("updating nodes: %w", err)
+	}
+	failed := map[string]string{}
+	for _, part := range parts {
+		if err := c.updateNodes(ctx, part, failed); err != nil {
+			return fmt.Errorf("updating %d nodes from %s on: %w", len(part.Nodes), part.Nodes[0], err)
+		}
+	}
+	if len(failed) > 0 {
+		return &PartialError{Failed: failed}
+	}
+	return nil
+}
+
+// updateNodes makes one call. When Slurm refuses it because of some node it
+// says neither which, nor whether it changed the others: so each half is tried
+// on its own. To update a node twice does no harm.
+func (c *Client) updateNodes(ctx context.Context, u NodeUpdate, failed map[string]string) error {
+	_, err := c.run(ctx, "scontrol", u.args()...)
+	if !errors.Is(err, ErrNoNode) && !errors.Is(err, errNodeState) {
+		return err
+	}
+	if len(u.Nodes) > 1 {
+		half := len(u.Nodes) / 2
+		if err := c.updateNodes(ctx, u.slice(0, half), failed); err != nil {
+			return err
+		}
+		return c.updateNodes(ctx, u.slice(half, len(u.Nodes)), failed)
+	}
+	name := u.Nodes[0]
+	if errors.Is(err, errNodeState) && strings.EqualFold(u.State, "resume") {
+		// Resume is refused to a node that has been resumed.
+		nodes, readErr := c.Nodes(ctx, name)
+		if readErr != nil {
+			return readErr
+		}
+		if len(nodes) == 1 && nodes[0].resumed() {
+			return nil
+		}
+	}
+	failed[name] = err.Error()
+	return nil
+}
+
+func (n Node) resumed() bool {
+	return n.State.Base != "DOWN" && !n.State.Has(Drain) && !n.State.Has("FAIL")
+}
+
+func (u NodeUpdate) args() []string {
+	args := []string{"update", "nodename=" + strings.Join(u.Nodes, ",")}
+	add := func(key, v string) {
+		if v != "" {
+			args = append(args, key+"="+v)
+		}
+	}
+	add("nodeaddr", strings.Join(u.Addrs, ","))
+	add("nodehostname", strings.Join(u.Hostnames, ","))
+	add("state", u.State)
+	add("reason", printable(u.Reason))
+	return args
+}
+
+// slice is the update for the nodes from i up to j.
+func (u NodeUpdate) slice(i, j int) NodeUpdate {
+	part := u
+	part.Nodes = u.Nodes[i:j]
+	if u.Addrs != nil {
+		part.Addrs = u.Addrs[i:j]
+	}
+	if u.Hostnames != nil {
+		part.Hostnames = u.Hostnames[i:j]
+	}
+	return part
+}
+
+// cut checks the update and parts it so that no argument is too long.
+func cut(u NodeUpdate) ([]NodeUpdate, error) {
+	for _, list := range [][]string{u.Addrs, u.Hostnames} {
+		if list != nil && len(list) != len(u.Nodes) {
+			return nil, fmt.Errorf("%d addresses or host names for %d nodes", len(list), len(u.Nodes))
+		}
+	}
+	var parts []NodeUpdate
+	seen := make(map[string]bool, len(u.Nodes))
+	start, lengths := 0, [3]int{}
+	for i, name := range u.Nodes {
+		if err := checkWord(name); err != nil || strings.EqualFold(name, "all") {
+			return nil, fmt.Errorf("%q is no node name", name)
+		}
+		if seen[name] {
+			return nil, fmt.Errorf("node %s is named twice", name)
+		}
+		seen[name] = true
+		add := [3]int{len(name) + 1}
+		for k, list := range [][]string{u.Addrs, u.Hostnames} {
+			if list == nil {
+				continue
+			}
+			if err := checkWord(list[i]); err != nil {
+				return nil, fmt.Errorf("address or host name of node %s: %w", name, err)
+			}
+			add[k+1] = len(list[i]) + 1
+		}
+		for k := range add {
+			if lengths[k]+add[k] > maxArgument {
+				parts = append(parts, u.slice(start, i))
+				start, lengths = i, [3]int{}
+				break
+			}
+		}
+		for k := range add {
+			lengths[k] += add[k]
+		}
+	}
+	if start < len(u.Nodes) {
+		parts = append(parts, u.slice(start, len(u.Nodes)))
+	}
+	return parts, nil
+}
+
+// checkWord refuses what Slurm would read as more than one name.
+func checkWord(s string) error {
+	if s == "" || len(s) > 1024 || strings.ContainsFunc(s, func(r rune) bool {
+		return r <= ' ' || strings.ContainsRune(",[]=\"'\x7f", r)
+	}) {
+		return fmt.Errorf("%q is not one name", s)
+	}
+	return nil
+}
+
+// printable makes a text fit for one line of Slurm's output.
+func printable(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == '\x7f' {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+	const most = 4096
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "")
+	}
+	return s
+}
+
+// JobUpdate is one change to a job. Nil fields change nothing.
+type JobUpdate struct {
+	AdminComment *string
+	// Start is the time before which the job does not start; the zero time is now.
+	Start *time.Time
+}
+
+// UpdateJob changes a job; ErrNoJob when Slurm does not know it, and
+// ErrNotPending when a start time comes too late.
+func (c *Client) UpdateJob(ctx context.Context, id uint32, u JobUpdate) error {
+	if u.AdminComment == nil && u.Start == nil {
+		return nil
+	}
+	j, err := c.Job(ctx, id)
+	if err != nil {
+		return err
+	}
+	return c.updateJob(ctx, j, u)
+}
+
+func (c *Client) updateJob(ctx context.Context, j Job, u JobUpdate) error {
+	args := []string{"update", "jobid=" + target(j)}
+	if u.AdminComment != nil {
+		args = append(args, "admincomment="+printable(*u.AdminComment))
+	}
+	if u.Start != nil {
+		args = append(args, "starttime="+startTime(*u.Start))
+	}
+	if _, err := c.run(ctx, "scontrol", args...); err != nil {
+		return fmt.Errorf("updating job %d: %w", j.ID, err)
+	}
+	return nil
+}
+
+// startTime writes t as seconds since 1970, which no time zone can shift.
+func startTime(t time.Time) string {
+	if t.IsZero() {
+		return "now"
+	}
+	return fmt.Sprintf("uts%d", t.Add(time.Second-1).Unix())
+}
+
+// target names exactly this job: the plain id of an array's first job means the whole array.
+func target(j Job) string {
+	switch {
+	case j.ArrayTask == "":
+		return decimal(j.ID)
+	case strings.Trim(j.ArrayTask, "0123456789") == "":
+		return fmt.Sprintf("%d_%s", j.ArrayID, j.ArrayTask)
+	}
+	tasks, _, _ := strings.Cut(j.ArrayTask, "%")
+	return fmt.Sprintf("%d_[%s]", j.ArrayID, tasks)
+}
+
+// Requeue puts a running, configuring or suspended job back into the queue.
+// Slurm then holds it for a while: see Release.
+func (c *Client) Requeue(ctx context.Context, id uint32) error {
+	j, err := c.Job(ctx, id)
+	if err != nil {
+		return err
+	}
+	if _, err := c.run(ctx, "scontrol", "requeue", target(j)); err != nil {
+		return fmt.Errorf("requeueing job %d: %w", id, err)
+	}
+	return nil
+}
+
+// Signal is what a job is sent.
+type Signal struct {
+	Name  string // without SIG: "USR1"
+	Batch bool   // to the batch script only, not to its children
+	Full  bool   // to the batch script, its children and the steps
+}
+
+// Signal sends a signal to a running job. With neither Batch nor Full it goes
+// to the job's steps and not to the batch script.
+func (c *Client) Signal(ctx context.Context, id uint32, s Signal) error {
+	if s.Name == "" || strings.Trim(s.Name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") != "" {
+		return fmt.Errorf("signalling job %d: %q is no signal's name", id, s.Name)
+	}
+	j, err := c.Job(ctx, id)
+	if err != nil {
+		return err
+	}
+	args := []string{"--signal=" + s.Name}
+	if s.Batch {
+		args = append(args, "--batch")
+	}
+	if s.Full {
+		args = append(args, "--full")
+	}
+	if _, err := c.run(ctx, "scancel", append(args, target(j))...); err != nil {
+		return fmt.Errorf("signalling job %d: %w", id, err)
+	}
+	return nil
+}
