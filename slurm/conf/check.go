@@ -1,0 +1,144 @@
+package conf
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/burst-hpc/burst/slurm/hostlist"
+)
+
+// Check compares what the site has with what Burst needs. Node and partition
+// lines are compared only if the site's were read.
+func Check(site Site, in Input) []Finding {
+	all := append(settings(site, in), conflicts(site, in)...)
+	if site.Lines {
+		all = append(all, checkNodes(site, in)...)
+		all = append(all, checkPartitions(site, in)...)
+	}
+	return all
+}
+
+// conflicts are settings of the site that Burst does not write, but that spoil
+// its work.
+func conflicts(site Site, in Input) []Finding {
+	var all []Finding
+	add := func(level Level, key, why string) {
+		all = append(all, Finding{Level: level, Key: key, Have: site.Get(key), Why: why})
+	}
+	if user := site.Get("SlurmUser"); user != "" && user != in.User {
+		add(Wrong, "SlurmUser", fmt.Sprintf("burstd takes orders from %s only: set user = %q under [slurm] in burst.toml.", in.User, user))
+	}
+	if slices.ContainsFunc(words(site.Get("SlurmctldParameters")), func(w string) bool { return strings.EqualFold(w, "cloud_dns") }) {
+		add(Advice, "SlurmctldParameters", "cloud_dns makes clients look node names up in DNS, and not use the addresses that burstd sets: "+
+			"leave it out unless every cloud node's name resolves everywhere.")
+	}
+	if site.Get("JobRequeue") == "0" {
+		add(Advice, "JobRequeue", "Jobs are not requeued after an eviction unless they were submitted with --requeue.")
+	}
+	if shared := overlap(words(site.Get("SuspendExcParts")), partitionNames(in)); shared != "" {
+		add(Wrong, "SuspendExcParts", fmt.Sprintf("Idle nodes of %s would never be powered down: remove it from the list.", shared))
+	}
+	excluded, err := hostlist.Expand(nodesBeforeCounts(site.Get("SuspendExcNodes")))
+	if shared := overlap(excluded, poolNodes(in)); err == nil && shared != "" {
+		add(Wrong, "SuspendExcNodes", fmt.Sprintf("%s would never be powered down: remove it from the list.", shared))
+	}
+	return all
+}
+
+// nodesBeforeCounts removes the ":count" that SuspendExcNodes may have after a set of nodes.
+func nodesBeforeCounts(list string) string {
+	head, _, _ := strings.Cut(list, ":")
+	return head
+}
+
+func partitionNames(in Input) map[string]bool {
+	names := map[string]bool{}
+	for _, p := range in.Pools {
+		names[p.Partition] = true
+	}
+	return names
+}
+
+func poolNodes(in Input) map[string]bool {
+	names := map[string]bool{}
+	for _, p := range in.Pools {
+		for _, n := range p.Nodes {
+			names[n] = true
+		}
+	}
+	return names
+}
+
+// overlap folds those of list that are in set.
+func overlap(list []string, set map[string]bool) string {
+	return hostlist.Fold(slices.DeleteFunc(slices.Clone(list), func(s string) bool { return !set[s] }))
+}
+
+// checkNodes finds nodes that slurm.conf lacks or describes in another way.
+func checkNodes(site Site, in Input) []Finding {
+	lines := map[string]map[string]string{}
+	for _, l := range site.Nodes {
+		names, err := hostlist.Expand(l.Name)
+		if err != nil {
+			continue // Slurm itself refuses it, with its line
+		}
+		for _, n := range names {
+			lines[n] = l.Attrs
+		}
+	}
+	var all []Finding
+	for _, p := range in.Pools {
+		all = append(all, p.check(lines)...)
+	}
+	return all
+}
+
+func (p Pool) check(lines map[string]map[string]string) []Finding {
+	want := p.nodeLine()
+	var missing []string
+	differ := map[string][]string{} // what differs -> nodes
+	for _, n := range p.Nodes {
+		attrs, known := lines[n]
+		if !known {
+			missing = append(missing, n)
+			continue
+		}
+		for _, d := range p.differences(attrs) {
+			differ[d] = append(differ[d], n)
+		}
+	}
+	var all []Finding
+	if len(missing) > 0 {
+		all = append(all, Finding{Level: Missing, Key: "NodeName", Want: want,
+			Why: fmt.Sprintf("Pool %s: slurm.conf does not know %s.", p.Name, hostlist.Fold(missing))})
+	}
+	for _, d := range slices.Sorted(maps.Keys(differ)) {
+		all = append(all, Finding{Level: Wrong, Key: "NodeName", Have: d, Want: want,
+			Why: fmt.Sprintf("Pool %s: so it says of %s.", p.Name, hostlist.Fold(differ[d]))})
+	}
+	if len(all) == 0 {
+		all = append(all, Finding{Level: OK, Key: "NodeName", Have: hostlist.Fold(p.Nodes), Want: want, Why: fmt.Sprintf("Pool %s.", p.Name)})
+	}
+	return all
+}
+
+// differences lists what a node's line says that the pool does not want.
+func (p Pool) differences(attrs map[string]string) []string {
+	var all []string
+	if !strings.EqualFold(attrs["state"], "CLOUD") {
+		all = append(all, "State="+attrs["state"])
+	}
+	if have := attrs["cpus"]; have != "" && have != strconv.Itoa(p.CPUs) {
+		all = append(all, "CPUs="+have)
+	}
+	if have := attrs["realmemory"]; have != strconv.Itoa(p.RealMemory) {
+		all = append(all, "RealMemory="+have)
+	}
+	if have := attrs["port"]; p.Ports != "" && strings.Trim(have, "[]") != p.Ports {
+		all = append(all, "Port="+have)
+	}
+	return all
+}

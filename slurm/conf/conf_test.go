@@ -1,0 +1,268 @@
+package conf
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// golden compares got with testdata/name.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s (-want +got):\n%s", name, d)
+	}
+}
+
+func names(prefix string, n int) []string {
+	var all []string
+	for i := 1; i <= n; i++ {
+		all = append(all, fmt.Sprintf("%s%d", prefix, i))
+	}
+	return all
+}
+
+// input is of three pools, two of which share a partition.
+func input() Input {
+	times := Pool{SuspendTime: 10 * time.Minute, ResumeTimeout: 15 * time.Minute, SuspendTimeout: 2 * time.Minute}
+	small, big, other := times, times, times
+	small.Name, small.Nodes, small.Partition, small.CPUs, small.RealMemory = "small", names("s", 4), "cloud", 2, 3500
+	small.Addr, small.Hostname, small.Ports, small.Features = "127.0.0.1", "head", "17001-17004", []string{"cloud", "spot"}
+	big.Name, big.Nodes, big.Partition, big.CPUs, big.RealMemory = "big", []string{"b1"}, "cloud", 16, 64000
+	big.Ports, big.Options = "17100", "Weight=10 MemSpecLimit=500"
+	other.Name, other.Nodes, other.Partition, other.CPUs, other.RealMemory = "other", names("o", 3), "night", 8, 32000
+	other.SuspendTime, other.ResumeTimeout = 1500*time.Millisecond, 30*time.Minute
+	return Input{
+		Pools:    []Pool{small, big, other},
+		Programs: ProgramsIn("/usr/bin"),
+		User:     "slurm",
+		Source:   "/etc/burst/burst.toml",
+	}
+}
+
+func site(t *testing.T) Site {
+	t.Helper()
+	s, err := Read("testdata/site/slurm.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestFragment(t *testing.T) {
+	golden(t, "empty.golden", Fragment(Site{}, input()))
+	conflicting := site(t)
+	conflicting.Settings["slurmctldparameters"] += ",cloud_dns"
+	conflicting.Settings["suspendexcparts"] = "batch,night"
+	golden(t, "merged.golden", Fragment(conflicting, input()))
+}
+
+// A site that includes the fragment needs nothing more, and its fragment stays as it is.
+func TestFragmentIsStable(t *testing.T) {
+	for _, start := range []Site{{}, site(t)} {
+		dir := t.TempDir()
+		text := Fragment(start, input())
+		var own strings.Builder
+		for k, v := range start.Settings {
+			fmt.Fprintf(&own, "%s=%q\n", k, v)
+		}
+		path := filepath.Join(dir, "slurm.conf")
+		for name, text := range map[string]string{path: own.String() + "Include burst.conf\n", filepath.Join(dir, "burst.conf"): text} {
+			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		with, err := Read(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range Check(with, input()) {
+			if f.Level != OK {
+				t.Errorf("after the fragment was included: %+v", f)
+			}
+		}
+		lines := func(text string) string {
+			var kept []string
+			for line := range strings.Lines(text) {
+				if line != "\n" && line[0] != '#' {
+					kept = append(kept, line)
+				}
+			}
+			return strings.Join(kept, "")
+		}
+		if d := cmp.Diff(lines(text), lines(Fragment(with, input()))); d != "" {
+			t.Errorf("second fragment (-first +second):\n%s", d)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	all, err := json.MarshalIndent(Check(site(t), input()), "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "check.golden", string(all)+"\n")
+}
+
+func TestCheckSettings(t *testing.T) {
+	for _, test := range []struct {
+		name, key, have string
+		level           Level
+		want            string
+	}{
+		{"parameters merged", "SlurmctldParameters", "a,b=2", Wrong, "a,b=2,idle_on_node_suspend,power_save_interval=1"},
+		{"parameters replaced", "SlurmctldParameters", "power_save_interval=10,x", Wrong, "x,idle_on_node_suspend,power_save_interval=1"},
+		{"parameters there", "SlurmctldParameters", "power_save_interval=1,idle_on_node_suspend", OK, "power_save_interval=1,idle_on_node_suspend"},
+		{"cloud_dns never added", "SlurmctldParameters", "", Missing, "idle_on_node_suspend,power_save_interval=1"},
+		{"gate alone", "PrologSlurmctld", "", Missing, "/usr/bin/burst-gate"},
+		{"gate there", "PrologSlurmctld", "/usr/bin/burst-gate", OK, "/usr/bin/burst-gate"},
+		{"site's own prolog", "PrologSlurmctld", "/x", Wrong, "/etc/burst/prolog-slurmctld"},
+		{"chained already", "PrologSlurmctld", "/etc/burst/prolog-slurmctld", OK, "/etc/burst/prolog-slurmctld"},
+		{"prolog timeout too short", "PrologEpilogTimeout", "900", Wrong, "2100"},
+		{"prolog timeout long", "PrologEpilogTimeout", "3600", OK, "3600"},
+		{"prolog timeout unset", "PrologEpilogTimeout", "", Missing, "2100"},
+		{"foreign resume program", "ResumeProgram", "/site/resume", Wrong, "/usr/bin/burst-resume"},
+		{"global suspend time", "SuspendTime", "300", Wrong, "INFINITE"},
+		{"no suspend time is infinite", "SuspendTime", "", OK, "INFINITE"},
+		{"-1 is infinite", "SuspendTime", "-1", OK, "INFINITE"},
+		{"rate", "ResumeRate", "300", Wrong, "0"},
+		{"private data merged", "PrivateData", "jobs", Wrong, "jobs,cloud"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := Site{Settings: map[string]string{strings.ToLower(test.key): test.have}}
+			for _, f := range Check(s, input()) {
+				if f.Key == test.key {
+					if f.Level != test.level || f.Want != test.want || f.Have != test.have {
+						t.Errorf("got %+v, want level %s and %q", f, test.level, test.want)
+					}
+					return
+				}
+			}
+			t.Errorf("no finding for %s", test.key)
+		})
+	}
+}
+
+func TestConflicts(t *testing.T) {
+	for _, test := range []struct {
+		name, key, have string
+		level           Level // empty: no finding
+		why             string
+	}{
+		{"other user", "SlurmUser", "root", Wrong, `set user = "root"`},
+		{"our user", "SlurmUser", "slurm", "", ""},
+		{"cloud_dns", "SlurmctldParameters", "Cloud_DNS", Advice, "DNS"},
+		{"no requeue", "JobRequeue", "0", Advice, "--requeue"},
+		{"our partition excluded", "SuspendExcParts", "batch,cloud", Wrong, "Idle nodes of cloud"},
+		{"other partition excluded", "SuspendExcParts", "batch", "", ""},
+		{"our nodes excluded", "SuspendExcNodes", "n1,s[2-3]", Wrong, "s[2-3] would never"},
+		{"nodes with counts", "SuspendExcNodes", "s[1-4]:2", Wrong, "s[1-4] would never"},
+		{"unreadable nodes", "SuspendExcNodes", "s[1-", "", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := conflicts(Site{Settings: map[string]string{strings.ToLower(test.key): test.have}}, input())
+			if test.level == "" {
+				if len(got) > 0 {
+					t.Errorf("got %+v, want none", got)
+				}
+				return
+			}
+			if len(got) != 1 || got[0].Key != test.key || got[0].Level != test.level || !strings.Contains(got[0].Why, test.why) {
+				t.Errorf("got %+v, want one %s with %q", got, test.level, test.why)
+			}
+		})
+	}
+}
+
+func TestCheckLines(t *testing.T) {
+	node := func(name, attrs string) Line { return line("NodeName=" + name + " " + attrs) }
+	part := func(name, attrs string) Line { return line("PartitionName=" + name + " " + attrs) }
+	nodes := []Line{
+		node("s[1-4]", "CPUs=2 RealMemory=3500 State=CLOUD Port=[17001-17004]"),
+		node("b1", "CPUs=16 RealMemory=64000 State=CLOUD Port=17100"),
+		node("o[1-3]", "CPUs=8 RealMemory=32000 State=Cloud"),
+	}
+	const times = " SuspendTime=600 ResumeTimeout=900 SuspendTimeout=120"
+	night := part("night", "Nodes=o[1-3] SuspendTime=2 ResumeTimeout=1800 SuspendTimeout=120")
+	for _, test := range []struct {
+		name       string
+		nodes      []Line
+		partitions []Line
+		want       string // level and why of the first finding that is not OK
+	}{
+		{"as it should be", nodes, []Line{part("cloud", "Nodes=s[1-4],b1"+times), night}, ""},
+		{"node missing", nodes[1:], []Line{part("cloud", "Nodes=s[1-4],b1"+times), night}, "missing: Pool small: slurm.conf does not know s[1-4]."},
+		{"node of another size", append([]Line{node("s[1-4]", "CPUs=4 RealMemory=3500 State=CLOUD Port=[17001-17004]")}, nodes[1:]...),
+			[]Line{part("cloud", "Nodes=s[1-4],b1"+times), night}, "wrong: Pool small: so it says of s[1-4]."},
+		{"partition missing", nodes, []Line{part("cloud", "Nodes=s[1-4],b1"+times)}, "missing: slurm.conf has no partition night."},
+		{"partition with on-prem nodes", nodes, []Line{part("cloud", "Nodes=s[1-4],b1,n1"+times), night}, "wrong: It also holds n1:"},
+		{"partition of all", nodes, []Line{part("cloud", "Nodes=ALL"+times), night}, "wrong: It holds ALL nodes:"},
+		{"partition lacks nodes", nodes, []Line{part("cloud", "Nodes=s[1-4]"+times), night}, "wrong: It does not hold b1."},
+		{"other times", nodes, []Line{part("cloud", "Nodes=s[1-4],b1 SuspendTime=60 ResumeTimeout=900 SuspendTimeout=120"), night},
+			"wrong: SuspendTime is 60 there and 600 in burst.toml."},
+		{"times not set", nodes, []Line{part("cloud", "Nodes=s[1-4],b1"), night}, "wrong: SuspendTime is not set there"},
+		{"unreadable", nodes, []Line{part("cloud", "Nodes=s[1-"), night}, "wrong: Its nodes cannot be read:"},
+		{"another partition of all", nodes, []Line{part("cloud", "Nodes=s[1-4],b1"+times), night, part("any", "Nodes=all")}, "advice: Nodes=ALL takes in"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := ""
+			s := Site{Lines: true, Nodes: test.nodes, Partitions: test.partitions}
+			for _, f := range append(checkNodes(s, input()), checkPartitions(s, input())...) {
+				if f.Level != OK && got == "" {
+					got = fmt.Sprintf("%s: %s", f.Level, f.Why)
+				}
+			}
+			if !strings.HasPrefix(got, test.want) || test.want == "" && got != "" {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func line(text string) Line {
+	r := reader{site: Site{Settings: map[string]string{}}}
+	r.line(pairs(text))
+	return append(r.site.Nodes, r.site.Partitions...)[0]
+}
+
+func TestChainScript(t *testing.T) {
+	in := input()
+	for have, want := range map[string]string{
+		"": "", in.Programs.Gate: "", in.Programs.Chain: "",
+		"/site/prolog": "#!/bin/sh\n# PrologSlurmctld: Burst's gate, then the site's own program, whose exit code counts.\n" +
+			"exec /usr/bin/burst-gate --then /site/prolog\n",
+	} {
+		if got := ChainScript(Site{Settings: map[string]string{"prologslurmctld": have}}, in); got != want {
+			t.Errorf("ChainScript with %q = %q, want %q", have, got, want)
+		}
+	}
+}
+
+func TestCheckOptions(t *testing.T) {
+	for text, ok := range map[string]bool{
+		"": true, "Weight=10 Gres=gpu:2": true, "state=UNKNOWN": false, "Weight=1\nNodeName=x": false, "CPUs=4": false, "Weight=1 #x": false,
+	} {
+		if err := CheckOptions(text); (err == nil) != ok {
+			t.Errorf("CheckOptions(%q) = %v", text, err)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package conf
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/burst-hpc/burst/slurm/hostlist"
+)
+
+// Fragment is the text for the end of slurm.conf: the settings of the
+// controller, merged with what the site has, the nodes and the partitions.
+func Fragment(site Site, in Input) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Burst's part of slurm.conf. \"burst genconf\" wrote it from %s.\n", in.Source)
+	comment(&b, "Include it in the last line of slurm.conf on all hosts of the cluster: of a setting that is "+
+		"given twice Slurm takes the last. Then restart slurmctld; \"burst check\" says what is still missing.")
+	for _, f := range settings(site, in) {
+		b.WriteByte('\n')
+		comment(&b, f.Why)
+		fmt.Fprintf(&b, "%s=%s\n", f.Key, quote(f.Want))
+	}
+	if script := ChainScript(site, in); script != "" {
+		b.WriteByte('\n')
+		comment(&b, fmt.Sprintf("%s must hold, executable for all and writable for root only:", in.Programs.Chain))
+		for line := range strings.Lines(script) {
+			b.WriteString("#   " + line)
+		}
+	}
+	for _, f := range conflicts(site, in) {
+		b.WriteByte('\n')
+		comment(&b, fmt.Sprintf("%s: %s=%s: %s", f.Level, f.Key, f.Have, f.Why))
+	}
+	for _, p := range in.Pools {
+		b.WriteByte('\n')
+		comment(&b, fmt.Sprintf("Pool %s: nodes that exist while jobs need them.", p.Name))
+		b.WriteString(p.nodeLine() + "\n")
+	}
+	for _, part := range partitions(in) {
+		b.WriteByte('\n')
+		comment(&b, "Power saving is this partition's alone: seconds until an idle node is powered down, a booting "+
+			"one given up, a node powered down may be used again.")
+		b.WriteString(part.line() + "\n")
+	}
+	return b.String()
+}
+
+func (p Pool) nodeLine() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "NodeName=%s", hostlist.Fold(p.Nodes))
+	if p.Addr != "" {
+		fmt.Fprintf(&b, " NodeAddr=%s", p.Addr)
+	}
+	if p.Hostname != "" {
+		fmt.Fprintf(&b, " NodeHostname=%s", p.Hostname)
+	}
+	if p.Ports != "" {
+		fmt.Fprintf(&b, " Port=%s", p.portList())
+	}
+	fmt.Fprintf(&b, " CPUs=%d RealMemory=%d State=CLOUD", p.CPUs, p.RealMemory)
+	if len(p.Features) > 0 {
+		fmt.Fprintf(&b, " Feature=%s", strings.Join(p.Features, ","))
+	}
+	if p.Options != "" {
+		b.WriteString(" " + p.Options)
+	}
+	return b.String()
+}
+
+func (p Pool) portList() string {
+	if strings.ContainsAny(p.Ports, "-,") {
+		return "[" + p.Ports + "]"
+	}
+	return p.Ports
+}
+
+// partition is the pools that share one.
+type partition struct {
+	name  string
+	nodes []string
+	Pool  // the first: its times are those of all
+}
+
+// partitions are in the order of the pools.
+func partitions(in Input) []partition {
+	var all []partition
+	index := map[string]int{}
+	for _, p := range in.Pools {
+		i, known := index[p.Partition]
+		if !known {
+			i = len(all)
+			index[p.Partition] = i
+			all = append(all, partition{name: p.Partition, Pool: p})
+		}
+		all[i].nodes = append(all[i].nodes, p.Nodes...)
+	}
+	return all
+}
+
+func (p partition) line() string {
+	return fmt.Sprintf("PartitionName=%s Nodes=%s State=UP SuspendTime=%d ResumeTimeout=%d SuspendTimeout=%d",
+		p.name, hostlist.Fold(p.nodes), seconds(p.SuspendTime), seconds(p.ResumeTimeout), seconds(p.SuspendTimeout))
+}
+
+func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
+
+// comment writes text as lines of at most 78 characters.
+func comment(b *strings.Builder, text string) {
+	const width = 78
+	line := "#"
+	for _, word := range strings.Fields(text) {
+		if len(line)+1+len(word) > width && line != "#" {
+			b.WriteString(line + "\n")
+			line = "#"
+		}
+		line += " " + word
+	}
+	b.WriteString(line + "\n")
+}
+
+func quote(value string) string {
+	if strings.ContainsAny(value, " \t#") {
+		return `"` + value + `"`
+	}
+	return value
+}

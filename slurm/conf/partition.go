@@ -1,0 +1,87 @@
+package conf
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/burst-hpc/burst/slurm/hostlist"
+)
+
+// checkPartitions finds partitions that slurm.conf lacks, that hold other
+// nodes, or whose power saving has other times.
+func checkPartitions(site Site, in Input) []Finding {
+	lines := map[string]map[string]string{}
+	for _, l := range site.Partitions {
+		lines[l.Name] = l.Attrs
+	}
+	var all []Finding
+	for _, p := range partitions(in) {
+		f := Finding{Level: OK, Key: "PartitionName", Have: p.name, Want: p.line(), Why: "Has power saving of its own."}
+		if attrs, known := lines[p.name]; !known {
+			f.Level, f.Have, f.Why = Missing, "", fmt.Sprintf("slurm.conf has no partition %s.", p.name)
+		} else if why := p.differences(attrs); why != "" {
+			f.Level, f.Why = Wrong, why
+		}
+		all = append(all, f)
+	}
+	return append(all, inheritors(lines, in)...)
+}
+
+// differences says what is wrong with the partition's line, "" if nothing is.
+func (p partition) differences(attrs map[string]string) string {
+	if strings.EqualFold(attrs["nodes"], "ALL") {
+		return "It holds ALL nodes: the site's own would be powered down when they are idle. Give the cloud a partition of its own."
+	}
+	have, err := hostlist.Expand(attrs["nodes"])
+	if err != nil {
+		return fmt.Sprintf("Its nodes cannot be read: %v.", err)
+	}
+	if foreign := without(have, p.nodes); foreign != "" {
+		return fmt.Sprintf("It also holds %s: they would be powered down when they are idle. Give the cloud a partition of its own.", foreign)
+	}
+	if lost := without(p.nodes, have); lost != "" {
+		return fmt.Sprintf("It does not hold %s.", lost)
+	}
+	for _, t := range []struct {
+		key  string
+		want time.Duration
+	}{{"SuspendTime", p.SuspendTime}, {"ResumeTimeout", p.ResumeTimeout}, {"SuspendTimeout", p.SuspendTimeout}} {
+		if have := attrs[strings.ToLower(t.key)]; have != strconv.Itoa(seconds(t.want)) {
+			return fmt.Sprintf("%s is %s there and %d in burst.toml.", t.key, orNothing(have), seconds(t.want))
+		}
+	}
+	return ""
+}
+
+// inheritors are partitions of the site that took the cloud's nodes in by Nodes=ALL.
+func inheritors(lines map[string]map[string]string, in Input) []Finding {
+	ours := partitionNames(in)
+	var all []Finding
+	for _, name := range slices.Sorted(maps.Keys(lines)) {
+		if !ours[name] && strings.EqualFold(lines[name]["nodes"], "ALL") {
+			all = append(all, Finding{Level: Advice, Key: "PartitionName", Have: name,
+				Why: "Nodes=ALL takes in the cloud's nodes: this partition's jobs would burst too. List its nodes if they should not."})
+		}
+	}
+	return all
+}
+
+func orNothing(s string) string {
+	if s == "" {
+		return "not set"
+	}
+	return s
+}
+
+// without folds those of list that are not in other.
+func without(list, other []string) string {
+	set := make(map[string]bool, len(other))
+	for _, s := range other {
+		set[s] = true
+	}
+	return hostlist.Fold(slices.DeleteFunc(slices.Clone(list), func(s string) bool { return set[s] }))
+}

@@ -1,0 +1,203 @@
+package conf
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// Site is what the site's Slurm is configured to do.
+type Site struct {
+	// Settings are the controller's, keys in lower case. Of a key that the file
+	// says twice the last is kept, as Slurm does.
+	Settings map[string]string
+	// Nodes and Partitions are the NodeName and PartitionName lines of the
+	// file; Lines says whether they were read at all.
+	Nodes, Partitions []Line
+	Lines             bool
+}
+
+// Line is a NodeName or PartitionName line with what the DEFAULT line before it
+// says, keys in lower case.
+type Line struct {
+	Name  string // a hostlist, or the partition's name
+	Attrs map[string]string
+}
+
+// Get returns a setting, "" if there is none.
+func (s Site) Get(key string) string { return s.Settings[strings.ToLower(key)] }
+
+// maxInclude is deeper than any site nests, and ends a file that includes itself.
+const maxInclude = 10
+
+// Read reads the slurm.conf at path with all that it includes. It takes more
+// than Slurm would: what is no key=value is passed over.
+func Read(path string) (Site, error) {
+	r := reader{dir: filepath.Dir(path), site: Site{Settings: map[string]string{}, Lines: true}}
+	if err := r.file(path, 0); err != nil {
+		return Site{}, fmt.Errorf("reading Slurm's configuration: %w", err)
+	}
+	return r.site, nil
+}
+
+// Running is the Site of a running slurmctld, from what `scontrol show config`
+// says of each key, without Slurm's ways to say "none" and without units.
+func Running(settings map[string]string) Site {
+	s := Site{Settings: make(map[string]string, len(settings))}
+	for key, value := range settings {
+		// Newer versions number keys that can be given several times: Prolog[0].
+		key, _, numbered := strings.Cut(strings.ToLower(key), "[")
+		value = plain(key, value)
+		if had := s.Settings[key]; numbered && had != "" {
+			value = strings.Trim(had+","+value, ",")
+		}
+		s.Settings[key] = value
+	}
+	return s
+}
+
+func plain(key, value string) string {
+	value = strings.TrimSpace(value)
+	switch {
+	case value == "(null)" || value == "N/A",
+		key == "privatedata" && value == "none",
+		key == "prologepilogtimeout" && value == "65534": // no limit
+		return ""
+	case key == "slurmuser": // slurm(64030)
+		value, _, _ = strings.Cut(value, "(")
+	}
+	for _, unit := range []string{" sec", " nodes/min"} {
+		value = strings.TrimSuffix(value, unit)
+	}
+	return value
+}
+
+type reader struct {
+	dir                string // of slurm.conf: relative includes are looked for there
+	site               Site
+	nodeDef, partition map[string]string // of the DEFAULT lines
+}
+
+func (r *reader) file(path string, depth int) error {
+	if depth > maxInclude {
+		return fmt.Errorf("%s: included %d deep: it seems to include itself", path, depth)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	for _, line := range logical(string(text)) {
+		if name, ok := include(line); ok {
+			name = strings.ReplaceAll(name, "%c", r.site.Get("ClusterName"))
+			if !filepath.IsAbs(name) {
+				name = filepath.Join(r.dir, name)
+			}
+			if err := r.file(name, depth+1); err != nil {
+				return err
+			}
+			continue
+		}
+		r.line(pairs(line))
+	}
+	return nil
+}
+
+func (r *reader) line(kvs [][2]string) {
+	if len(kvs) == 0 {
+		return
+	}
+	switch kvs[0][0] {
+	case "nodename":
+		r.site.Nodes = r.object(r.site.Nodes, &r.nodeDef, kvs)
+	case "partitionname":
+		r.site.Partitions = r.object(r.site.Partitions, &r.partition, kvs)
+	case "downnodes", "nodeset", "frontendname", "switchname": // not the controller's own settings
+	default:
+		for _, kv := range kvs {
+			r.site.Settings[kv[0]] = kv[1]
+		}
+	}
+}
+
+// object appends the line to list, or keeps it as the default of those to come.
+func (r *reader) object(list []Line, def *map[string]string, kvs [][2]string) []Line {
+	attrs := maps.Clone(*def)
+	if attrs == nil {
+		attrs = map[string]string{}
+	}
+	for _, kv := range kvs[1:] {
+		attrs[kv[0]] = kv[1]
+	}
+	name := kvs[0][1]
+	if strings.EqualFold(name, "DEFAULT") {
+		*def = attrs
+		return list
+	}
+	return append(list, Line{Name: name, Attrs: attrs})
+}
+
+// logical splits a text into lines without comments, continued ones joined.
+func logical(text string) []string {
+	var lines []string
+	var open strings.Builder
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(uncomment(line), " \t\r\n")
+		if strings.HasSuffix(line, `\`) {
+			open.WriteString(strings.TrimSuffix(line, `\`))
+			continue
+		}
+		open.WriteString(line)
+		if joined := strings.TrimSpace(open.String()); joined != "" {
+			lines = append(lines, joined)
+		}
+		open.Reset()
+	}
+	if joined := strings.TrimSpace(open.String()); joined != "" {
+		lines = append(lines, joined)
+	}
+	return lines
+}
+
+// uncomment cuts at the first "#" that no backslash escapes.
+func uncomment(line string) string {
+	for i := range len(line) {
+		if line[i] == '#' && (i == 0 || line[i-1] != '\\') {
+			return line[:i]
+		}
+	}
+	return line
+}
+
+func include(line string) (name string, ok bool) {
+	const word = "include"
+	if len(line) <= len(word) || !strings.EqualFold(line[:len(word)], word) || !strings.ContainsRune(" \t", rune(line[len(word)])) {
+		return "", false
+	}
+	name = strings.TrimSpace(line[len(word):])
+	return name, name != "" && name[0] != '='
+}
+
+// pair is Slurm's own expression for a key and its value (src/common/parse_config.c).
+var pair = regexp.MustCompile(`([A-Za-z]\w*)\s*[-*+/]?=\s*(?:"([^"]*)"|(\S+))`)
+
+// pairs are the keys, in lower case, and values of a line.
+func pairs(line string) [][2]string {
+	var kvs [][2]string
+	for rest := line; ; {
+		m := pair.FindStringSubmatchIndex(rest)
+		if m == nil {
+			return kvs
+		}
+		value := ""
+		if m[4] >= 0 {
+			value = rest[m[4]:m[5]]
+		} else {
+			value = rest[m[6]:m[7]]
+		}
+		kvs = append(kvs, [2]string{strings.ToLower(rest[m[2]:m[3]]), value})
+		rest = rest[m[1]:]
+	}
+}

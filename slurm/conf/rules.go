@@ -1,0 +1,161 @@
+package conf
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// gateMargin is how much longer a PrologSlurmctld may take than nodes may to
+// boot: slurmctld looks at ResumeTimeout only now and then.
+const gateMargin = 5 * time.Minute
+
+// rule says what one setting must be.
+type rule struct {
+	key string
+	why func(site Site, in Input) string
+	// want returns the value to write, merged with what the site has, and whether
+	// what it has would do already.
+	want func(have string, in Input) (want string, ok bool)
+}
+
+func because(why string) func(Site, Input) string {
+	return func(Site, Input) string { return why }
+}
+
+// rules are in the order in which the fragment is written.
+var rules = []rule{
+	{"SlurmctldParameters", because("A node whose suspension began is IDLE and without its DRAIN once it is down, so that it can be used again. " +
+		"Slurm looks every second, not every 10, for nodes to power up or down."), slurmctldParameters},
+	{"PrologSlurmctld", prologWhy, prolog},
+	{"PrologEpilogTimeout", because("The gate waits while nodes boot: it must not be cut off before the longest ResumeTimeout is over."), prologTimeout},
+	{"ResumeProgram", ours("ResumeProgram", "Hands the order to power nodes up to burstd."), program(func(p Programs) string { return p.Resume })},
+	{"SuspendProgram", ours("SuspendProgram", "Hands the order to power nodes down to burstd."), program(func(p Programs) string { return p.Suspend })},
+	{"ResumeFailProgram", ours("ResumeFailProgram", "Tells burstd which nodes did not come up in time."), program(func(p Programs) string { return p.ResumeFail })},
+	{"SuspendTime", because("Cluster-wide: never power down the site's own nodes. The cloud's partitions have times of their own."), suspendTime},
+	{"ResumeRate", because("No limit on nodes per minute: burstd has its own limits, and one call may hold all nodes of a job."), exactly("0")},
+	{"SuspendRate", because("No limit on nodes per minute: an idle instance costs money."), exactly("0")},
+	{"ReturnToService", because("A cloud node that was DOWN is usable again as soon as its slurmd registers. This is cluster-wide: " +
+		"it holds for the site's own nodes too."), exactly("2")},
+	{"PrivateData", because("Shows cloud nodes in sinfo also while they are powered down."), privateData},
+	{"TreeWidth", because("slurmctld speaks to every node itself: a node on the way would not know the others' cloud addresses."), exactly("65533")},
+}
+
+// settings compares the controller's settings with the rules.
+func settings(site Site, in Input) []Finding {
+	var all []Finding
+	for _, r := range rules {
+		have := site.Get(r.key)
+		want, ok := r.want(have, in)
+		f := Finding{Level: Wrong, Key: r.key, Have: have, Want: want, Why: r.why(site, in)}
+		switch {
+		case ok:
+			f.Level = OK
+		case have == "":
+			f.Level = Missing
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+func exactly(want string) func(string, Input) (string, bool) {
+	return func(have string, _ Input) (string, bool) { return want, have == want }
+}
+
+func program(path func(Programs) string) func(string, Input) (string, bool) {
+	return func(have string, in Input) (string, bool) {
+		want := path(in.Programs)
+		return want, have == want
+	}
+}
+
+// ours says what becomes of a program of the site's own: Slurm has room for one.
+func ours(key, why string) func(Site, Input) string {
+	return func(site Site, in Input) string {
+		have := site.Get(key)
+		if have == "" || slices.Contains([]string{in.Programs.Resume, in.Programs.Suspend, in.Programs.ResumeFail}, have) {
+			return why
+		}
+		return fmt.Sprintf("%s The site's own %s would no longer be called.", why, have)
+	}
+}
+
+func suspendTime(have string, _ Input) (string, bool) {
+	return "INFINITE", have == "" || have == "-1" || strings.EqualFold(have, "INFINITE")
+}
+
+func slurmctldParameters(have string, _ Input) (string, bool) {
+	wanted := []string{"idle_on_node_suspend", "power_save_interval=1"}
+	list := slices.DeleteFunc(words(have), func(w string) bool {
+		key, _, _ := strings.Cut(w, "=")
+		return strings.EqualFold(key, "power_save_interval") && !strings.EqualFold(w, wanted[1])
+	})
+	return merge(list, wanted, have)
+}
+
+func privateData(have string, _ Input) (string, bool) {
+	return merge(words(have), []string{"cloud"}, have)
+}
+
+// merge adds to list what it lacks of wanted; ok if that is what the site has.
+func merge(list, wanted []string, have string) (string, bool) {
+	for _, w := range wanted {
+		if !slices.ContainsFunc(list, func(l string) bool { return strings.EqualFold(l, w) }) {
+			list = append(list, w)
+		}
+	}
+	return strings.Join(list, ","), slices.Equal(list, words(have))
+}
+
+func words(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// prolog: the gate alone, or, where the site has a program of its own, the
+// script that calls both. A script already in place stays.
+func prolog(have string, in Input) (string, bool) {
+	switch have {
+	case "", in.Programs.Gate:
+		return in.Programs.Gate, have != ""
+	}
+	return in.Programs.Chain, have == in.Programs.Chain
+}
+
+func prologWhy(site Site, in Input) string {
+	why := "Starts a job when its nodes have registered, not at Slurm's next look up to 30 s later."
+	switch have := site.Get("PrologSlurmctld"); have {
+	case "", in.Programs.Gate:
+		return why
+	case in.Programs.Chain:
+		return why + " The script calls the gate and then the site's own program."
+	default:
+		return why + fmt.Sprintf(" The site's own %s is called after it: \"burst genconf --chain\" prints the script that does both.", have)
+	}
+}
+
+// ChainScript is the text of Programs.Chain for a site that has a
+// PrologSlurmctld of its own, and "" where the gate can stand alone or the
+// script is in place.
+func ChainScript(site Site, in Input) string {
+	switch have := site.Get("PrologSlurmctld"); have {
+	case "", in.Programs.Gate, in.Programs.Chain:
+		return ""
+	default:
+		return fmt.Sprintf("#!/bin/sh\n# PrologSlurmctld: Burst's gate, then the site's own program, whose exit code counts.\nexec %s --then %s\n",
+			in.Programs.Gate, have)
+	}
+}
+
+func prologTimeout(have string, in Input) (string, bool) {
+	need := 0
+	for _, p := range in.Pools {
+		need = max(need, int((p.ResumeTimeout+gateMargin)/time.Second))
+	}
+	if n, err := strconv.Atoi(have); err == nil && n >= need {
+		return have, true
+	}
+	return strconv.Itoa(need), false
+}

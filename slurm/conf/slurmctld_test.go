@@ -1,0 +1,181 @@
+package conf
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The real slurmctld takes the fragment, below a site's own settings, and then
+// says of itself what Check wants to hear.
+func TestSlurmctldAcceptsFragment(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a real slurmctld: slow end-to-end, run by make test")
+	}
+	dir := t.TempDir()
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := fmt.Sprintf(`ClusterName=conftest
+SlurmctldHost=localhost(127.0.0.1)
+SlurmctldPort=%d
+SlurmUser=%s
+SlurmdUser=%s
+AuthType=auth/none
+CredType=cred/none
+StateSaveLocation=%s
+SlurmctldPidFile=%s/pid
+SlurmctldParameters=enable_configless
+PrivateData=usage
+SuspendTime=300
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+MpiDefault=none
+MailProg=/bin/true
+NodeName=n1 NodeAddr=127.0.0.1 CPUs=1
+PartitionName=batch Nodes=n1 Default=YES
+`, freePort(t), me.Username, me.Username, dir, dir)
+	in := input()
+	in.User = me.Username
+	in.Programs = ProgramsIn(dir)
+	for _, program := range []string{in.Programs.Gate, in.Programs.Resume, in.Programs.Suspend, in.Programs.ResumeFail} {
+		write(t, program, "#!/bin/sh\n", 0o755)
+	}
+	path := filepath.Join(dir, "slurm.conf")
+	write(t, path, own, 0o644)
+	before, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, own+"Include burst.conf\n", 0o644)
+	write(t, filepath.Join(dir, "burst.conf"), Fragment(before, in), 0o644)
+
+	log := start(t, path)
+	running := Running(showConfig(t, path, log))
+	running.Lines = true
+	read, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	running.Nodes, running.Partitions = read.Nodes, read.Partitions
+	for _, f := range Check(running, in) {
+		if f.Level != OK {
+			t.Errorf("running slurmctld: %+v", f)
+		}
+	}
+	for _, p := range in.Pools {
+		out := scontrol(t, path, "-o", "show", "node", p.Nodes[0])
+		for _, want := range []string{"+CLOUD", fmt.Sprintf("CPUTot=%d ", p.CPUs), fmt.Sprintf("RealMemory=%d ", p.RealMemory)} {
+			if !strings.Contains(out, want) {
+				t.Errorf("node %s lacks %q: %s", p.Nodes[0], want, out)
+			}
+		}
+	}
+	if out := scontrol(t, path, "-o", "show", "partition", "cloud"); !strings.Contains(out, "Nodes=b1,s[1-4] ") && !strings.Contains(out, "Nodes=s[1-4],b1 ") {
+		t.Errorf("partition cloud: %s", out)
+	}
+	complaints(t, log)
+}
+
+// complaints reports what slurmctld logs of its configuration, but that settings of
+// the fragment come a second time.
+func complaints(t *testing.T, log string) {
+	t.Helper()
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := regexp.MustCompile(`(?i)(error|fatal): .*(pars|unrecogni|invalid|ignor|not set|resolve|program)`)
+	for line := range strings.Lines(string(text)) {
+		if bad.MatchString(line) {
+			t.Errorf("slurmctld logged: %s", line)
+		}
+	}
+}
+
+// start runs slurmctld until the test ends and returns the path of its log.
+func start(t *testing.T, conf string) string {
+	t.Helper()
+	log := filepath.Join(filepath.Dir(conf), "log")
+	out, err := os.Create(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd := exec.Command("/usr/sbin/slurmctld", "-D", "-c", "-f", conf)
+	cmd.Env = []string{"PATH=/usr/bin:/usr/sbin"}
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		timer := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
+		_ = cmd.Wait()
+		timer.Stop()
+	})
+	return log
+}
+
+// showConfig waits for slurmctld to answer and returns its settings.
+func showConfig(t *testing.T, conf, log string) map[string]string {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		cmd := exec.Command("/usr/bin/scontrol", "show", "config")
+		cmd.Env = []string{"SLURM_CONF=" + conf}
+		out, err := cmd.CombinedOutput()
+		if err == nil && strings.Contains(string(out), "SlurmctldParameters") {
+			settings := map[string]string{}
+			for line := range strings.Lines(string(out)) {
+				if key, value, ok := strings.Cut(line, "="); ok {
+					settings[strings.TrimSpace(key)] = strings.TrimSpace(value)
+				}
+			}
+			return settings
+		}
+		if time.Now().After(deadline) {
+			text, _ := os.ReadFile(log)
+			t.Fatalf("slurmctld does not answer: %v: %s\nits log:\n%s", err, out, text)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func scontrol(t *testing.T, conf string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("/usr/bin/scontrol", args...)
+	cmd.Env = []string{"SLURM_CONF=" + conf}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("scontrol %v: %v: %s", args, err, out)
+	}
+	return string(out)
+}
+
+func write(t *testing.T, path, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
