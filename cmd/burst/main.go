@@ -16,6 +16,7 @@ func run(ctx context.Context) error {
 	root := &cobra.Command{
 		Use:           "burst",
 		Short:         "Burst lets a Slurm cluster overflow into the cloud",
+		Version:       cli.Version,
 		Long:          "Burst lets a Slurm cluster overflow into the cloud.\n\nExit codes: 0 done, 1 failed, 2 wrong usage or configuration.",
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -1,0 +1,70 @@
+# Burst. `make help` lists the targets.
+.NOTPARALLEL:
+.DEFAULT_GOAL := build
+
+PREFIX  ?= /usr
+DESTDIR ?=
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# No C in our Go programs: one file runs on any Linux.
+export CGO_ENABLED := 0
+
+# The version comes from VERSION and not from go's own look at git, which
+# fails where the clone belongs to another user.
+LDFLAGS := -s -w -X github.com/burst-hpc/burst/cmd/internal/cli.Version=$(VERSION)
+
+# What users run goes to bin, the rest to sbin.
+USER_PROGRAMS := burst burst-srun
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: deps
+deps: ## install what is missing of Slurm, MUNGE, MPI and gcc (Debian, Ubuntu)
+	@packaging/deps.sh
+
+.PHONY: go
+go:
+	@go version 2>/dev/null | grep -Eq 'go(1\.(2[6-9]|[3-9][0-9])|[2-9]\.)' || { \
+		echo "make: error: Go 1.26 or newer is needed, found: $$(go version 2>&1 | head -n 1)" >&2; \
+		echo "make: hint: see https://go.dev/dl/" >&2; exit 1; }
+
+.PHONY: build
+build: go ## build the programs into build/bin, and build/heat
+	@mkdir -p build/bin
+	go build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o build/bin/ ./cmd/burst*
+	@$(MAKE) --no-print-directory -C contrib/heat OUT=$(CURDIR)/build/heat
+
+.PHONY: demo
+demo: deps build ## a real Slurm cluster bursts on this machine, and survives two evictions
+	build/bin/burst demo $(DEMO_FLAGS)
+
+# One package at a time: the end-to-end tests start clusters and measure.
+.PHONY: test
+test: deps build ## run all tests, the slow ones too
+	go test -buildvcs=false -timeout 40m -p 1 ./...
+
+.PHONY: lint
+lint: go ## gofmt, go vet, staticcheck
+	@bad=$$(gofmt -l .); [ -z "$$bad" ] || { echo "gofmt would change:" >&2; echo "$$bad" >&2; exit 1; }
+	go vet ./...
+	go run $(STATICCHECK) ./...
+
+.PHONY: bench
+bench: deps build ## run the benchmarks, or ONLY=name,name; results in build/bench.json
+	build/bin/burst bench $(if $(ONLY),--only "$(ONLY)") --json build/bench.json
+
+.PHONY: install
+install: build ## install the programs under DESTDIR and PREFIX
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/sbin
+	@for program in build/bin/*; do \
+		case " $(USER_PROGRAMS) " in *" $${program##*/} "*) to=bin ;; *) to=sbin ;; esac; \
+		echo install $$program $(DESTDIR)$(PREFIX)/$$to; \
+		install -m 0755 $$program $(DESTDIR)$(PREFIX)/$$to || exit 1; \
+	done
+
+.PHONY: clean
+clean: ## remove build
+	rm -rf build
