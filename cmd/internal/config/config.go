@@ -1,0 +1,164 @@
+// Package config is the only reader of the whole of burst.toml. It composes
+// the configuration of each part and reports all errors of the file at once, each
+// with its line and what to do.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/burst-hpc/burst/cmd/internal/endpoint"
+	"github.com/burst-hpc/burst/slurm/conf"
+	"github.com/burst-hpc/burst/slurm/power"
+)
+
+// Config is a burst.toml without errors.
+type Config struct {
+	Path       string
+	Cluster    string // the site's name for the cluster
+	Endpoint   endpoint.Config
+	Checkpoint Checkpoint
+	Providers  []Provider // in the order of the file
+	Pools      []Pool     // in the order of the file
+}
+
+// Checkpoint is what holds for jobs that say nothing of their own.
+type Checkpoint struct {
+	Signal string        // "USR1"; empty: none is sent
+	Grace  time.Duration // between the signal and the requeue
+}
+
+// Provider is a [provider.NAME] section.
+type Provider struct {
+	Name       string
+	Kind       string // "local"
+	PriceTable string // path of a CSV file; empty: the provider's own prices
+	Local      Local  // for kind "local"
+}
+
+// Local is a provider whose instances are slurmd processes on this host.
+type Local struct {
+	Dir     string // state, logs and control of the instances
+	Slurmd  string // path of slurmd
+	Network string // empty: the host's own
+	Subnet  string // of Network, as "10.77.0.0/24"
+}
+
+// Pool is a [pool.NAME] section: what burstd and what slurm.conf must know of it.
+type Pool struct {
+	Power power.Pool
+	Slurm conf.Pool
+}
+
+// Error is one error of the file.
+type Error struct {
+	File string
+	Line int    // 0: not known
+	Key  string // as it would be written with dots; may be empty
+	What string // what is wrong, and what to do
+}
+
+func (e Error) Error() string {
+	where := e.File
+	if e.Line > 0 {
+		where = fmt.Sprintf("%s:%d", e.File, e.Line)
+	}
+	if e.Key != "" {
+		where += ": " + e.Key
+	}
+	return where + ": " + e.What
+}
+
+// Errors is all that is wrong with a file.
+type Errors []Error
+
+func (e Errors) Error() string {
+	lines := make([]string, len(e))
+	for i, err := range e {
+		lines[i] = err.Error()
+	}
+	if len(e) == 1 {
+		return lines[0]
+	}
+	return fmt.Sprintf("the configuration has %d errors:\n%s", len(e), strings.Join(lines, "\n"))
+}
+
+// ExitCode is that of wrong configuration.
+func (Errors) ExitCode() int { return 2 }
+
+// Hint says where to look.
+func (Errors) Hint() string { return "burst.toml(5) describes every key" }
+
+type missing struct{ error }
+
+func (missing) ExitCode() int   { return 2 }
+func (missing) Hint() string    { return "\"burst init\" writes a commented one to start from" }
+func (m missing) Unwrap() error { return m.error }
+
+// Load reads the file at path. An error about what the file says is Errors.
+func Load(path string) (*Config, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, missing{fmt.Errorf("reading the configuration: %w", err)}
+	}
+	return parse(path, string(text))
+}
+
+func parse(path, text string) (*Config, error) {
+	var tree map[string]any
+	md, err := toml.Decode(text, &tree)
+	if err != nil {
+		return nil, syntaxError(path, err)
+	}
+	f := &file{path: path, lines: linesOf(text, md.Keys())}
+	c := f.config(tree)
+	if len(f.errs) > 0 {
+		slices.SortStableFunc(f.errs, func(a, b Error) int { return a.Line - b.Line })
+		return nil, f.errs
+	}
+	c.Path = path
+	return c, nil
+}
+
+func syntaxError(path string, err error) error {
+	var p toml.ParseError
+	if errors.As(err, &p) {
+		return Errors{{File: path, Line: p.Position.Line, Key: p.LastKey, What: p.Message}}
+	}
+	return Errors{{File: path, What: err.Error()}}
+}
+
+// Provider returns the named provider; Load has made sure that each pool's exists.
+func (c *Config) Provider(name string) (Provider, bool) {
+	i := slices.IndexFunc(c.Providers, func(p Provider) bool { return p.Name == name })
+	if i < 0 {
+		return Provider{}, false
+	}
+	return c.Providers[i], true
+}
+
+// Power returns the pools for burstd's engine and the longest ResumeTimeout.
+// The cluster's random id is the store's to add.
+func (c *Config) Power() power.Config {
+	var p power.Config
+	for _, pool := range c.Pools {
+		p.Pools = append(p.Pools, pool.Power)
+		p.BootTimeout = max(p.BootTimeout, pool.Slurm.ResumeTimeout)
+	}
+	return p
+}
+
+// Slurm returns what slurm.conf should say, with Burst's programs in dir.
+func (c *Config) Slurm(dir string) conf.Input {
+	in := conf.Input{Programs: conf.ProgramsIn(dir), User: c.Endpoint.SlurmUser, Source: c.Path}
+	for _, pool := range c.Pools {
+		in.Pools = append(in.Pools, pool.Slurm)
+	}
+	return in
+}

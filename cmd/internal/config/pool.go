@@ -1,0 +1,236 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud/fleet"
+	"github.com/burst-hpc/burst/slurm/conf"
+	"github.com/burst-hpc/burst/slurm/hostlist"
+	"github.com/burst-hpc/burst/slurm/power"
+)
+
+// times are a partition's power saving.
+type times struct {
+	suspend, resumeTimeout, suspendTimeout time.Duration
+}
+
+var defaultTimes = times{10 * time.Minute, 15 * time.Minute, 2 * time.Minute}
+
+func poolTimes(s *section, def times) times {
+	return times{
+		suspend:        s.duration("suspend_time", def.suspend),
+		resumeTimeout:  s.duration("resume_timeout", def.resumeTimeout),
+		suspendTimeout: s.duration("suspend_timeout", def.suspendTimeout),
+	}
+}
+
+// pool reads a [pool.NAME] section; c has the providers, def the times of [slurm].
+func pool(s *section, c *Config, def times) Pool {
+	s.checkName()
+	t := poolTimes(s, def)
+	p := Pool{
+		Power: power.Pool{
+			Name:      s.name(),
+			Provider:  s.required("provider", `"here"`),
+			Nodes:     nodes(s),
+			Partition: s.required("partition", `"cloud"`),
+			Fleet: fleet.Config{
+				Types:  s.texts("instance_types"),
+				Zones:  s.texts("zones"),
+				Market: s.text("market", fleet.OnDemandOnly),
+			},
+			Image: s.text("image", ""),
+			Tags:  s.strings("tags"),
+		},
+		Slurm: conf.Pool{
+			CPUs:           s.count("cpus", "", "4"),
+			RealMemory:     s.count("real_memory", " of MiB", "15000"),
+			Ports:          s.text("ports", ""),
+			Hostname:       s.text("hostname", ""),
+			Features:       s.texts("features"),
+			Options:        s.text("node_options", ""),
+			SuspendTime:    t.suspend,
+			ResumeTimeout:  t.resumeTimeout,
+			SuspendTimeout: t.suspendTimeout,
+		},
+	}
+	p.Slurm.Name, p.Slurm.Nodes, p.Slurm.Partition = p.Power.Name, p.Power.Nodes, p.Power.Partition
+	checkFleet(s, p.Power.Fleet)
+	checkWords(s, p.Slurm)
+	onProvider(s, c, &p)
+	s.done()
+	return p
+}
+
+// nodes expands the pool's hostlist.
+func nodes(s *section) []string {
+	text := s.required("nodes", `"cloud-[001-010]"`)
+	if text == "" {
+		return nil
+	}
+	all, err := hostlist.Expand(text)
+	if err != nil {
+		s.failAt("nodes", "%q is no list of nodes: %v; write it as Slurm does, as in \"cloud-[001-010]\"", text, err)
+		return nil
+	}
+	seen := make(map[string]bool, len(all))
+	for _, n := range all {
+		switch {
+		case !names.MatchString(n):
+			s.failAt("nodes", "%q is no name of a node: %s", n, namesRule)
+			return nil
+		case strings.EqualFold(n, "DEFAULT") || strings.EqualFold(n, "ALL"):
+			s.failAt("nodes", "%q has a meaning of its own in slurm.conf: choose another name", n)
+			return nil
+		case seen[n]:
+			s.failAt("nodes", "names %s twice: name every node once", n)
+			return nil
+		}
+		seen[n] = true
+	}
+	return all
+}
+
+func checkFleet(s *section, c fleet.Config) {
+	if len(c.Types) == 0 {
+		if list, ok := s.value("instance_types").([]any); !s.has("instance_types") || ok && len(list) == 0 {
+			s.failAt("instance_types", "names no type: add it, as in instance_types = [\"small\"]")
+		}
+		c.Types = []string{"any"}
+	}
+	if err := c.Validate(); err != nil {
+		s.failAt("market", "%v", err)
+	}
+}
+
+// checkWords reports what would break the pool's lines in slurm.conf.
+func checkWords(s *section, p conf.Pool) {
+	if p.Partition != "" && (!names.MatchString(p.Partition) || strings.EqualFold(p.Partition, "DEFAULT")) {
+		s.failAt("partition", "%q is no name of a partition: %s", p.Partition, namesRule)
+	}
+	if p.Hostname != "" && !names.MatchString(p.Hostname) {
+		s.failAt("hostname", "%q is no name of a host: %s", p.Hostname, namesRule)
+	}
+	for _, f := range p.Features {
+		if strings.ContainsAny(f, ", \t\r\n\"#=&|") {
+			s.failAt("features", "%q is no feature: write one word for each", f)
+		}
+	}
+	if err := conf.CheckOptions(p.Options); err != nil {
+		s.failAt("node_options", "%v", err)
+	}
+}
+
+// onProvider checks the pool against its provider, and says on what host its
+// nodes are.
+func onProvider(s *section, c *Config, p *Pool) {
+	if p.Power.Provider == "" {
+		return
+	}
+	provider, known := c.Provider(p.Power.Provider)
+	if !known {
+		s.failAt("provider", "%q is not known: add a section [provider.%[1]s], or name one of %s", p.Power.Provider, providerNames(c))
+		return
+	}
+	ports, err := parsePorts(p.Slurm.Ports)
+	switch {
+	case err != nil:
+		s.failAt("ports", "%q: %v", p.Slurm.Ports, err)
+		p.Slurm.Ports = ""
+	case provider.Kind != "local":
+		if p.Slurm.Ports != "" {
+			s.failAt("ports", "is for providers of kind \"local\": remove it")
+		}
+	case provider.Local.Network != "":
+		if p.Slurm.Ports != "" && len(ports) != 1 {
+			s.failAt("ports", "holds %d ports: with a network of their own all nodes have one port", len(ports))
+		}
+	default:
+		onThisHost(s, p, len(ports))
+	}
+}
+
+// onThisHost: the nodes share this host's name and address, so each needs a port.
+func onThisHost(s *section, p *Pool, ports int) {
+	p.Slurm.Addr = "127.0.0.1"
+	if p.Slurm.Hostname == "" {
+		name, err := os.Hostname()
+		if err != nil {
+			s.failAt("hostname", "is missing and the host does not say its name (%v): add it", err)
+		}
+		p.Slurm.Hostname, _, _ = strings.Cut(name, ".")
+	}
+	if n := len(p.Slurm.Nodes); n > 0 && n != ports {
+		s.failAt("ports", "names %d ports for %d nodes: nodes on one host need one each, as in ports = \"%s\"", ports, n, portExample(n))
+	}
+}
+
+func portExample(n int) string {
+	if n == 1 {
+		return "17001"
+	}
+	return fmt.Sprintf("17001-%d", 17000+n)
+}
+
+func providerNames(c *Config) string {
+	if len(c.Providers) == 0 {
+		return "those in the file (there is none)"
+	}
+	var all []string
+	for _, p := range c.Providers {
+		all = append(all, p.Name)
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+func isPort(text string) bool {
+	n, err := strconv.Atoi(text)
+	return err == nil && n >= 1 && n <= 65535
+}
+
+// parsePorts reads "17001", "17001-17006" and lists of both with commas.
+func parsePorts(text string) ([]int, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var all []int
+	var seen [65536]bool
+	for item := range strings.SplitSeq(text, ",") {
+		first, last, isRange := strings.Cut(item, "-")
+		if !isRange {
+			last = first
+		}
+		if !isPort(first) || !isPort(last) {
+			return nil, errors.New(`is no list of ports: write numbers from 1 to 65535, as in "17001-17006"`)
+		}
+		a, _ := strconv.Atoi(first)
+		b, _ := strconv.Atoi(last)
+		if a > b {
+			return nil, fmt.Errorf("%s runs backwards: write the smaller port first", item)
+		}
+		for n := a; n <= b; n++ {
+			if seen[n] {
+				return nil, fmt.Errorf("names port %d twice", n)
+			}
+			seen[n] = true
+			all = append(all, n)
+		}
+	}
+	return all, nil
+}
+
+// hostPorts are the ports that the pool takes on this host.
+func hostPorts(p Pool) []int {
+	if p.Slurm.Addr == "" {
+		return nil
+	}
+	all, _ := parsePorts(p.Slurm.Ports) // empty where it was found wrong
+	return all
+}

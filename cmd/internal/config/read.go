@@ -1,0 +1,176 @@
+package config
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"regexp"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+	"golang.org/x/sys/unix"
+
+	"github.com/burst-hpc/burst/cmd/internal/endpoint"
+)
+
+// names are what clusters, providers, pools and partitions may be called:
+// they become tags in a cloud and words in slurm.conf.
+var names = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+
+const namesRule = "write up to 63 letters, digits, dots, dashes or underscores, a letter or digit first"
+
+// config reads all sections; what is wrong is in f.errs.
+func (f *file) config(tree map[string]any) *Config {
+	top := &section{file: f, table: tree}
+	c := &Config{Cluster: top.required("cluster", `"mycluster"`)}
+	if c.Cluster != "" && !names.MatchString(c.Cluster) {
+		top.failAt("cluster", "%q is no name: %s", c.Cluster, namesRule)
+	}
+	slurm := top.sub("slurm")
+	c.Endpoint = daemon(top.sub("daemon")).With(endpoint.Slurm{
+		Conf: slurm.abs("conf", ""),
+		Bin:  slurm.abs("bin", ""),
+		User: slurm.text("user", ""),
+	})
+	times := poolTimes(slurm, defaultTimes)
+	slurm.done()
+	c.Checkpoint = checkpoint(top.sub("checkpoint"))
+	for _, s := range top.named("provider") {
+		c.Providers = append(c.Providers, provider(s))
+	}
+	subs := top.named("pool")
+	for _, s := range subs {
+		c.Pools = append(c.Pools, pool(s, c, times))
+	}
+	f.together(subs, c.Pools)
+	top.done()
+	return c
+}
+
+// maxSocket is the longest path that the kernel binds a unix socket to.
+const maxSocket = 107
+
+func daemon(s *section) endpoint.Config {
+	c := endpoint.Config{
+		Socket:  s.abs("socket", ""),
+		Spool:   s.abs("spool", ""),
+		State:   s.abs("state", ""),
+		Metrics: s.text("metrics", ""),
+	}
+	if n := len(c.Socket); n > maxSocket {
+		s.failAt("socket", "is %d bytes long: a unix socket's path may have %d", n, maxSocket)
+	}
+	if c.Metrics != "" {
+		if _, port, err := net.SplitHostPort(c.Metrics); err != nil || !isPort(port) {
+			s.failAt("metrics", "%q is no address to listen on: write host:port, as in \"127.0.0.1:9810\"", c.Metrics)
+		}
+	}
+	s.done()
+	return c
+}
+
+func checkpoint(s *section) Checkpoint {
+	c := Checkpoint{
+		Signal: strings.TrimPrefix(strings.ToUpper(s.text("signal", "")), "SIG"),
+		Grace:  s.duration("grace", 0),
+	}
+	if c.Signal != "" && unix.SignalNum("SIG"+c.Signal) == 0 {
+		s.failAt("signal", "%q is no signal: write its name, as in \"USR1\"", c.Signal)
+	}
+	s.done()
+	return c
+}
+
+func provider(s *section) Provider {
+	p := Provider{Name: s.name(), Kind: s.required("kind", `"local"`), PriceTable: s.abs("price_table", "")}
+	s.checkName()
+	switch p.Kind {
+	case "":
+		return p // its other keys cannot be judged
+	case "local":
+		p.Local = local(s)
+	case "aws", "vultr":
+		s.failAt("kind", "%q comes with a later version of Burst: this one knows \"local\"", p.Kind)
+		return p
+	default:
+		s.failAt("kind", "%q is not known: this version of Burst knows \"local\"; \"aws\" and \"vultr\" come later", p.Kind)
+		return p
+	}
+	s.done()
+	return p
+}
+
+func local(s *section) Local {
+	l := Local{
+		Dir:     s.abs("dir", "/var/lib/burst/local"),
+		Slurmd:  s.abs("slurmd", "/usr/sbin/slurmd"),
+		Network: s.text("network", ""),
+		Subnet:  s.text("subnet", ""),
+	}
+	if l.Subnet != "" {
+		if err := checkSubnet(l.Subnet); err != nil {
+			s.failAt("subnet", "%q: %v, as in \"10.77.0.0/24\"", l.Subnet, err)
+		}
+	}
+	return l
+}
+
+func checkSubnet(text string) error {
+	p, err := netip.ParsePrefix(text)
+	switch {
+	case err != nil:
+		return errors.New("is no subnet: write an address and a length")
+	case p.Masked() != p:
+		return errors.New("names a host, not the subnet: write the subnet's first address")
+	}
+	return nil
+}
+
+// checkName reports a section whose name cannot be a tag or a word of slurm.conf.
+func (s *section) checkName() {
+	if !names.MatchString(s.name()) {
+		s.fail(s.at, "%q is no name: %s", s.name(), namesRule)
+	}
+}
+
+// together reports what no pool does wrong alone.
+func (f *file) together(subs []*section, pools []Pool) {
+	nodes := map[string]toml.Key{}
+	ports := map[int]toml.Key{}
+	first := map[string]int{} // partition -> its first pool
+	for i, p := range pools {
+		s := subs[i]
+		for _, n := range p.Power.Nodes {
+			if other, taken := nodes[n]; taken {
+				s.failAt("nodes", "%s is a node of %s too: give every node to one pool", n, other)
+				break
+			}
+		}
+		for _, n := range p.Power.Nodes {
+			nodes[n] = s.at
+		}
+		own := hostPorts(p)
+		for _, n := range own {
+			if other, taken := ports[n]; taken {
+				s.failAt("ports", "%d is a port of %s too: on one host every node needs its own", n, other)
+				break
+			}
+		}
+		for _, n := range own {
+			ports[n] = s.at
+		}
+		if p.Slurm.Partition == "" {
+			continue
+		}
+		j, shared := first[p.Slurm.Partition]
+		if !shared {
+			first[p.Slurm.Partition] = i
+			continue
+		}
+		a, b := p.Slurm, pools[j].Slurm
+		if a.SuspendTime != b.SuspendTime || a.ResumeTimeout != b.ResumeTimeout || a.SuspendTimeout != b.SuspendTimeout {
+			s.failAt("partition", "%q is the partition of %s too, with other times: power saving is the partition's, "+
+				"so write the same suspend_time, resume_timeout and suspend_timeout", a.Partition, subs[j].at)
+		}
+	}
+}
