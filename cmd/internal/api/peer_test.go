@@ -1,0 +1,148 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/burst-hpc/burst/cmd/internal/api"
+	"github.com/burst-hpc/burst/cmd/internal/api/apitest"
+)
+
+// When the test binary runs with this set it is a client of another uid.
+const childEnv = "BURST_TEST_API_CHILD"
+
+func TestMain(m *testing.M) {
+	if socket := os.Getenv(childEnv); socket != "" {
+		child(socket)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// child prints one line per call: its name and the HTTP status it met.
+func child(socket string) {
+	c, ctx := api.NewClient(socket), context.Background()
+	say := func(name string, err error) {
+		var e *api.Error
+		switch {
+		case err == nil:
+			fmt.Println(name, 200)
+		case errors.As(err, &e):
+			fmt.Println(name, e.Status)
+		default:
+			fmt.Println(name, err)
+		}
+	}
+	say("order", c.AddOrder(ctx, api.NewOrder(api.Resume, "c1", "")))
+	_, err := c.Gate(ctx, 1, "c1", 0)
+	say("gate", err)
+	_, err = c.Status(ctx)
+	say("status", err)
+	_, err = c.Nodes(ctx)
+	say("nodes", err)
+	_, err = c.Events(ctx, 0, 0)
+	say("events", err)
+	for range 200 {
+		if _, err = c.Status(ctx); err != nil {
+			break
+		}
+	}
+	say("flood", err)
+	say("crowd", crowd(socket))
+}
+
+// crowd holds connections open until one is refused.
+func crowd(socket string) error {
+	for range 100 {
+		c, err := net.Dial("unix", socket)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if _, err := fmt.Fprint(c, "GET /nowhere HTTP/1.1\r\nHost: b\r\n\r\n"); err != nil {
+			return &api.Error{Status: http.StatusTooManyRequests}
+		}
+		if _, err := c.Read(make([]byte, 1)); err != nil {
+			return &api.Error{Status: http.StatusTooManyRequests}
+		}
+	}
+	return nil
+}
+
+func TestUIDDecides(t *testing.T) {
+	uid := os.Getuid()
+	if uid == 0 {
+		uid = 65534
+	}
+	for _, test := range []struct {
+		name     string
+		slurmUID int
+		want     string
+	}{
+		{"another user", uid + 1, "order 403\ngate 403\nstatus 200\nnodes 200\nevents 200\nflood 429\ncrowd 429\n"},
+		{"SlurmUser", uid, "order 200\ngate 200\nstatus 200\nnodes 200\nevents 200\nflood 200\ncrowd 200\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			l, err := api.Listen(filepath.Join(dir, "b.sock"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := new(apitest.Backend)
+			srv := api.NewServer(b, api.Authz{SlurmUID: test.slurmUID}, slog.New(slog.DiscardHandler))
+			go srv.Serve(l)
+			defer srv.Close()
+			if got := runAs(t, uid, dir); got != test.want {
+				t.Errorf("uid %d was answered\n%swant\n%s", uid, got, test.want)
+			}
+			if taken := len(b.Orders()) == 1; taken != (test.slurmUID == uid) {
+				t.Errorf("order taken: %v", taken)
+			}
+		})
+	}
+}
+
+// runAs runs this binary as a client of dir's socket under uid.
+func runAs(t *testing.T, uid int, dir string) string {
+	t.Helper()
+	// The test binary's own folder may be closed to the uid.
+	binary, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe := filepath.Join(dir, "client")
+	if err := os.WriteFile(exe, binary, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{dir, filepath.Dir(dir)} {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, exe)
+	cmd.Dir = "/"
+	cmd.Env = []string{childEnv + "=" + filepath.Join(dir, "b.sock")}
+	if uid != os.Getuid() {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+	}
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("client: %v\n%s", err, errs.String())
+	}
+	return string(out)
+}
