@@ -1,0 +1,292 @@
+// Package cloudtest holds the suite that every cloud.Provider passes
+// (Conformance), and a fake cloud in memory whose faults, delays and lack of
+// capacity are injected (Fake).
+package cloudtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+)
+
+// Op names a call of a provider; the first three are cloud.Error's Op too.
+type Op string
+
+const (
+	Launch      Op = "launch"
+	List        Op = "list" // each page is a call
+	Terminate   Op = "terminate"
+	Acknowledge Op = "acknowledge"
+	Assign      Op = "assign"
+)
+
+// Options are a fake cloud's constants. The zero value answers at once, from
+// unlimited capacity, with instances that run from birth.
+type Options struct {
+	Latency   map[Op]time.Duration // waited before the call has its effect
+	Boot      time.Duration        // from launch to Running
+	AddrDelay time.Duration        // from launch to a known address
+	Lag       time.Duration        // from launch to List
+	Shutdown  time.Duration        // from Terminate to Terminated
+	Keep      time.Duration        // how long a terminated instance is listed; 1 h
+	Retry     time.Duration        // between two deliveries of a notice that was not handled; 100 ms
+	PageSize  int                  // instances in one page of List; 1,000
+	MaxLaunch int                  // Count of one Launch; 1,000
+}
+
+// Fault makes calls fail.
+type Fault struct {
+	Err   error
+	Skip  int  // calls that succeed first
+	Times int  // calls that fail; 0 is one
+	Lost  bool // the call has its effect, and only its answer is lost
+}
+
+// Fake is a cloud in memory. It needs no goroutine: what time changes is
+// worked out when someone looks, so it works in a testing/synctest bubble.
+type Fake struct {
+	options Options
+
+	mu       sync.Mutex
+	ids      []string // in order of launch
+	machines map[string]*machine
+	launches map[string]launched
+	capacity map[cloud.Offering]int
+	faults   map[Op][]Fault
+	calls    map[Op]int
+	notices  []*announced
+	acked    []cloud.Notice
+	changed  chan struct{} // closed and made anew when a notice comes
+}
+
+var (
+	_ cloud.Provider     = (*Fake)(nil)
+	_ cloud.NoticeSource = (*Fake)(nil)
+	_ cloud.Acknowledger = (*Fake)(nil)
+	_ cloud.Assigner     = (*Fake)(nil)
+)
+
+// NewFake makes an empty cloud.
+func NewFake(o Options) *Fake {
+	setDefault(&o.Keep, time.Hour)
+	setDefault(&o.Retry, 100*time.Millisecond)
+	setDefault(&o.PageSize, 1000)
+	setDefault(&o.MaxLaunch, 1000)
+	o.Latency = maps.Clone(o.Latency)
+	return &Fake{
+		options:  o,
+		machines: map[string]*machine{},
+		launches: map[string]launched{},
+		capacity: map[cloud.Offering]int{},
+		faults:   map[Op][]Fault{},
+		calls:    map[Op]int{},
+		changed:  make(chan struct{}),
+	}
+}
+
+func setDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// machine is an instance with the times at which it changes.
+type machine struct {
+	cloud.Instance // State, Addr and Ended are filled by at
+	addr           string
+	node           string
+	running        time.Time
+	addrKnown      time.Time
+	listed         time.Time
+	ends, ended    time.Time // zero: no end in sight
+}
+
+// at returns the instance as the cloud sees it now.
+func (m *machine) at(now time.Time) cloud.Instance {
+	i := m.Instance
+	if !now.Before(m.addrKnown) {
+		i.Addr = m.addr
+	}
+	switch {
+	case !m.ends.IsZero() && !now.Before(m.ended):
+		i.State, i.Ended = cloud.Terminated, m.ended
+	case !m.ends.IsZero() && !now.Before(m.ends):
+		i.State = cloud.Terminating
+	case now.Before(m.running):
+		i.State = cloud.Pending
+	default:
+		i.State = cloud.Running
+	}
+	return i
+}
+
+// end brings the instance's end forward to t; it never puts it off.
+func (m *machine) end(t time.Time, shutdown time.Duration) {
+	if m.ends.IsZero() || t.Before(m.ends) {
+		m.ends, m.ended = t, t.Add(shutdown)
+	}
+}
+
+// launched is the memory of a token.
+type launched struct {
+	request string
+	ids     []string
+}
+
+// Launch implements cloud.Provider.
+func (f *Fake) Launch(ctx context.Context, r cloud.LaunchRequest) ([]cloud.Instance, error) {
+	lost, err := f.begin(ctx, Launch)
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	instances, err := f.launch(r)
+	if lost != nil {
+		return nil, lost
+	}
+	return instances, err
+}
+
+func (f *Fake) launch(r cloud.LaunchRequest) ([]cloud.Instance, error) {
+	if r.Token == "" || r.Cluster == "" || r.Count < 1 || r.Count > f.options.MaxLaunch {
+		return nil, fail(Launch, cloud.Invalid, fmt.Sprintf("token %q, cluster %q, count %d of at most %d", r.Token, r.Cluster, r.Count, f.options.MaxLaunch))
+	}
+	l, known := f.launches[r.Token]
+	request := fmt.Sprintf("%+v", r)
+	if known && l.request != request {
+		return nil, fail(Launch, cloud.Invalid, "token "+r.Token+" was used for another request")
+	}
+	now := time.Now()
+	if !known {
+		n := r.Count
+		if room, limited := f.capacity[r.Offering]; limited {
+			n = min(n, room)
+			if n < r.Count && r.AllOrNothing {
+				n = 0
+			}
+			f.capacity[r.Offering] -= n
+		}
+		l = launched{request: request}
+		for range n {
+			l.ids = append(l.ids, f.add(r, now))
+		}
+		if n > 0 {
+			f.launches[r.Token] = l
+		}
+	}
+	var live []cloud.Instance
+	for _, id := range l.ids {
+		if m := f.machines[id]; m != nil && m.at(now).State.Live() {
+			live = append(live, m.at(now))
+		}
+	}
+	if len(live) < r.Count {
+		return live, fail(Launch, cloud.Capacity, fmt.Sprintf("%d of %d instances of %s", len(live), r.Count, r.Offering))
+	}
+	return live, nil
+}
+
+func (f *Fake) add(r cloud.LaunchRequest, now time.Time) string {
+	n := len(f.ids) + 1
+	m := &machine{
+		Instance: cloud.Instance{
+			ID: fmt.Sprintf("i-%08d", n), Token: r.Token, Cluster: r.Cluster, Pool: r.Pool,
+			Offering: r.Offering, Launched: now,
+		},
+		addr:      fmt.Sprintf("10.%d.%d.%d", n>>16&255, n>>8&255, n&255),
+		running:   now.Add(f.options.Boot),
+		addrKnown: now.Add(f.options.AddrDelay),
+		listed:    now.Add(f.options.Lag),
+	}
+	f.ids = append(f.ids, m.ID)
+	f.machines[m.ID] = m
+	return m.ID
+}
+
+// List implements cloud.Provider. It reads page by page, as real clouds are read.
+func (f *Fake) List(ctx context.Context, filter cloud.Filter) ([]cloud.Instance, error) {
+	if filter.Cluster == "" {
+		return nil, fail(List, cloud.Invalid, "no cluster")
+	}
+	keep := matcher(filter)
+	var found []cloud.Instance
+	for first := 0; ; first += f.options.PageSize {
+		lost, err := f.begin(ctx, List)
+		if err != nil {
+			return nil, err
+		}
+		if lost != nil {
+			return nil, lost
+		}
+		f.mu.Lock()
+		now := time.Now()
+		last := min(first+f.options.PageSize, len(f.ids))
+		for _, id := range f.ids[first:last] {
+			m := f.machines[id]
+			i := m.at(now)
+			forgotten := i.State == cloud.Terminated && now.Sub(i.Ended) > f.options.Keep
+			if !now.Before(m.listed) && !forgotten && keep(i) {
+				found = append(found, i)
+			}
+		}
+		end := last == len(f.ids)
+		f.mu.Unlock()
+		if end {
+			return found, nil
+		}
+	}
+}
+
+// Terminate implements cloud.Provider.
+func (f *Fake) Terminate(ctx context.Context, ids []string) error {
+	lost, err := f.begin(ctx, Terminate)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, id := range ids {
+		if m := f.machines[id]; m != nil {
+			m.end(time.Now(), f.options.Shutdown)
+		}
+	}
+	return lost
+}
+
+// Limits implements cloud.Provider.
+func (f *Fake) Limits() cloud.Limits {
+	return cloud.Limits{Lag: f.options.Lag, MaxLaunch: f.options.MaxLaunch}
+}
+
+// begin counts a call, waits its latency and meets its fault: err fails the
+// call before its effect, lost after.
+func (f *Fake) begin(ctx context.Context, op Op) (lost, err error) {
+	f.mu.Lock()
+	f.calls[op]++
+	fault := f.nextFault(op)
+	f.mu.Unlock()
+	if d := f.options.Latency[op]; d > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(d):
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, &cloud.Error{Kind: cloud.Transient, Op: string(op), Err: err}
+	}
+	if fault.Lost {
+		return fault.Err, nil
+	}
+	return nil, fault.Err
+}
+
+func fail(op Op, kind cloud.Kind, text string) error {
+	return &cloud.Error{Kind: kind, Op: string(op), Code: "Fake", Err: errors.New(text)}
+}
