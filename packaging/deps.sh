@@ -34,7 +34,10 @@ if [ "$(id -u)" != 0 ]; then
 fi
 
 echo "deps: installing$missing"
-quiet="$sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0"
-$quiet update
+apt="$sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0"
 # shellcheck disable=SC2086 # one word each
-$quiet install -y --no-install-recommends $missing >/dev/null
+if ! said=$({ $apt update && $apt install -y --no-install-recommends $missing; } 2>&1); then
+	echo "$said" >&2
+	echo "deps: error: apt-get failed, see above" >&2
+	exit 1
+fi
