@@ -1,0 +1,223 @@
+package sandbox
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/burst-hpc/burst/slurm/slurmd"
+)
+
+func slow(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts real daemons: slow end-to-end, run by make test")
+	}
+}
+
+func credential(uid uint32) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+}
+
+// TestCluster shows all that a sandbox can do, and when run by root shows it
+// as an ordinary user too.
+func TestCluster(t *testing.T) {
+	slow(t)
+	t.Run("own user", testCluster)
+	if os.Getuid() == 0 {
+		t.Run("ordinary user", func(t *testing.T) {
+			nobody, err := user.Lookup("nobody")
+			if err != nil {
+				t.Fatal(err)
+			}
+			uid, err := strconv.ParseUint(nobody.Uid, 10, 32)
+			if err != nil {
+				t.Fatal(err)
+			}
+			asUser(t, uint32(uid), "^TestCluster$")
+		})
+	}
+}
+
+func testCluster(t *testing.T) {
+	c := start(t, Options{
+		// Too long for unix sockets.
+		Dir:        filepath.Join(t.TempDir(), strings.Repeat("deep/", 20)+"sandbox"),
+		OnPrem:     1,
+		CloudNodes: 2, SuspendTime: 2 * time.Second, SuspendTimeout: 2 * time.Second,
+		ResumeProgram: script(t, resumeScript), SuspendProgram: script(t, suspendScript),
+	})
+	t.Run("MPI", func(t *testing.T) { testMPI(t, c) })
+	t.Run("controller", func(t *testing.T) { testController(t, c) })
+	t.Run("power saving", func(t *testing.T) { testPowerSaving(t, c) })
+}
+
+const hello = `#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+	int rank, size, sum;
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	if (rank == 0) printf("%d ranks, sum %d\n", size, sum);
+	MPI_Finalize();
+}
+`
+
+func testMPI(t *testing.T, c *Cluster) {
+	write(t, filepath.Join(c.Dir, "hello.c"), hello)
+	run(t, c, "mpicc", "-o", "hello", "hello.c")
+	if out := run(t, c, "srun", "-p", "onprem", "-n", "2", "--mpi=pmix", "./hello"); !strings.Contains(out, "2 ranks, sum 1") {
+		t.Errorf("srun said %q", out)
+	}
+}
+
+// testController restarts and kills slurmctld while a job runs on.
+func testController(t *testing.T, c *Cluster) {
+	job := run(t, c, "sbatch", "--parsable", "-p", "onprem", "--wrap",
+		"touch begun; until test -e go; do sleep 0.1; done")
+	eventually(t, 30*time.Second, "the job runs", func() bool { return exists(filepath.Join(c.Dir, "begun")) })
+	if err := c.RestartController(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := jobState(t, c, job); s != "RUNNING" {
+		t.Errorf("after a restart of slurmctld the job is %s", s)
+	}
+	if err := c.KillController(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.StartController(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.StartController(t.Context()); err == nil {
+		t.Error("a second slurmctld was started")
+	}
+	write(t, filepath.Join(c.Dir, "go"), "")
+	eventually(t, 30*time.Second, "the job ends", func() bool { return jobState(t, c, job) == "COMPLETED" })
+}
+
+func testPowerSaving(t *testing.T, c *Cluster) {
+	before := run(t, c, "scontrol", "-o", "show", "node", "o1")
+	begun := time.Now()
+	job := run(t, c, "sbatch", "--parsable", "-p", "cloud", "-N", "2", "--wrap", "srun -N2 -n2 printenv SLURMD_NODENAME | sort")
+	eventually(t, 60*time.Second, "the job ends", func() bool { return jobState(t, c, job) == "COMPLETED" })
+	t.Logf("sbatch to the job's end: %s", time.Since(begun).Round(10*time.Millisecond))
+	out, err := os.ReadFile(filepath.Join(c.Dir, "slurm-"+job+".out"))
+	if err != nil || string(out) != "c1\nc2\n" {
+		t.Errorf("the job wrote %q, %v", out, err)
+	}
+	for _, node := range c.CloudNodes() {
+		eventually(t, 30*time.Second, node+" is suspended", func() bool {
+			return nodeState(t, c, node) == "IDLE+CLOUD+POWERED_DOWN"
+		})
+	}
+	pids, err := slurmd.Marked("SLURM_CONF=" + c.Conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range pids {
+		line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+		if strings.Contains(string(line), "-b\x00") {
+			t.Errorf("slurmd of a cloud node is left: %q", line)
+		}
+	}
+	if after := run(t, c, "scontrol", "-o", "show", "node", "o1"); booted(after) != booted(before) || nodeState(t, c, "o1") != "IDLE" {
+		t.Errorf("power saving touched the on-prem node: %s", after)
+	}
+}
+
+// booted picks out when a node and its slurmd started.
+func booted(node string) string {
+	_, rest, _ := strings.Cut(node, "BootTime=")
+	times, _, _ := strings.Cut(rest, " LastBusyTime")
+	return times
+}
+
+func TestTwoAtOnce(t *testing.T) {
+	slow(t)
+	clusters := []*Cluster{
+		start(t, Options{OnPrem: 1, CloudNodes: 3}),
+		start(t, Options{OnPrem: 1, CloudNodes: 3}),
+	}
+	for i, c := range clusters {
+		text := "cluster " + strconv.Itoa(i)
+		if out := run(t, c, "srun", "echo", text); out != text {
+			t.Errorf("%s: srun said %q", text, out)
+		}
+	}
+	if _, err := Start(t.Context(), Options{Dir: clusters[0].Dir, OnPrem: 1}); err == nil {
+		t.Error("a second sandbox was started in the same folder")
+	}
+	if s := nodeState(t, clusters[0], "o1"); s != "IDLE" {
+		t.Errorf("after the refusal o1 is %s", s)
+	}
+}
+
+// TestDeadHolder kills, or just ends, the process that holds a sandbox in
+// which a job runs.
+func TestDeadHolder(t *testing.T) {
+	slow(t)
+	for _, tt := range []struct {
+		name    string
+		outlive bool
+		up      string // what scontrol ping says when the holder is gone
+	}{
+		{"killed", false, " is DOWN"},
+		{"outlived", true, " is UP"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "sandbox")
+			cmd := exec.Command("/proc/self/exe")
+			cmd.Env = append(os.Environ(), holdEnv+"="+dir)
+			if tt.outlive {
+				cmd.Env = append(cmd.Env, outliveEnv+"=yes")
+			}
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { Reap(dir) })
+			mark, err := bufio.NewReader(out).ReadString('\n')
+			if err != nil || !strings.HasPrefix(mark, markName) {
+				cmd.Process.Kill()
+				cmd.Wait()
+				t.Fatalf("the holder said %q, %v", mark, err)
+			}
+			c := &Cluster{Dir: dir, Conf: filepath.Join(dir, "slurm.conf"), Mark: strings.TrimSpace(mark)}
+			c.env = environment(Options{}, c.Conf, c.Mark)
+			run(t, c, "sbatch", "--wrap", "echo >begun; sleep 600")
+			eventually(t, 30*time.Second, "the job runs", func() bool { return exists(filepath.Join(dir, "begun")) })
+			if !tt.outlive {
+				if err := Reap(dir); err == nil {
+					t.Error("a sandbox in use was reaped")
+				}
+				if err := cmd.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cmd.Wait() // it was killed
+			eventually(t, 5*time.Second, "scontrol ping says"+tt.up, func() bool {
+				out, _ := c.Command(t.Context(), "scontrol", "ping").Output()
+				return strings.Contains(string(out), tt.up)
+			})
+			if pids, err := slurmd.Marked("SLURM_CONF=" + c.Conf); err != nil || len(pids) == 0 {
+				t.Errorf("the job should have been left to Reap: %v, %v", pids, err)
+			}
+			if err := Reap(dir); err != nil {
+				t.Error(err)
+			}
+			nothingLeft(t, c)
+		})
+	}
+}
