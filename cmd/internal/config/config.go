@@ -143,10 +143,9 @@ func (c *Config) Provider(name string) (Provider, bool) {
 	return c.Providers[i], true
 }
 
-// Power returns the pools for burstd's engine and the longest ResumeTimeout.
-// The cluster's random id is the store's to add.
-func (c *Config) Power() power.Config {
-	var p power.Config
+// Power returns what burstd's engine is told; cluster is the random id from the store.
+func (c *Config) Power(cluster string) power.Config {
+	p := power.Config{Cluster: cluster}
 	for _, pool := range c.Pools {
 		p.Pools = append(p.Pools, pool.Power)
 		p.BootTimeout = max(p.BootTimeout, pool.Slurm.ResumeTimeout)

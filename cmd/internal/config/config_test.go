@@ -64,7 +64,7 @@ func TestLoad(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("Load (-want +got):\n%s", d)
 	}
-	if p := got.Power(); len(p.Pools) != 2 || p.BootTimeout != 30*time.Minute {
+	if p := got.Power("id"); p.Cluster != "id" || len(p.Pools) != 2 || p.BootTimeout != 30*time.Minute {
 		t.Errorf("Power() = %+v", p)
 	}
 	in := got.Slurm("/usr/bin")

@@ -76,7 +76,7 @@ func nodes(s *section) []string {
 	}
 	all, err := hostlist.Expand(text)
 	if err != nil {
-		s.failAt("nodes", "%q is no list of nodes: %v; write it as Slurm does, as in \"cloud-[001-010]\"", text, err)
+		s.failAt("nodes", "%v: write it as Slurm does, as in \"cloud-[001-010]\"", err)
 		return nil
 	}
 	seen := make(map[string]bool, len(all))

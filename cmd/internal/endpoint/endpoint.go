@@ -24,7 +24,7 @@ type Config struct {
 	Metrics string `toml:"metrics"` // listen address of Prometheus metrics; empty: off
 
 	SlurmConf string `toml:"-"` // empty: $SLURM_CONF, then Slurm's own default
-	SlurmBin  string `toml:"-"` // folder of scontrol and squeue; slurmctld's programs have no PATH
+	SlurmBin  string `toml:"-"` // folder of scontrol and squeue; empty: slurm.Exec looks for them
 	SlurmUser string `toml:"-"` // may give orders, beside root
 }
 
@@ -41,7 +41,6 @@ func Default() Config {
 		Socket:    "/run/burst/burstd.sock",
 		Spool:     "/var/spool/burst",
 		State:     "/var/lib/burst",
-		SlurmBin:  "/usr/bin",
 		SlurmUser: "slurm",
 	}
 }
@@ -101,7 +100,7 @@ func (c Config) With(s Slurm) Config {
 		State:     cmp.Or(c.State, d.State),
 		Metrics:   c.Metrics,
 		SlurmConf: s.Conf,
-		SlurmBin:  cmp.Or(s.Bin, d.SlurmBin),
+		SlurmBin:  s.Bin,
 		SlurmUser: cmp.Or(s.User, d.SlurmUser),
 	}
 }
