@@ -1,0 +1,42 @@
+package power
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// backoff is the wait after failures in a row.
+type backoff struct {
+	failures int
+	until    time.Time
+}
+
+// failed notes a failure of what is named and returns the wait before the
+// next try: 100 ms doubled each time, at most 30 s, less up to a fifth at random.
+func (e *Engine) failed(what string) time.Duration {
+	const first, most = 100 * time.Millisecond, 30 * time.Second
+	b := e.backoff[what]
+	d := min(most, first<<min(b.failures, 9))
+	d -= time.Duration(rand.Int64N(int64(d) / 5))
+	e.backoff[what] = backoff{b.failures + 1, time.Now().Add(d)}
+	return d
+}
+
+// until is how long what is named still has to wait.
+func (e *Engine) until(what string) time.Duration { return time.Until(e.backoff[what].until) }
+
+// sighting is since when, and how often in a row, something has been seen.
+type sighting struct {
+	what  string
+	since time.Time
+	times int
+}
+
+// seen counts one more sighting of what; another what begins anew.
+func (s sighting) seen(what string, now time.Time) sighting {
+	if s.what != what {
+		s = sighting{what: what, since: now}
+	}
+	s.times++
+	return s
+}

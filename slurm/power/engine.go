@@ -1,0 +1,296 @@
+package power
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/slurm"
+)
+
+// controller is what the engine needs of Slurm.
+type controller interface {
+	// Fresh returns a reading that was begun at since or later.
+	Fresh(ctx context.Context, since time.Time) (*slurm.Snapshot, error)
+	UpdateNodes(ctx context.Context, u slurm.NodeUpdate) error
+	UpdateJob(ctx context.Context, id uint32, u slurm.JobUpdate) error
+	Release(ctx context.Context, id uint32, restarts int, start time.Time) error
+}
+
+// Engine carries out orders. Everything that it decides is first committed to
+// the journal and then done, so that after a crash at any point a new engine
+// on the same journal goes on: a step looks at the journal's memory, at Slurm
+// and at what came back from the clouds, and does what is due.
+//
+// One goroutine, Run, owns all decisions. Calls that take long (launches,
+// terminations, releases of jobs) run beside it and hand it what they found.
+type Engine struct {
+	cfg       Config
+	journal   journal
+	slurm     controller
+	providers map[string]cloud.Provider
+	log       *slog.Logger
+	pools     map[string]Pool
+	poolOf    map[string]string // node -> pool
+
+	wake    chan struct{}
+	results chan func(context.Context)
+	calls   sync.WaitGroup
+
+	mu     sync.Mutex // guards mem and the fields of Health
+	mem    *memory
+	bad    map[string]string // provider -> its last error
+	turned time.Time         // when Run last began a step
+
+	// Run's own:
+	flying    map[string]bool      // launches under way, by token
+	backoff   map[string]backoff   // of launches, providers and steps, by name
+	asked     map[string]time.Time // instance -> last Terminate
+	freed     map[string]time.Time // node -> last power_down_force
+	releasing map[uint32]bool
+	missing   map[string]sighting // instance -> absent from the cloud's lists
+	settling  map[string]sighting // node -> action that the table wants
+	rounds    int                 // of reconciliation
+	next      time.Time           // of the next round
+}
+
+// New makes an engine. Providers are by name, as the pools have them.
+func New(cfg Config, j journal, s controller, providers map[string]cloud.Provider, log *slog.Logger) *Engine {
+	if cfg.Reconcile == 0 {
+		cfg.Reconcile = 30 * time.Second
+	}
+	if cfg.BootTimeout == 0 {
+		cfg.BootTimeout = 15 * time.Minute
+	}
+	if cfg.MaxTerminate == 0 {
+		cfg.MaxTerminate = 20
+	}
+	e := &Engine{
+		cfg: cfg, journal: j, slurm: s, providers: providers, log: log,
+		pools: map[string]Pool{}, poolOf: map[string]string{}, mem: newMemory(State{}), bad: map[string]string{},
+		wake: make(chan struct{}, 1), results: make(chan func(context.Context), 64),
+		flying: map[string]bool{}, backoff: map[string]backoff{}, asked: map[string]time.Time{}, freed: map[string]time.Time{},
+		releasing: map[uint32]bool{}, missing: map[string]sighting{}, settling: map[string]sighting{},
+	}
+	for _, p := range cfg.Pools {
+		e.pools[p.Name] = p
+		for _, n := range p.Nodes {
+			e.poolOf[n] = p.Name
+		}
+	}
+	return e
+}
+
+// AddOrder makes an order durable and has it carried out. The same id again
+// is no error and does nothing.
+func (e *Engine) AddOrder(ctx context.Context, o Order) error {
+	fresh, err := e.journal.AddOrder(ctx, o)
+	if err != nil || !fresh {
+		return err
+	}
+	e.post(ctx, func(context.Context) { e.apply(Change{Orders: []Order{o}}) })
+	return nil
+}
+
+// Owns says whether the node is one of a pool's.
+func (e *Engine) Owns(node string) bool { return e.poolOf[node] != "" }
+
+// Load takes up what the journal holds open. It comes before Run, and before
+// orders are added.
+func (e *Engine) Load(ctx context.Context) error {
+	st, err := e.journal.LoadPower(ctx)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	e.mem = newMemory(st)
+	e.mu.Unlock()
+	return nil
+}
+
+// Run works until ctx ends. It returns when the calls under way have ended too.
+func (e *Engine) Run(ctx context.Context) {
+	defer e.calls.Wait()
+	for {
+		e.mu.Lock()
+		e.turned = time.Now()
+		e.mu.Unlock()
+		again := e.step(ctx)
+		timer := time.NewTimer(again)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-e.wake:
+		case f := <-e.results:
+			f(ctx)
+			e.drain(ctx)
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// drain takes what else has come, so that one step serves all of it.
+func (e *Engine) drain(ctx context.Context) {
+	for {
+		select {
+		case f := <-e.results:
+			f(ctx)
+		default:
+			return
+		}
+	}
+}
+
+// step does what is due and says when to look again.
+func (e *Engine) step(ctx context.Context) time.Duration {
+	again := e.cfg.Reconcile
+	for _, s := range []struct {
+		name string
+		do   func(context.Context) (time.Duration, error)
+	}{
+		{"orders", e.takeOrders},
+		{"launches", e.launchWanted},
+		{"addresses", e.setAddresses},
+		{"boots", e.watchBoots},
+		{"freeing", e.freeNodes},
+		{"ending", e.endInstances},
+		{"holds", e.tellJobs},
+		{"closing", e.closeOrders},
+		{"reconcile", e.reconcile},
+	} {
+		if ctx.Err() != nil {
+			return again
+		}
+		if wait := e.until("step " + s.name); wait > 0 {
+			again = min(again, wait)
+			continue
+		}
+		due, err := s.do(ctx)
+		if err != nil {
+			due = e.failed("step " + s.name)
+			if ctx.Err() == nil {
+				e.log.Warn("will try again", "step", s.name, "in", due.Round(time.Millisecond), "error", err)
+			}
+		} else {
+			delete(e.backoff, "step "+s.name)
+		}
+		if due > 0 {
+			again = min(again, due)
+		}
+	}
+	return again
+}
+
+// commit writes a change to the journal, then to memory. With an error
+// nothing has changed, and the step is tried again.
+func (e *Engine) commit(ctx context.Context, c Change) error {
+	if c.Empty() {
+		return nil
+	}
+	if err := e.journal.CommitPower(ctx, c); err != nil {
+		return err
+	}
+	for _, ev := range c.Events {
+		e.log.Info(ev.Text, "event", ev.Kind, "node", ev.Node, "instance", ev.Instance, "pool", ev.Pool, "job", ev.Job)
+	}
+	e.apply(c)
+	return nil
+}
+
+func (e *Engine) apply(c Change) {
+	e.mu.Lock()
+	e.mem.apply(c)
+	e.mu.Unlock()
+}
+
+// post hands f to Run. It gives up when ctx ends: what f would have noted is
+// learnt again from the journal, Slurm or the cloud.
+func (e *Engine) post(ctx context.Context, f func(context.Context)) {
+	select {
+	case e.results <- f:
+	case <-ctx.Done():
+	}
+}
+
+// beside runs a call of the outside world in a goroutine; what it returns runs in Run's.
+func (e *Engine) beside(ctx context.Context, call func(context.Context) func(context.Context)) {
+	e.calls.Go(func() { e.post(ctx, call(ctx)) })
+}
+
+// Wake has Run look again now.
+func (e *Engine) Wake() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Health is the engine's state in numbers and names.
+type Health struct {
+	Nodes     []Node
+	Instances []Instance
+	Orders    int
+	Providers map[string]string // name -> its last error, or ""
+}
+
+// Health may be called at any time.
+func (e *Engine) Health() Health {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	h := Health{Orders: len(e.mem.orders), Providers: map[string]string{}}
+	for name := range e.providers {
+		h.Providers[name] = e.bad[name]
+	}
+	for _, n := range slices.Sorted(maps.Keys(e.mem.nodes)) {
+		h.Nodes = append(h.Nodes, e.mem.nodes[n])
+	}
+	for _, i := range slices.Sorted(maps.Keys(e.mem.instances)) {
+		h.Instances = append(h.Instances, e.mem.instances[i])
+	}
+	return h
+}
+
+// note remembers how a provider's last call went.
+func (e *Engine) note(provider string, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.bad[provider] = ""
+	if err != nil {
+		e.bad[provider] = fmt.Sprint(err)
+	}
+}
+
+// Turned is when Run last began a step; zero before the first. Run begins one
+// at least every Config.Reconcile unless it hangs.
+func (e *Engine) Turned() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.turned
+}
+
+// closeOrders closes what is settled: a resume whose nodes are up or given
+// up, a suspend whose instances are gone.
+func (e *Engine) closeOrders(ctx context.Context) (time.Duration, error) {
+	open := map[string]bool{}
+	for _, n := range e.mem.inPhase(Wanted, Launching, Booting, Freeing) {
+		open[n.Order] = true
+	}
+	doomed := false
+	for _, i := range e.mem.instances {
+		doomed = doomed || i.Doomed != ""
+	}
+	var c Change
+	for _, o := range slices.SortedFunc(maps.Values(e.mem.orders), byMade) {
+		if o.Taken && !open[o.ID] && (o.Kind == Resume || !doomed) {
+			c.CloseOrders = append(c.CloseOrders, o.ID)
+		}
+	}
+	return 0, e.commit(ctx, c)
+}

@@ -1,0 +1,162 @@
+package power
+
+import (
+	"context"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/fleet"
+)
+
+// OrderKind is what Slurm asked.
+type OrderKind string
+
+const (
+	Resume     OrderKind = "resume"
+	Suspend    OrderKind = "suspend"
+	ResumeFail OrderKind = "resume-fail"
+)
+
+// Order is what Slurm asked, durable once accepted. Its id is made by the
+// client, so that an order that comes by socket and by spool is one.
+type Order struct {
+	ID         string
+	Kind       OrderKind
+	Nodes      string // hostlist
+	ResumeFile string // as slurmctld wrote it; empty if it wrote none
+	Made       time.Time
+	// Taken: the order has been turned into node records and dooms. It stays
+	// open until they are settled.
+	Taken bool
+}
+
+// Phase is how far a node has come.
+//
+//	wanted -> launching -> booting -> up
+//	   ^          |           |       |
+//	   +----------+-----------+       |
+//	   |      no capacity, died       |
+//	   v                              v
+//	freeing ----------------------> (no record)
+//
+// A suspend order ends any phase: the record goes and its instance is doomed.
+type Phase string
+
+const (
+	Wanted    Phase = "wanted"    // Slurm powers it up, no launch yet
+	Launching Phase = "launching" // part of the launch Token
+	Booting   Phase = "booting"   // has Instance, not registered yet
+	Up        Phase = "up"        // registered with slurmctld
+	Freeing   Phase = "freeing"   // to be given back to Slurm by power_down_force
+)
+
+// Node is the journal's record of a node that Slurm asked for.
+type Node struct {
+	Name     string
+	Pool     string
+	Phase    Phase
+	Since    time.Time // of the phase
+	Order    string    // the resume order
+	Made     time.Time // when that order was made
+	Job      uint32    // for which Slurm raised it; 0: none, or unknown
+	Whole    bool      // the job needs several nodes: all or nothing
+	Token    string    // of the launch
+	Instance string
+	AddrSet  bool   // Slurm has been told the address
+	Tries    int    // instances that died before they registered
+	Reason   string // of Freeing
+}
+
+// LaunchState is how much is known of a launch's outcome.
+type LaunchState string
+
+const (
+	Written   LaunchState = "written"   // to be called, or called with its outcome unknown
+	Abandoned LaunchState = "abandoned" // not wanted any more, its outcome still to be learnt
+)
+
+// Launch is one attempt to fill part of an order from one pool. Only
+// unresolved launches are in the journal's State.
+type Launch struct {
+	Token    string
+	Provider string
+	Request  cloud.LaunchRequest
+	Nodes    []string
+	State    LaunchState
+	Created  time.Time
+	Resolved time.Time
+	Error    string
+}
+
+// Instance is the journal's record of an instance that may still live.
+type Instance struct {
+	cloud.Instance
+	Provider string
+	Assigned string    // the node; empty: none
+	Doomed   string    // why it is being terminated; empty: it is not
+	Gone     time.Time // confirmed by the cloud; then it is no longer in State
+}
+
+// Hold is a job whose launch failed: it is told why, and starts again at Start.
+type Hold struct {
+	Job      uint32
+	Restarts int // -1 until the job has been seen requeued
+	Start    time.Time
+	Why      string
+	Tries    int  // launches in a row that failed for this job
+	Released bool // Slurm has taken Start; kept for Tries
+}
+
+// Cooling is an offering's cooldown.
+type Cooling struct {
+	Provider string
+	Offering cloud.Offering
+	fleet.Cooldown
+}
+
+// Event is one line of the history that admins and users read.
+type Event struct {
+	Time                       time.Time
+	Kind                       string
+	Node, Instance, Pool, Text string
+	Job                        uint32
+}
+
+// State is all that the journal holds open.
+type State struct {
+	Orders    []Order
+	Nodes     []Node
+	Launches  []Launch
+	Instances []Instance
+	Holds     []Hold
+	Coolings  []Cooling
+}
+
+// Change is what one transaction writes: records are put whole, by their key.
+type Change struct {
+	Orders      []Order
+	CloseOrders []string
+	Nodes       []Node
+	DropNodes   []string
+	Launches    []Launch // a Resolved one leaves the State
+	Instances   []Instance
+	Holds       []Hold
+	DropHolds   []uint32
+	Coolings    []Cooling // with Failures 0: forgotten
+	Events      []Event
+}
+
+// Empty says whether the change writes nothing.
+func (c *Change) Empty() bool {
+	return len(c.Orders)+len(c.CloseOrders)+len(c.Nodes)+len(c.DropNodes)+len(c.Launches)+
+		len(c.Instances)+len(c.Holds)+len(c.DropHolds)+len(c.Coolings)+len(c.Events) == 0
+}
+
+// journal is what the engine needs of the store. A Commit is atomic and
+// durable when it returns nil.
+type journal interface {
+	// AddOrder is false for an id that was ever accepted before.
+	AddOrder(ctx context.Context, o Order) (bool, error)
+	LoadPower(ctx context.Context) (State, error)
+	CommitPower(ctx context.Context, c Change) error
+}

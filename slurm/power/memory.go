@@ -1,0 +1,94 @@
+package power
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/fleet"
+)
+
+type coolKey struct {
+	provider string
+	offering cloud.Offering
+}
+
+// memory is the journal's State, by key: a copy that is changed only by what
+// has been committed.
+type memory struct {
+	orders    map[string]Order
+	nodes     map[string]Node
+	launches  map[string]Launch
+	instances map[string]Instance
+	holds     map[uint32]Hold
+	cool      map[coolKey]fleet.Cooldown
+}
+
+func newMemory(s State) *memory {
+	m := &memory{map[string]Order{}, map[string]Node{}, map[string]Launch{}, map[string]Instance{}, map[uint32]Hold{}, map[coolKey]fleet.Cooldown{}}
+	m.apply(Change{Orders: s.Orders, Nodes: s.Nodes, Launches: s.Launches, Instances: s.Instances, Holds: s.Holds, Coolings: s.Coolings})
+	return m
+}
+
+// apply brings in a change that the journal has taken.
+func (m *memory) apply(c Change) {
+	for _, o := range c.Orders {
+		m.orders[o.ID] = o
+	}
+	for _, id := range c.CloseOrders {
+		delete(m.orders, id)
+	}
+	for _, n := range c.DropNodes {
+		delete(m.nodes, n)
+	}
+	for _, n := range c.Nodes {
+		m.nodes[n.Name] = n
+	}
+	for _, l := range c.Launches {
+		m.launches[l.Token] = l
+		if !l.Resolved.IsZero() {
+			delete(m.launches, l.Token)
+		}
+	}
+	for _, i := range c.Instances {
+		m.instances[i.ID] = i
+		if !i.Gone.IsZero() {
+			delete(m.instances, i.ID)
+		}
+	}
+	for _, h := range c.Holds {
+		m.holds[h.Job] = h
+	}
+	for _, j := range c.DropHolds {
+		delete(m.holds, j)
+	}
+	for _, k := range c.Coolings {
+		key := coolKey{k.Provider, k.Offering}
+		m.cool[key] = k.Cooldown
+		if k.Failures == 0 {
+			delete(m.cool, key)
+		}
+	}
+}
+
+// serving lists the live instances of each node, doomed ones too.
+func (m *memory) serving() map[string][]Instance {
+	by := map[string][]Instance{}
+	for _, i := range m.instances {
+		if i.Assigned != "" {
+			by[i.Assigned] = append(by[i.Assigned], i)
+		}
+	}
+	return by
+}
+
+// inPhase lists the nodes in a phase, by name.
+func (m *memory) inPhase(phases ...Phase) []Node {
+	var all []Node
+	for _, name := range slices.Sorted(maps.Keys(m.nodes)) {
+		if n := m.nodes[name]; slices.Contains(phases, n.Phase) {
+			all = append(all, n)
+		}
+	}
+	return all
+}

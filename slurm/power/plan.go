@@ -1,0 +1,210 @@
+package power
+
+import (
+	"cmp"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/fleet"
+)
+
+// planning turns wanted nodes into launches. It is pure.
+type planning struct {
+	mem       *memory
+	pools     map[string]Pool
+	maxLaunch map[string]int // by provider
+	cluster   string
+	now       time.Time
+	taken     map[uint32]cloud.Offering // what this round chose for a job
+}
+
+// group is nodes that one launch may fill: those of one job that needs them
+// all, or a pool's nodes of which each serves on its own.
+type group struct {
+	pool  string
+	job   uint32 // 0: not all or nothing
+	nodes []Node
+}
+
+// plan returns the launches to write for the wanted nodes, and the freeing of
+// those for which no offering is left. A node is passed over while an older
+// instance of it still lives (it may hold the node's port, and its processes
+// may write what the next ones read), or while an older launch for it has an
+// unknown outcome.
+func (p planning) plan() Change {
+	var c Change
+	p.taken = map[uint32]cloud.Offering{}
+	for _, g := range p.groups() {
+		pool := p.pools[g.pool]
+		offerings := pool.Fleet.Offerings()
+		if o, ok := p.sibling(g); ok {
+			offerings = []cloud.Offering{o}
+		}
+		cool := map[cloud.Offering]fleet.Cooldown{}
+		for k, v := range p.mem.cool {
+			if k.provider == pool.Provider {
+				cool[k.offering] = v
+			}
+		}
+		o, retry, ok := fleet.Next(offerings, cool, p.now)
+		if !ok {
+			p.free(&c, g, retry, offerings)
+			continue
+		}
+		if g.job != 0 {
+			p.taken[g.job] = o
+		}
+		for nodes := range slices.Chunk(g.nodes, max(1, p.maxLaunch[pool.Provider])) {
+			p.launch(&c, g, pool, o, nodes)
+		}
+	}
+	return c
+}
+
+func (p planning) launch(c *Change, g group, pool Pool, o cloud.Offering, nodes []Node) {
+	l := Launch{
+		Token: rand.Text(), Provider: pool.Provider, State: Written, Created: p.now,
+		Request: cloud.LaunchRequest{
+			Cluster: p.cluster, Pool: pool.Name, Offering: o, Count: len(nodes), Image: pool.Image,
+			UserData: pool.UserData, Tags: pool.Tags, AllOrNothing: g.job != 0,
+		},
+	}
+	l.Request.Token = l.Token
+	for _, n := range nodes {
+		l.Nodes = append(l.Nodes, n.Name)
+		n.Phase, n.Since, n.Token = Launching, p.now, l.Token
+		c.Nodes = append(c.Nodes, n)
+	}
+	c.Launches = append(c.Launches, l)
+	c.Events = append(c.Events, Event{Time: p.now, Kind: "launch", Pool: pool.Name, Job: g.job,
+		Text: fmt.Sprintf("%d × %s", len(nodes), o)})
+}
+
+// groups sorts the wanted nodes that may be launched now.
+func (p planning) groups() []group {
+	busy := map[string]bool{}
+	for node := range p.mem.serving() {
+		busy[node] = true
+	}
+	for _, l := range p.mem.launches {
+		for _, node := range l.Nodes {
+			busy[node] = true
+		}
+	}
+	type key struct {
+		pool string
+		job  uint32
+	}
+	by := map[key]*group{}
+	blocked := map[uint32]bool{} // a job of which a node has to wait
+	var keys []key
+	for _, n := range p.mem.inPhase(Wanted) {
+		k := key{pool: n.Pool}
+		if n.Whole {
+			k.job = n.Job
+		}
+		if busy[n.Name] {
+			blocked[k.job] = blocked[k.job] || k.job != 0
+			continue
+		}
+		if by[k] == nil {
+			by[k] = &group{pool: k.pool, job: k.job}
+			keys = append(keys, k)
+		}
+		by[k].nodes = append(by[k].nodes, n)
+	}
+	slices.SortFunc(keys, func(a, b key) int { return cmp.Or(cmp.Compare(a.job, b.job), strings.Compare(a.pool, b.pool)) })
+	var all []group
+	for _, k := range keys {
+		if !blocked[k.job] {
+			all = append(all, *by[k])
+		}
+	}
+	return all
+}
+
+// sibling is the offering that the job's other nodes already have: all nodes
+// of one job are of one kind.
+func (p planning) sibling(g group) (cloud.Offering, bool) {
+	if g.job == 0 {
+		return cloud.Offering{}, false
+	}
+	if o, ok := p.taken[g.job]; ok {
+		return o, true
+	}
+	for _, n := range p.mem.nodes {
+		if n.Job != g.job || n.Phase == Freeing {
+			continue
+		}
+		if l, ok := p.mem.launches[n.Token]; ok && n.Phase == Launching {
+			return l.Request.Offering, true
+		}
+		if i, ok := p.mem.instances[n.Instance]; ok && i.Doomed == "" {
+			return i.Offering, true
+		}
+	}
+	return cloud.Offering{}, false
+}
+
+// free gives a group's nodes back, and with them all other nodes of the job.
+func (p planning) free(c *Change, g group, retry time.Time, tried []cloud.Offering) {
+	names := make([]string, len(tried))
+	for i, o := range tried {
+		names[i] = o.String()
+	}
+	why := fmt.Sprintf("no capacity in pool %s (%s)", g.pool, strings.Join(names, ", "))
+	give(c, p.mem, g.nodes, why, p.now)
+	jobs := map[uint32]bool{}
+	for _, n := range g.nodes {
+		if n.Job != 0 && !jobs[n.Job] {
+			jobs[n.Job] = true
+			hold(c, p.mem, n.Job, retry, why)
+		}
+	}
+}
+
+// give plans that the nodes are freed, with every other node of a job that
+// needs them all, and that their instances end.
+func give(c *Change, m *memory, nodes []Node, why string, now time.Time) {
+	jobs := map[uint32]bool{}
+	all := map[string]Node{}
+	for _, n := range nodes {
+		all[n.Name] = n
+		if n.Whole {
+			jobs[n.Job] = true
+		}
+	}
+	for _, n := range m.inPhase(Wanted, Launching, Booting) {
+		if n.Whole && jobs[n.Job] {
+			all[n.Name] = n
+		}
+	}
+	for _, n := range all {
+		if i, ok := m.instances[n.Instance]; ok && i.Doomed == "" {
+			i.Doomed = why
+			c.Instances = append(c.Instances, i)
+		}
+		n.Phase, n.Since, n.Reason, n.Token, n.Instance = Freeing, now, why, "", ""
+		c.Nodes = append(c.Nodes, n)
+		c.Events = append(c.Events, Event{Time: now, Kind: "free", Node: n.Name, Pool: n.Pool, Job: n.Job, Text: why})
+	}
+}
+
+// hold plans that the job is told why it waits, and starts again at start.
+func hold(c *Change, m *memory, job uint32, start time.Time, why string) {
+	if slices.ContainsFunc(c.Holds, func(h Hold) bool { return h.Job == job }) {
+		return // one failure, however many nodes of the job have it
+	}
+	c.Holds = append(c.Holds, Hold{Job: job, Restarts: -1, Start: start, Why: why, Tries: m.holds[job].Tries + 1})
+}
+
+// retryAt is when a job starts again whose nodes failed for another reason
+// than capacity: after 30 s doubled with each failure in a row, at most 10 minutes.
+func retryAt(last Hold, now time.Time) time.Time {
+	const first, most = 30 * time.Second, 10 * time.Minute
+	return now.Add(min(most, first<<min(last.Tries, 5)))
+}

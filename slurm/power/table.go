@@ -1,0 +1,127 @@
+package power
+
+import "github.com/burst-hpc/burst/cloud"
+
+// action is what a round of reconciliation does about one node.
+type action string
+
+const (
+	wait     action = "wait"     // nothing is wrong, or somebody is at it, or nothing is known
+	recreate action = "recreate" // a resume order was lost: make it again
+	suspend  action = "suspend"  // a suspend order was lost: end the instance
+	forget   action = "forget"   // drop the record: Slurm has no use for the node any more
+	free     action = "free"     // give the node back by power_down_force
+	dead     action = "dead"     // the instance is gone: DOWN, so that its jobs are requeued, then free
+	retry    action = "retry"    // the instance died before it registered: launch again
+	register action = "register" // the node is up: note it
+	address  action = "address"  // Slurm has another address: send ours again
+)
+
+// Beside the cloud's states, what is known of an instance may be:
+const (
+	noInstance cloud.State = "none"    // the record has none
+	noAnswer   cloud.State = "unknown" // the cloud did not answer, or does not show it (yet)
+)
+
+// noRecord is the phase of a node that the journal does not have.
+const noRecord Phase = "none"
+
+// cell is one node as the three sides have it.
+type cell struct {
+	slurm    power
+	journal  Phase
+	instance cloud.State
+	// addrWrong: the instance's address is known and Slurm has another.
+	addrWrong bool
+}
+
+// decide is the table of reconciliation. Its rules, first match first:
+//
+//	journal    Slurm                   instance           action
+//	any        unknown                 any                wait (an empty answer is no answer)
+//	none       powering-up             any                recreate
+//	none       else                    any                wait
+//	wanted,    off, powering-down, on  any                forget
+//	launching  down                    any                free (ResumeTimeout has passed)
+//	           powering-up             any                wait
+//	booting    off, powering-down      any                suspend
+//	           down                    any                free
+//	           powering-up             terminated         retry
+//	           on                      going, terminated  dead
+//	           on                      else               register
+//	up         off, powering-down      any                suspend
+//	           powering-up             any                recreate (a power-up without its order)
+//	           on, down                going, terminated  dead
+//	freeing    off, powering-down      any                forget
+//	           else                    any                wait (freeing repeats itself)
+//	booting,   powering-up, on         pending, running   address, if Slurm has another
+//	up
+//
+// A node that is down while its instance lives is left to Slurm: only the
+// cloud's word makes an instance dead.
+func decide(c cell) action {
+	gone := c.instance == cloud.Terminated
+	going := gone || c.instance == cloud.Terminating
+	ended := c.slurm == off || c.slurm == poweringDown
+	switch {
+	case c.slurm == unknown:
+		return wait
+	case c.journal == noRecord:
+		if c.slurm == poweringUp {
+			return recreate
+		}
+	case c.journal == Wanted || c.journal == Launching:
+		if ended || c.slurm == on {
+			return forget
+		}
+		if c.slurm == down {
+			return free
+		}
+	case c.journal == Freeing:
+		if ended {
+			return forget
+		}
+	case ended:
+		return suspend
+	case c.journal == Booting && c.slurm == down:
+		return free
+	case c.journal == Booting && c.slurm == poweringUp && gone:
+		return retry
+	case c.journal == Up && c.slurm == poweringUp:
+		return recreate
+	case going && c.slurm != poweringUp:
+		return dead
+	case c.addrWrong && c.slurm != down && (c.instance == cloud.Running || c.instance == cloud.Pending):
+		return address
+	case c.journal == Booting && c.slurm == on:
+		return register
+	}
+	return wait
+}
+
+// stray is what a round does about an instance of ours that serves no node of the journal.
+type stray struct {
+	launchOpen bool // its launch is not resolved: the launcher will claim or end it
+	first      bool // the first round after a start only adopts
+	adoptable  bool // it says its node; Slurm has that node up or powering up, and the journal has nothing
+}
+
+type strayAction string
+
+const (
+	leave     strayAction = "leave"
+	adopt     strayAction = "adopt"
+	terminate strayAction = "terminate"
+)
+
+func (s stray) decide() strayAction {
+	switch {
+	case s.launchOpen:
+		return leave
+	case s.adoptable:
+		return adopt
+	case s.first:
+		return leave
+	}
+	return terminate
+}

@@ -1,0 +1,171 @@
+package power
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/hostlist"
+)
+
+// power is what a node's power-saving flags come to.
+type power string
+
+const (
+	unknown      power = "unknown" // not in the reading
+	off          power = "off"
+	poweringUp   power = "powering-up"
+	poweringDown power = "powering-down"
+	on           power = "on"   // registered; POWER_DOWN may have been asked but has not begun
+	down         power = "down" // DOWN or not responding, and not by power saving
+)
+
+func powerOf(snap *slurm.Snapshot, node string) power {
+	n, ok := snap.Nodes[node]
+	s := n.State
+	switch {
+	case !ok:
+		return unknown
+	case s.Has(slurm.PoweringDown):
+		return poweringDown
+	case s.Has(slurm.PoweringUp), s.Has(slurm.PowerUp):
+		if s.Base == "DOWN" {
+			return down
+		}
+		return poweringUp
+	case s.Has(slurm.PoweredDown):
+		return off
+	case s.Base == "DOWN", s.Has(slurm.NotResponding):
+		return down
+	}
+	return on
+}
+
+// taking turns orders into changes of the journal. It is pure: what it is
+// told are the journal's memory and a reading of Slurm made after the orders
+// came (a suspend may have overtaken a resume).
+type taking struct {
+	mem   *memory
+	snap  *slurm.Snapshot
+	pools map[string]string // node -> pool
+	now   time.Time
+}
+
+// take plans one order. Its change must be committed before the next is planned.
+func (t taking) take(o Order) Change {
+	o.Taken = true
+	c := Change{Orders: []Order{o}}
+	nodes, err := hostlist.Expand(o.Nodes)
+	if err != nil {
+		c.Events = append(c.Events, t.event("order-refused", "", fmt.Sprintf("%s order %s: %v", o.Kind, o.ID, err)))
+		return c
+	}
+	jobs, err := parseResumeFile(o.ResumeFile)
+	if err != nil {
+		// The nodes are in argv too: they are raised, without knowing for which jobs.
+		c.Events = append(c.Events, t.event("resume-file", "", fmt.Sprintf("order %s: %v; its nodes are raised without it", o.ID, err)))
+	}
+	forJob := map[string]jobNodes{}
+	for _, j := range jobs {
+		for _, n := range j.Nodes {
+			forJob[n] = j
+		}
+	}
+	c.Events = append(c.Events, t.event("order", "", fmt.Sprintf("%s %s", o.Kind, o.Nodes)))
+	slices.Sort(nodes)
+	for _, n := range slices.Compact(nodes) {
+		if t.pools[n] == "" {
+			c.Events = append(c.Events, t.event("no-pool", n, fmt.Sprintf("%s: no pool has this node; add it to a pool in burst.toml", o.Kind)))
+			continue
+		}
+		switch o.Kind {
+		case Resume:
+			t.resume(&c, o, n, forJob[n])
+		case Suspend:
+			t.suspend(&c, o, n)
+		case ResumeFail:
+			t.resumeFail(&c, o, n)
+		}
+	}
+	return c
+}
+
+func (t taking) resume(c *Change, o Order, node string, job jobNodes) {
+	rec, have := t.mem.nodes[node]
+	if p := powerOf(t.snap, node); p != poweringUp {
+		c.Events = append(c.Events, t.event("resume-stale", node, fmt.Sprintf("not raised: Slurm does not power it up any more, it is %s", p)))
+		return
+	}
+	if have && !rec.Made.Before(o.Made) {
+		return // this order, or a later one, has the node already
+	}
+	if have && (rec.Phase == Wanted || rec.Phase == Launching) {
+		// No instance yet: the launch under way serves the newer order.
+		rec.Order, rec.Made, rec.Job, rec.Whole = o.ID, o.Made, job.Job, job.Total > 1
+		c.Nodes = append(c.Nodes, rec)
+		return
+	}
+	if i, ok := t.mem.instances[rec.Instance]; ok && rec.Phase == Booting && i.Launched.After(o.Made) {
+		return // launched after Slurm asked: its registration will count
+	}
+	t.doom(c, node, "a newer resume order found it from an older one")
+	c.Nodes = append(c.Nodes, Node{Name: node, Pool: t.pools[node], Phase: Wanted, Since: t.now, Order: o.ID, Made: o.Made, Job: job.Job, Whole: job.Total > 1})
+}
+
+func (t taking) suspend(c *Change, o Order, node string) {
+	rec, have := t.mem.nodes[node]
+	if have && rec.Made.After(o.Made) {
+		c.Events = append(c.Events, t.event("suspend-stale", node, "not ended: the node has been raised again since"))
+		return
+	}
+	if p := powerOf(t.snap, node); p == on {
+		c.Events = append(c.Events, t.event("suspend-stale", node, "not ended: Slurm has the node up"))
+		return
+	}
+	t.doom(c, node, "suspended")
+	if have {
+		c.DropNodes = append(c.DropNodes, node)
+	}
+}
+
+func (t taking) resumeFail(c *Change, o Order, node string) {
+	rec, have := t.mem.nodes[node]
+	if have && rec.Made.After(o.Made) {
+		return
+	}
+	const why = "did not register within ResumeTimeout"
+	t.doom(c, node, why)
+	if !have {
+		rec = Node{Name: node, Pool: t.pools[node], Order: o.ID, Made: o.Made}
+	}
+	rec.Phase, rec.Since, rec.Reason, rec.Instance, rec.Token = Freeing, t.now, why, "", ""
+	c.Nodes = append(c.Nodes, rec)
+	c.Events = append(c.Events, t.event("resume-failed", node, why))
+	if rec.Job != 0 {
+		hold(c, t.mem, rec.Job, retryAt(t.mem.holds[rec.Job], t.now), fmt.Sprintf("node %s %s", node, why))
+	}
+}
+
+// doom ends every instance that serves the node.
+func (t taking) doom(c *Change, node, why string) {
+	for _, i := range t.mem.instances {
+		if i.Assigned == node && i.Doomed == "" {
+			i.Doomed = why
+			c.Instances = append(c.Instances, i)
+			e := t.event("terminate", node, why)
+			e.Instance, e.Pool = i.ID, i.Pool
+			c.Events = append(c.Events, e)
+		}
+	}
+}
+
+func (t taking) event(kind, node, text string) Event {
+	return Event{Time: t.now, Kind: kind, Node: node, Pool: t.pools[node], Text: text}
+}
+
+// byMade sorts orders as Slurm gave them.
+func byMade(a, b Order) int {
+	return cmp.Or(a.Made.Compare(b.Made), cmp.Compare(a.ID, b.ID))
+}
