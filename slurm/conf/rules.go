@@ -27,8 +27,8 @@ func because(why string) func(Site, Input) string {
 
 // rules are in the order in which the fragment is written.
 var rules = []rule{
-	{"SlurmctldParameters", because("A node whose suspension began is IDLE and without its DRAIN once it is down, so that it can be used again. " +
-		"Slurm looks every second, not every 10, for nodes to power up or down."), slurmctldParameters},
+	{"SlurmctldParameters", because("idle_on_node_suspend: a node that was powered down is IDLE and no longer drained, so that it can be used again. " +
+		"power_save_interval=1: Slurm looks every second, not every 10, for nodes to power up or down."), slurmctldParameters},
 	{"PrologSlurmctld", prologWhy, prolog},
 	{"PrologEpilogTimeout", because("The gate waits while nodes boot: it must not be cut off before the longest ResumeTimeout is over."), prologTimeout},
 	{"ResumeProgram", ours("ResumeProgram", "Hands the order to power nodes up to burstd."), program(func(p Programs) string { return p.Resume })},

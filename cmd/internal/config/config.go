@@ -46,8 +46,8 @@ type Provider struct {
 type Local struct {
 	Dir     string // state, logs and control of the instances
 	Slurmd  string // path of slurmd
-	Network string // empty: the host's own
-	Subnet  string // of Network, as "10.77.0.0/24"
+	Network string // "host" or "netns"
+	Subnet  string // for "netns", as "10.77.0.0/24"; empty: the provider's choice
 }
 
 // Pool is a [pool.NAME] section: what burstd and what slurm.conf must know of it.

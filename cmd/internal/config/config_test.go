@@ -35,7 +35,7 @@ func TestLoad(t *testing.T) {
 		Checkpoint: Checkpoint{Signal: "USR1", Grace: 20 * time.Second},
 		Providers: []Provider{
 			{Name: "here", Kind: "local", PriceTable: "/etc/burst/prices.csv",
-				Local: Local{Dir: "/var/lib/burst/here", Slurmd: "/opt/slurm/sbin/slurmd"}},
+				Local: Local{Dir: "/var/lib/burst/here", Slurmd: "/opt/slurm/sbin/slurmd", Network: "host"}},
 			{Name: "apart", Kind: "local",
 				Local: Local{Dir: "/var/lib/burst/local", Slurmd: "/usr/sbin/slurmd", Network: "netns", Subnet: "10.77.0.0/24"}},
 		},

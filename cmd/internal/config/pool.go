@@ -147,7 +147,7 @@ func onProvider(s *section, c *Config, p *Pool) {
 		if p.Slurm.Ports != "" {
 			s.failAt("ports", "is for providers of kind \"local\": remove it")
 		}
-	case provider.Local.Network != "":
+	case provider.Local.Network == ownNetwork:
 		if p.Slurm.Ports != "" && len(ports) != 1 {
 			s.failAt("ports", "holds %d ports: with a network of their own all nodes have one port", len(ports))
 		}

@@ -100,12 +100,21 @@ func provider(s *section) Provider {
 	return p
 }
 
+// The networks of local instances.
+const (
+	hostNetwork = "host"  // this host's own: nodes differ by their ports
+	ownNetwork  = "netns" // a network namespace and an address for each
+)
+
 func local(s *section) Local {
 	l := Local{
 		Dir:     s.abs("dir", "/var/lib/burst/local"),
 		Slurmd:  s.abs("slurmd", "/usr/sbin/slurmd"),
-		Network: s.text("network", ""),
+		Network: s.text("network", hostNetwork),
 		Subnet:  s.text("subnet", ""),
+	}
+	if l.Network != hostNetwork && l.Network != ownNetwork {
+		s.failAt("network", "%q is not known: write %q or %q", l.Network, hostNetwork, ownNetwork)
 	}
 	if l.Subnet != "" {
 		if err := checkSubnet(l.Subnet); err != nil {

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/slurm/conf"
+)
+
+type checkOptions struct {
+	config   string
+	programs string
+	json     bool
+}
+
+func checkCommand() *cobra.Command {
+	var o checkOptions
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Check burst.toml, and what slurm.conf lacks",
+		Long: "Check burst.toml, then compare it with the running slurmctld and with slurm.conf.\n\n" +
+			"Exit codes: 0 all is well, 1 something must be changed, 2 burst.toml is wrong.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.config = configFlag(cmd)
+			return runCheck(cmd.Context(), cmd.OutOrStdout(), o)
+		},
+	}
+	cmd.Flags().StringVar(&o.programs, "programs", "", "`folder` of burst-resume and the others (default: beside burst, then "+defaultPrograms+")")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print the findings as JSON")
+	return cmd
+}
+
+// report is what check found; its JSON is that of check --json.
+type report struct {
+	Config   string         `json:"config"`
+	Compared []string       `json:"compared"` // "slurmctld", the path of slurm.conf
+	Change   int            `json:"change"`   // findings that stand in the way
+	Findings []conf.Finding `json:"findings"`
+}
+
+func runCheck(ctx context.Context, w io.Writer, o checkOptions) error {
+	cfg, in, err := wanted(o.config, o.programs)
+	if err != nil {
+		return err
+	}
+	both, err := readSites(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	r := both.compare(in)
+	r.Config = cfg.Path
+	r.Findings = append(r.Findings, checkPrograms(in.Programs, both.chained(in.Programs))...)
+	for _, f := range r.Findings {
+		if f.MustChange() {
+			r.Change++
+		}
+	}
+	if o.json {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(r)
+	} else {
+		err = r.print(w)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the findings: %w", err)
+	}
+	if r.Change > 0 {
+		return cli.WithHint(fmt.Errorf("%d of %d findings must be changed", r.Change, len(r.Findings)),
+			"\"burst genconf\" prints what slurm.conf needs; slurmctld must be restarted after it")
+	}
+	return nil
+}
+
+// compare checks the running slurmctld, with the nodes and partitions of the
+// file, or the file alone where slurmctld does not answer.
+func (s sites) compare(in conf.Input) report {
+	if s.askErr != nil {
+		return report{Compared: []string{s.path}, Findings: conf.Check(s.file, in)}
+	}
+	running := s.running
+	if s.fileErr != nil {
+		return report{Compared: []string{"slurmctld"}, Findings: conf.Check(running, in)}
+	}
+	running.Nodes, running.Partitions, running.Lines = s.file.Nodes, s.file.Partitions, true
+	written := map[string]bool{} // settings that the file has right
+	for _, f := range conf.Check(s.file, in) {
+		if f.Level == conf.OK {
+			written[f.Key] = true
+		}
+	}
+	found := conf.Check(running, in)
+	for i, f := range found {
+		if f.MustChange() && f.Want != "" && written[f.Key] && f.Key != "NodeName" && f.Key != "PartitionName" {
+			found[i].Why = s.path + " says so already: restart slurmctld."
+		}
+	}
+	return report{Compared: []string{"slurmctld", s.path}, Findings: found}
+}
+
+// chained says whether the site calls, or must call, the script that chains its
+// own PrologSlurmctld.
+func (s sites) chained(p conf.Programs) bool {
+	have := s.running.Get("PrologSlurmctld")
+	if s.askErr != nil {
+		have = s.file.Get("PrologSlurmctld")
+	}
+	return have != "" && have != p.Gate
+}
+
+// checkPrograms finds programs that slurmctld would refuse to start.
+func checkPrograms(p conf.Programs, chained bool) []conf.Finding {
+	paths := []string{p.Resume, p.Suspend, p.ResumeFail, p.Gate}
+	if chained {
+		paths = append(paths, p.Chain)
+	}
+	var all []conf.Finding
+	for _, path := range paths {
+		f := conf.Finding{Level: conf.OK, Key: filepath.Base(path), Have: path, Why: "slurmctld may start it."}
+		info, err := os.Stat(path)
+		switch {
+		case err != nil && path == p.Chain:
+			f.Level, f.Why = conf.Missing, fmt.Sprintf("%v: write it with \"burst genconf --chain -o %s\".", err, path)
+		case err != nil:
+			f.Level, f.Why = conf.Missing, fmt.Sprintf("%v: install it, or name its folder with --programs.", err)
+		case info.IsDir() || info.Mode()&0o111 == 0:
+			f.Level, f.Why = conf.Wrong, fmt.Sprintf("slurmctld cannot start it: its mode is %v; run chmod 755 on it.", info.Mode())
+		case info.Mode()&0o022 != 0:
+			f.Level, f.Why = conf.Wrong, fmt.Sprintf("slurmctld does not start what others may write: its mode is %v; run chmod 755 on it.", info.Mode())
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+func (r report) print(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s is valid; compared with %s:\n", r.Config, strings.Join(r.Compared, " and "))
+	for _, f := range r.Findings {
+		fmt.Fprintf(&b, "%-8s %s\n", f.Level, headline(f))
+		if f.Level == conf.OK {
+			continue
+		}
+		if f.Want != "" {
+			fmt.Fprintf(&b, "         want %s\n", wantLine(f))
+		}
+		fmt.Fprintf(&b, "         %s\n", f.Why)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// headline is the finding as slurm.conf has it.
+func headline(f conf.Finding) string {
+	if f.Have == "" {
+		return f.Key
+	}
+	return f.Key + "=" + f.Have
+}
+
+// wantLine is the line that slurm.conf needs; those of nodes and partitions are whole already.
+func wantLine(f conf.Finding) string {
+	if strings.HasPrefix(f.Want, f.Key+"=") {
+		return f.Want
+	}
+	return f.Key + "=" + f.Want
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/cmd/internal/endpoint"
+	"github.com/burst-hpc/burst/slurm/conf"
+)
+
+type genconfOptions struct {
+	config   string
+	output   string
+	programs string
+	chain    bool
+	json     bool
+}
+
+func genconfCommand() *cobra.Command {
+	var o genconfOptions
+	cmd := &cobra.Command{
+		Use:   "genconf [-o FILE]",
+		Short: "Print Burst's part of slurm.conf",
+		Long: "Print Burst's part of slurm.conf, merged with what the site has: write it to a file that the last line of\n" +
+			"slurm.conf includes. A site with a PrologSlurmctld of its own also needs the script that --chain prints.\n\n" +
+			"Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.config = configFlag(cmd)
+			return runGenconf(cmd.Context(), streams{cmd.OutOrStdout(), cmd.ErrOrStderr()}, o)
+		},
+	}
+	cmd.Flags().StringVarP(&o.output, "output", "o", "", "`file` to write instead of printing; an existing one is replaced")
+	cmd.Flags().StringVar(&o.programs, "programs", "", "`folder` of burst-resume and the others (default: beside burst, then "+defaultPrograms+")")
+	cmd.Flags().BoolVar(&o.chain, "chain", false, "print the script that calls the gate and the site's own PrologSlurmctld")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print fragment and script as JSON")
+	cmd.MarkFlagsMutuallyExclusive("chain", "json")
+	return cmd
+}
+
+// streams are where a command writes its result and its remarks.
+type streams struct{ out, err io.Writer }
+
+// generated is the output of genconf --json.
+type generated struct {
+	Fragment  string `json:"fragment"`
+	Chain     string `json:"chain,omitempty"` // the script's text, if it is needed
+	ChainPath string `json:"chain_path,omitempty"`
+}
+
+func runGenconf(ctx context.Context, s streams, o genconfOptions) error {
+	cfg, in, err := wanted(o.config, o.programs)
+	if err != nil {
+		return err
+	}
+	both, err := readSites(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	site := both.file // what the fragment will be included in
+	if both.fileErr != nil {
+		site = both.running
+	}
+	g := generated{Fragment: conf.Fragment(site, in), Chain: conf.ChainScript(site, in)}
+	if g.Chain != "" {
+		g.ChainPath = in.Programs.Chain
+	}
+	if err := hints(s.err, cfg.Path, g, o); err != nil {
+		return err
+	}
+	text, mode := g.Fragment, fs.FileMode(0o644)
+	switch {
+	case o.chain && g.Chain == "":
+		return cli.WithHint(fmt.Errorf("no script is needed: PrologSlurmctld is %s", site.Get("PrologSlurmctld")),
+			"the gate alone is enough where the site has no PrologSlurmctld of its own")
+	case o.chain:
+		text, mode = g.Chain, 0o755
+	case o.json:
+		b, err := json.MarshalIndent(g, "", "  ")
+		if err != nil {
+			return fmt.Errorf("writing JSON: %w", err)
+		}
+		text = string(b) + "\n"
+	}
+	if o.output != "" {
+		return outFile{path: o.output, text: text, mode: mode, replace: true}.write()
+	}
+	_, err = io.WriteString(s.out, text)
+	return err
+}
+
+// hints tells what the fragment alone does not do.
+func hints(w io.Writer, path string, g generated, o genconfOptions) error {
+	if path != endpoint.DefaultPath {
+		if _, err := fmt.Fprintf(w, "burst: hint: slurmctld gives its programs no environment, so they read %s: link it to %s\n",
+			endpoint.DefaultPath, path); err != nil {
+			return err
+		}
+	}
+	if g.Chain == "" || o.chain || o.json {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "burst: hint: the site has a PrologSlurmctld of its own: run \"burst genconf --chain -o %s\" too\n", g.ChainPath)
+	return err
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/burst-hpc/burst/cmd/internal/config"
+)
+
+var example = regexp.MustCompile(`(?m)^#([a-z_]+ = )`)
+
+// The sample is valid as it is, and with all its examples.
+func TestSampleIsValid(t *testing.T) {
+	for name, text := range map[string]string{
+		"as it is":      sample,
+		"with examples": example.ReplaceAllString(sample, "$1"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := load(t, text); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+var (
+	header = regexp.MustCompile(`^\[([a-z]+)`)
+	setKey = regexp.MustCompile(`^#?([a-z_]+) = `)
+	known  = regexp.MustCompile(`zzzzzzzz: .*known here are (.*)`)
+)
+
+// The sample and burst.toml(5) tell of every key that the configuration knows.
+func TestEveryKeyIsDescribed(t *testing.T) {
+	manual, err := os.ReadFile("../../packaging/man/burst.toml.5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]bool{}
+	section, text := "", "zzzzzzzz = 1\n"
+	for line := range strings.Lines(sample) {
+		text += line
+		if m := header.FindStringSubmatch(line); m != nil {
+			section = m[1] + "."
+			shown[m[1]] = true
+			text += "zzzzzzzz = 1\n"
+		}
+		if m := setKey.FindStringSubmatch(line); m != nil {
+			shown[section+m[1]] = true
+		}
+	}
+	_, err = load(t, text)
+	if err == nil {
+		t.Fatal("unknown keys were taken")
+	}
+	lines := strings.Split(err.Error(), "\n")[1:]
+	if len(lines) != 6 {
+		t.Fatalf("want an error for each section and the top, got %q", lines)
+	}
+	for _, line := range lines {
+		m := known.FindStringSubmatch(line)
+		where := regexp.MustCompile(`: (?:([a-z]+)\.(?:[a-z]+\.)?)?zzzzzzzz`).FindStringSubmatch(line)
+		if m == nil || where == nil {
+			t.Fatalf("%q lists no keys", line)
+		}
+		for _, key := range strings.Split(m[1], ", ") {
+			full := key
+			if where[1] != "" {
+				full = where[1] + "." + key
+			}
+			if !shown[full] {
+				t.Errorf("burst.toml does not show %s", full)
+			}
+			if !regexp.MustCompile(`(?m)^\.It .*\b` + key + `\b|^\.Ss .*\b` + key + `\b`).Match(manual) {
+				t.Errorf("burst.toml(5) does not describe %s", full)
+			}
+		}
+	}
+}
+
+func load(t *testing.T, text string) (*config.Config, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "burst.toml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return config.Load(path)
+}
