@@ -87,18 +87,18 @@ func (s sites) compare(in conf.Input) report {
 	if s.askErr != nil {
 		return report{Compared: []string{s.path}, Findings: conf.Check(s.file, in)}
 	}
-	running := s.running
 	if s.fileErr != nil {
-		return report{Compared: []string{"slurmctld"}, Findings: conf.Check(running, in)}
+		return report{Compared: []string{"slurmctld"}, Findings: conf.Check(s.running, in)}
 	}
-	running.Nodes, running.Partitions, running.Lines = s.file.Nodes, s.file.Partitions, true
+	both := s.file
+	both.Settings = s.running.Settings
 	written := map[string]bool{} // settings that the file has right
 	for _, f := range conf.Check(s.file, in) {
 		if f.Level == conf.OK {
 			written[f.Key] = true
 		}
 	}
-	found := conf.Check(running, in)
+	found := conf.Check(both, in)
 	for i, f := range found {
 		if f.MustChange() && f.Want != "" && written[f.Key] && f.Key != "NodeName" && f.Key != "PartitionName" {
 			found[i].Why = s.path + " says so already: restart slurmctld."

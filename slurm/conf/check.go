@@ -92,6 +92,25 @@ func checkNodes(site Site, in Input) []Finding {
 	var all []Finding
 	for _, p := range in.Pools {
 		all = append(all, p.check(lines)...)
+		all = append(all, p.inherits(site.NodeDefault)...)
+	}
+	return all
+}
+
+// inherits tells of what the site's NodeName=DEFAULT line gives to the pool's
+// nodes, but what a pool always writes itself: a count of sockets, say, that a
+// cloud node does not have, and is then refused for.
+func (p Pool) inherits(def map[string]string) []Finding {
+	own := map[string]bool{"cpus": true, "realmemory": true, "state": true}
+	for _, kv := range pairs(p.Options) {
+		own[kv[0]] = true
+	}
+	var all []Finding
+	for _, key := range slices.Sorted(maps.Keys(def)) {
+		if !own[key] {
+			all = append(all, Finding{Level: Advice, Key: "NodeName", Have: "DEFAULT " + key + "=" + def[key],
+				Why: fmt.Sprintf("The nodes of pool %s inherit it: if it is not true of them, set %s in the pool's node_options.", p.Name, key)})
+		}
 	}
 	return all
 }

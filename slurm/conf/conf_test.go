@@ -238,6 +238,25 @@ func TestCheckLines(t *testing.T) {
 	}
 }
 
+// A site's DEFAULT line reaches the pools' nodes, but where they have their own.
+func TestCheckDefaults(t *testing.T) {
+	s := Site{Lines: true, NodeDefault: map[string]string{"cpus": "64", "weight": "5", "sockets": "2"}}
+	var got []string
+	for _, f := range checkNodes(s, input()) {
+		if f.Level == Advice {
+			got = append(got, f.Have+": "+strings.Split(f.Why, " inherit")[0])
+		}
+	}
+	want := []string{
+		"DEFAULT sockets=2: The nodes of pool small", "DEFAULT weight=5: The nodes of pool small",
+		"DEFAULT sockets=2: The nodes of pool big",
+		"DEFAULT sockets=2: The nodes of pool other", "DEFAULT weight=5: The nodes of pool other",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
 func line(text string) Line {
 	r := reader{site: Site{Settings: map[string]string{}}}
 	r.line(pairs(text))

@@ -18,6 +18,8 @@ type Site struct {
 	// file; Lines says whether they were read at all.
 	Nodes, Partitions []Line
 	Lines             bool
+	// NodeDefault is what the last NodeName=DEFAULT line leaves for nodes below it.
+	NodeDefault map[string]string
 }
 
 // Line is a NodeName or PartitionName line with what the DEFAULT line before it
@@ -40,6 +42,7 @@ func Read(path string) (Site, error) {
 	if err := r.file(path, 0); err != nil {
 		return Site{}, fmt.Errorf("reading Slurm's configuration: %w", err)
 	}
+	r.site.NodeDefault = r.nodeDef
 	return r.site, nil
 }
 

@@ -15,7 +15,8 @@ func TestRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Site{
-		Lines: true,
+		Lines:       true,
+		NodeDefault: map[string]string{"cpus": "64", "realmemory": "250000"},
 		Settings: map[string]string{
 			"clustername":         "onprem",
 			"slurmctldhost":       "head",
