@@ -46,6 +46,8 @@ func (l layout) text() string {
 	line("SlurmdSpoolDir=%s/spool/%%n", l.run)
 	line("SlurmdPidFile=%s/slurmd-%%n.pid", l.run)
 	line("SlurmdLogFile=%s/log/slurmd-%%n.log", l.dir)
+	line("# PMIx makes a folder per step in it, which would exist for a step's second node.")
+	line("TmpFS=%s/tmp/%%n", l.run)
 	line("")
 	line("# What works without cgroups and without root.")
 	line("ProctrackType=proctrack/linuxproc")

@@ -120,6 +120,7 @@ func nodeState(t *testing.T, c *Cluster, node string) string {
 const (
 	resumeScript = `#!/bin/sh
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+echo "resume $1" >>"${SLURM_CONF%/*}/calls"
 spool=$(sed -n 's/^SlurmdSpoolDir=//p' "$SLURM_CONF")
 for node in $(scontrol show hostnames "$1"); do
 	mkdir -p "${spool%%\%n}$node"
@@ -128,17 +129,17 @@ done
 `
 	suspendScript = `#!/bin/sh
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+echo "suspend $1" >>"${SLURM_CONF%/*}/calls"
 pids=$(sed -n 's/^SlurmdPidFile=//p' "$SLURM_CONF")
 for node in $(scontrol show hostnames "$1"); do
 	kill "$(cat "${pids%%\%n.pid}$node.pid")"
 done
 `
+	// The controller names no slurm.conf to it: the tests do, as BURST_CONFIG.
 	gateScript = `#!/bin/sh
-export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-SLURM_CONF=$(dirname "$(dirname "$0")")/slurm.conf
-export SLURM_CONF
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin SLURM_CONF="$BURST_CONFIG"
 while squeue -h -j "$SLURM_JOB_ID" -o %T | grep -q CONFIGURING; do
-	scontrol -o show node "$SLURM_JOB_NODELIST" | grep -Eq 'POWERING_UP|POWERED_DOWN' || exit 0
+	scontrol -o show node "$SLURM_JOB_NODELIST" | grep -q POWER || exit 0
 	sleep 0.05
 done
 exit 0

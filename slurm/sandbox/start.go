@@ -114,6 +114,11 @@ func (c *Cluster) prepare() error {
 			return err
 		}
 	}
+	for _, node := range append(c.OnPremNodes(), c.CloudNodes()...) {
+		if err := makeTmp(c.run, node); err != nil {
+			return err
+		}
+	}
 	key := make([]byte, 128)
 	rand.Read(key)
 	if err := os.WriteFile(c.Dir+"/munge.key", key, 0o600); err != nil {
@@ -133,6 +138,15 @@ func (c *Cluster) prepare() error {
 		return os.WriteFile(c.Conf, []byte(l.text()), 0o644)
 	}
 	return nil
+}
+
+// makeTmp makes a node's own /tmp, for jobs of any user.
+func makeTmp(run, node string) error {
+	dir := filepath.Join(run, "tmp", node)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return os.Chmod(dir, 0o777|fs.ModeSticky)
 }
 
 func (c *Cluster) layout() (layout, error) {
