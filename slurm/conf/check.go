@@ -97,9 +97,9 @@ func checkNodes(site Site, in Input) []Finding {
 	return all
 }
 
-// inherits tells of what the site's NodeName=DEFAULT line gives to the pool's
-// nodes, but what a pool always writes itself: a count of sockets, say, that a
-// cloud node does not have, and is then refused for.
+// inherits tells what the site's NodeName=DEFAULT line gives to the pool's
+// nodes, except for what a pool writes itself: a count of sockets, say, that a
+// cloud node does not have and is refused for.
 func (p Pool) inherits(def map[string]string) []Finding {
 	own := map[string]bool{"cpus": true, "realmemory": true, "state": true}
 	for _, kv := range pairs(p.Options) {
