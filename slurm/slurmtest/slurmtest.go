@@ -3,14 +3,18 @@
 // prints them as Slurm 22.05 does, and follows its power saving: allocation of
 // powered-down nodes, ResumeProgram, registration, timeouts, requeue with its
 // hold, suspension. All time goes through package time, so that a bubble of
-// testing/synctest runs hours in milliseconds. What was seen of the real
-// slurmctld is compared with it in the package's test.
+// testing/synctest runs hours in milliseconds.
+//
+// It follows what slurmctld 22.05.8 was seen to do; where it is simpler:
+// nodes are allocated whole, a job that cannot start never keeps a later one
+// waiting, there are no arrays, steps, or limits, and a job requeued while
+// CONFIGURING has no "Cleaning" phase.
 package slurmtest
 
 import (
-	"context"
+	"cmp"
+	"os/exec"
 	"strconv"
-	"sync"
 	"time"
 )
 
@@ -25,7 +29,7 @@ type Options struct {
 	SuspendTime    time.Duration // idle before suspension; 10 min
 	SuspendTimeout time.Duration // POWERING_DOWN until POWERED_DOWN; 30 s
 	ResumeTimeout  time.Duration // POWERING_UP until DOWN; 60 s
-	SlurmdTimeout  time.Duration // no answer until DOWN; 300 s
+	SlurmdTimeout  time.Duration // no answer until NOT_RESPONDING, DOWN after three times as long; 300 s
 	MinJobAge      time.Duration // an ended job is forgotten after it; 300 s
 	Hold           time.Duration // after a requeue: cred_expire + 1 s; 121 s
 	Interval       time.Duration // between two power saving rounds; 1 s
@@ -40,6 +44,11 @@ type Options struct {
 	// NewResumeFile writes SLURM_RESUME_FILE's content as Slurm 23.02 does.
 	NewResumeFile bool
 
+	// ResetAddr sets NodeAddr and NodeHostName back to the node's name when it is
+	// POWERED_DOWN, as SlurmctldParameters=cloud_reg_addrs does. Without it
+	// slurmctld keeps what was set.
+	ResetAddr bool
+
 	// The programs that slurmctld calls, each call in its own goroutine; nil: none.
 	OnResume     func(hostlist, resumeFile string) // resumeFile is the JSON text
 	OnSuspend    func(hostlist string)
@@ -49,6 +58,21 @@ type Options struct {
 	// spaces. A *Fault says what goes wrong; any other error is the command's
 	// result and nothing is done.
 	Fail func(cmd string) error
+}
+
+func (o Options) withDefaults() Options {
+	o.Partition = cmp.Or(o.Partition, "cloud")
+	o.CPUs = cmp.Or(o.CPUs, 2)
+	o.Memory = cmp.Or(o.Memory, 1000)
+	o.SuspendTime = cmp.Or(o.SuspendTime, 10*time.Minute)
+	o.SuspendTimeout = cmp.Or(o.SuspendTimeout, 30*time.Second)
+	o.ResumeTimeout = cmp.Or(o.ResumeTimeout, time.Minute)
+	o.SlurmdTimeout = cmp.Or(o.SlurmdTimeout, 5*time.Minute)
+	o.MinJobAge = cmp.Or(o.MinJobAge, 5*time.Minute)
+	o.Hold = cmp.Or(o.Hold, 121*time.Second)
+	o.Interval = cmp.Or(o.Interval, time.Second)
+	o.Completing = cmp.Or(o.Completing, 500*time.Millisecond)
+	return o
 }
 
 // Fault is a failure that Options.Fail orders for one command.
@@ -68,13 +92,23 @@ func (f *Fault) Error() string {
 
 func (f *Fault) Unwrap() error { return f.Err }
 
-// ExitError is the error of a command that ran and exited other than 0.
+// ExitError is the error of a command that ran and exited other than 0. For
+// errors.As it is also an *exec.ExitError, as the real command's would be.
 type ExitError struct{ Code int }
 
 func (e *ExitError) Error() string { return "exit status " + strconv.Itoa(e.Code) }
 
 // ExitCode is as of exec.ExitError.
 func (e *ExitError) ExitCode() int { return e.Code }
+
+// As makes errors.As see an *exec.ExitError (without a ProcessState).
+func (e *ExitError) As(target any) bool {
+	exit, ok := target.(**exec.ExitError)
+	if ok {
+		*exit = &exec.ExitError{}
+	}
+	return ok
+}
 
 // Job is what Submit is told.
 type Job struct {
@@ -120,73 +154,6 @@ type Call struct {
 
 // Change is one step in a node's history.
 type Change struct {
-	State string // as scontrol prints it: "IDLE+CLOUD+POWERING_UP"
+	State string // as scontrol prints it: "IDLE+CLOUD+POWERED_DOWN"
 	At    time.Time
 }
-
-// Controller is the simulated slurmctld. Its methods may be called
-// concurrently, also from the hooks.
-type Controller struct {
-	opt Options
-	mu  sync.Mutex
-}
-
-// New makes a cluster whose cloud nodes are powered down. Nothing happens in
-// time before Serve.
-func New(o Options) *Controller { panic("slurmtest: not built yet") }
-
-// Serve lets time pass for the controller until ctx ends.
-func (c *Controller) Serve(ctx context.Context) { panic("slurmtest: not built yet") }
-
-// Run carries out one command line; it makes Controller a slurm.Runner.
-func (c *Controller) Run(ctx context.Context, name string, args ...string) (stdout, stderr []byte, err error) {
-	panic("slurmtest: not built yet")
-}
-
-// Submit queues a job and returns its id.
-func (c *Controller) Submit(j Job) uint32 { panic("slurmtest: not built yet") }
-
-// Cancel ends a job as scancel does.
-func (c *Controller) Cancel(id uint32) { panic("slurmtest: not built yet") }
-
-// Exit ends a running job's batch script with code.
-func (c *Controller) Exit(id uint32, code int) { panic("slurmtest: not built yet") }
-
-// Checkpoint saves a running job's work: its next run needs only the rest.
-func (c *Controller) Checkpoint(id uint32) { panic("slurmtest: not built yet") }
-
-// Register is a slurmd's registration, booted just now. It tells whether the
-// node is usable after it.
-func (c *Controller) Register(node string) bool { panic("slurmtest: not built yet") }
-
-// RegisterBooted is Register by a slurmd on a host that booted at boot.
-func (c *Controller) RegisterBooted(node string, boot time.Time) bool {
-	panic("slurmtest: not built yet")
-}
-
-// Lost says that a node's slurmd no longer answers.
-func (c *Controller) Lost(node string) { panic("slurmtest: not built yet") }
-
-// Down stops the controller: commands fail, nothing changes. Up starts it
-// again with the state it had saved.
-func (c *Controller) Down() { panic("slurmtest: not built yet") }
-func (c *Controller) Up()   { panic("slurmtest: not built yet") }
-
-// LoseResume makes the controller die between marking nodes as powering up and
-// calling ResumeProgram: the next call is not made, and never repeated.
-func (c *Controller) LoseResume() { panic("slurmtest: not built yet") }
-
-// Node returns a node's state as scontrol prints it, and Addr its address.
-func (c *Controller) Node(name string) string { panic("slurmtest: not built yet") }
-func (c *Controller) Addr(name string) string { panic("slurmtest: not built yet") }
-
-// History returns a node's states since New, oldest first.
-func (c *Controller) History(node string) []Change { panic("slurmtest: not built yet") }
-
-// Info returns a job's state; ok is false when it is not known (any more).
-func (c *Controller) Info(id uint32) (JobInfo, bool) { panic("slurmtest: not built yet") }
-
-// Calls returns the commands run so far, and Count how many of their lines
-// ("scontrol update nodename=…") begin with prefix.
-func (c *Controller) Calls() []Call           { panic("slurmtest: not built yet") }
-func (c *Controller) Count(prefix string) int { panic("slurmtest: not built yet") }

@@ -1,0 +1,264 @@
+package slurmtest
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// job is one job. Its cycle:
+//
+//	PENDING ──nodes free──► CONFIGURING ──all nodes ready──► RUNNING ──► COMPLETING ──► ended
+//	   ▲                          │                              │            │
+//	   └── held for Hold ◄────────┴───── requeue or a lost node ─┴────────────┘
+type job struct {
+	Job
+	id       uint32
+	state    string
+	reason   string
+	restarts int
+	nodes    []*node
+	count    int // nodes held at the end, for squeue
+
+	submitted, begin, start, end time.Time
+
+	run      int           // counts allocations: guards the timers of each
+	saved    time.Duration // work that a next run need not repeat
+	before   time.Duration // saved when this run started
+	next     string        // the state after COMPLETING
+	code     int
+	signal   int
+	signals  []string
+	admin    string
+	batch    string // the batch host
+	nodeList string // kept after the end
+}
+
+const (
+	pending     = "PENDING"
+	configuring = "CONFIGURING"
+	running     = "RUNNING"
+	completing  = "COMPLETING"
+	cancelled   = "CANCELLED"
+)
+
+func byID(a, b *job) int { return int(a.id) - int(b.id) }
+
+func (j *job) active() bool { return j.state == configuring || j.state == running }
+func (j *job) over() bool   { return !j.active() && j.state != pending && j.state != completing }
+
+// sorted returns the jobs by id.
+func (c *Controller) sorted() []*job { return slices.SortedFunc(maps.Values(c.jobs), byID) }
+
+// Submit queues a job and returns its id.
+func (c *Controller) Submit(j Job) (id uint32) {
+	c.locked(func() {
+		c.lastJob++
+		id = c.lastJob
+		now := time.Now()
+		if j.Name == "" {
+			j.Name = "job"
+		}
+		if j.User == "" {
+			j.User = "root"
+		}
+		if j.Partition == "" {
+			j.Partition = c.opt.Partition
+		}
+		j.Nodes = max(1, j.Nodes)
+		c.jobs[id] = &job{Job: j, id: id, state: pending, reason: "None", submitted: now, begin: now}
+		c.kick()
+	})
+	return id
+}
+
+// Cancel ends a job as scancel does.
+func (c *Controller) Cancel(id uint32) {
+	c.locked(func() {
+		if j := c.jobs[id]; j != nil {
+			c.cancel(j)
+		}
+	})
+}
+
+func (c *Controller) cancel(j *job) {
+	switch {
+	case j.active():
+		c.finish(j, cancelled, 0, 15)
+	case j.state == pending:
+		j.start, j.end, j.count = time.Now(), time.Now(), j.Nodes
+		c.ended(j, cancelled)
+	case j.state == completing && j.next == pending:
+		j.next = cancelled
+	}
+}
+
+// Exit ends a running job's batch script with code.
+func (c *Controller) Exit(id uint32, code int) {
+	c.locked(func() {
+		if c.down {
+			c.after(0, func() { c.exitRunning(id, code) }) // heard of after Up
+			return
+		}
+		c.exitRunning(id, code)
+	})
+}
+
+func (c *Controller) exitRunning(id uint32, code int) {
+	if j := c.jobs[id]; j != nil && j.state == running {
+		c.exit(j, code)
+	}
+}
+
+func (c *Controller) exit(j *job, code int) {
+	if code == 0 {
+		c.finish(j, "COMPLETED", 0, 0)
+		return
+	}
+	c.finish(j, "FAILED", code, 0)
+	j.reason = "NonZeroExitCode"
+}
+
+// Checkpoint saves a running job's work: its next run needs only the rest.
+func (c *Controller) Checkpoint(id uint32) {
+	c.locked(func() {
+		if j := c.jobs[id]; j != nil && j.state == running {
+			j.saved = j.before + time.Since(j.start)
+		}
+	})
+}
+
+// Info returns a job's state; ok is false when it is not known (any more).
+func (c *Controller) Info(id uint32) (info JobInfo, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	j := c.jobs[id]
+	if j == nil {
+		return JobInfo{}, false
+	}
+	return JobInfo{
+		ID: j.id, State: j.state, Reason: j.reason, Restarts: j.restarts, Nodes: names(j.nodes),
+		AdminComment: j.admin, ExitCode: j.code, Begin: j.begin, Start: j.start, End: j.end,
+		Signals: slices.Clone(j.signals),
+	}, true
+}
+
+// ready starts a configuring job whose nodes are all up, unless Ungated keeps
+// it for the next tick.
+func (c *Controller) ready(j *job) {
+	if !c.opt.Ungated {
+		c.begin(j)
+	}
+}
+
+func (c *Controller) begin(j *job) {
+	if j.state != configuring || slices.ContainsFunc(j.nodes, func(n *node) bool { return !n.usable() }) {
+		return
+	}
+	j.state, j.start, j.before = running, time.Now(), j.saved
+	if j.OnStart != nil {
+		go j.OnStart(j.id, j.restarts)
+	}
+	if j.Duration == 0 {
+		return
+	}
+	run := j.run
+	c.after(max(0, j.Duration-j.saved), func() {
+		if j.run == run && j.state == running {
+			c.exit(j, j.ExitCode)
+		}
+	})
+}
+
+// finish ends a run: COMPLETING, then next, which is pending for a requeue.
+// Nodes that do not answer have nothing to complete.
+func (c *Controller) finish(j *job, next string, code, signal int) {
+	now := time.Now()
+	j.end, j.next, j.code, j.signal = now, next, code, signal
+	j.nodeList, j.count = fold(j.nodes), len(j.nodes)
+	if next == pending {
+		j.restarts++
+		j.start = now
+	}
+	var left []*node
+	for _, n := range j.nodes {
+		c.touch(n)
+		n.busy = now
+		if n.alive && n.usable() {
+			n.completing = true
+			left = append(left, n)
+		} else {
+			n.job = nil
+		}
+	}
+	j.nodes = left
+	j.reason = "None"
+	if len(left) == 0 {
+		c.completed(j)
+		return
+	}
+	j.state = completing
+	run := j.run
+	c.after(c.opt.Completing, func() {
+		if j.run == run && j.state == completing {
+			c.completed(j)
+			if j.state == pending {
+				j.reason = beginTime
+			}
+		}
+	})
+}
+
+const beginTime = "BeginTime"
+
+// completed ends COMPLETING: the nodes are free.
+func (c *Controller) completed(j *job) {
+	for _, n := range j.nodes {
+		c.touch(n)
+		n.job, n.completing, n.busy = nil, false, time.Now()
+	}
+	j.nodes = nil
+	if j.next == pending {
+		// The reason stays None until slurmctld next looks at the job.
+		j.state = pending
+		c.hold(j, time.Now().Add(c.opt.Hold))
+		j.start, j.end, j.nodeList, j.batch = time.Time{}, time.Time{}, "", ""
+	} else {
+		c.ended(j, j.next)
+	}
+	c.kick()
+}
+
+func (c *Controller) ended(j *job, state string) {
+	j.state = state
+	end := j.end
+	c.after(c.opt.MinJobAge, func() {
+		if j.over() && j.end.Equal(end) { // not requeued since
+			delete(c.jobs, j.id)
+		}
+	})
+}
+
+// takeFromJob frees a node that its job has lost. The job is requeued, or ends
+// as NODE_FAIL if it may not be.
+func (c *Controller) takeFromJob(n *node) {
+	j := n.job
+	if j == nil {
+		return
+	}
+	c.touch(n)
+	n.job, n.completing = nil, false
+	j.nodes = slices.DeleteFunc(j.nodes, func(other *node) bool { return other == n })
+	if j.active() {
+		n.busy = time.Now()
+		next := "NODE_FAIL"
+		if j.Requeue {
+			next = pending
+		}
+		c.finish(j, next, 0, 0)
+		return
+	}
+	if len(j.nodes) == 0 {
+		c.completed(j)
+	}
+}

@@ -1,0 +1,172 @@
+package slurmtest
+
+import (
+	"strings"
+	"time"
+)
+
+// node is one node. Its cycle:
+//
+//	POWERED_DOWN ──allocated or POWER_UP, next round──► POWERING_UP ──registered──► up
+//	     ▲                                                  │ ResumeTimeout
+//	     │ SuspendTimeout                                   ▼
+//	POWERING_DOWN ◄──POWER_DOWN without a job, or idle── up, or DOWN+POWERED_DOWN
+type node struct {
+	name, partition string
+	cloud           bool
+	addr, host      string
+	reason          string // with its stamp
+	boot, busy      time.Time
+	history         []Change
+
+	job        *job // holds the node, also while completing
+	completing bool
+	down       bool
+	drain      bool
+	fail       bool
+
+	poweredDown, poweringUp, poweringDown bool
+	powerUp, powerDown                    bool      // asked for, not begun
+	since                                 time.Time // powering up or down
+
+	notResponding bool
+	alive         bool // a slurmd answers
+	lost          int  // counts Lost: guards its timers
+}
+
+// state is the node's state as scontrol prints it, flags in Slurm's order.
+func (n *node) state() string {
+	base := "IDLE"
+	switch {
+	case n.down:
+		base = "DOWN"
+	case n.job != nil && !n.completing:
+		base = "ALLOCATED"
+	}
+	var b strings.Builder
+	b.WriteString(base)
+	for _, f := range [...]struct {
+		set  bool
+		name string
+	}{
+		{n.cloud, "+CLOUD"},
+		{n.completing, "+COMPLETING"},
+		{n.drain, "+DRAIN"},
+		{n.fail, "+FAIL"},
+		{n.powerDown, "+POWER_DOWN"},
+		{n.powerUp, "+POWER_UP"},
+		{n.poweringDown, "+POWERING_DOWN"},
+		{n.poweredDown, "+POWERED_DOWN"},
+		{n.notResponding, "+NOT_RESPONDING"},
+		{n.poweringUp, "+POWERING_UP"},
+	} {
+		if f.set {
+			b.WriteString(f.name)
+		}
+	}
+	return b.String()
+}
+
+// usable says whether the node can run a job now.
+func (n *node) usable() bool {
+	return !n.down && !n.poweredDown && !n.poweringUp && !n.poweringDown && !n.notResponding
+}
+
+// allocatable says whether a job may be given the node, perhaps to be powered up for it.
+func (n *node) allocatable() bool {
+	return n.job == nil && !n.down && !n.drain && !n.fail && !n.powerDown && !n.poweringDown &&
+		(!n.notResponding || n.poweredDown || n.poweringUp)
+}
+
+func (n *node) resetAddr() { n.addr, n.host = n.name, n.name }
+
+func (n *node) setReason(text, user string) {
+	n.reason = text + " [" + user + "@" + stamp(time.Now()) + "]"
+}
+
+// Register is a slurmd's registration on a host that booted just now (or
+// slurmd -b). It tells whether the node is usable after it. A slurmd whose
+// registration comes while the controller is down is heard after Up.
+func (c *Controller) Register(node string) bool { return c.RegisterBooted(node, time.Now()) }
+
+// RegisterBooted is Register by a slurmd on a host that booted at boot: before
+// the power-up request, and it is ignored.
+func (c *Controller) RegisterBooted(node string, boot time.Time) (usable bool) {
+	c.locked(func() {
+		n := c.byName[node]
+		if n == nil {
+			return
+		}
+		n.alive, n.boot = true, boot
+		n.lost++
+		if !c.down {
+			c.register(n)
+			usable = n.usable()
+		}
+	})
+	return usable
+}
+
+func (c *Controller) register(n *node) {
+	switch {
+	case n.poweringDown:
+		return
+	case n.poweringUp:
+		if n.boot.Before(n.since) {
+			return
+		}
+	case n.poweredDown && c.opt.ReturnToService < 2:
+		return
+	}
+	if n.down && !n.poweringUp {
+		if c.opt.ReturnToService == 0 || c.opt.ReturnToService == 1 && !n.notResponding {
+			return
+		}
+	}
+	c.touch(n)
+	if n.down {
+		n.down, n.reason = false, ""
+	}
+	n.poweredDown, n.poweringUp, n.powerUp, n.notResponding = false, false, false, false
+	n.busy = time.Now()
+	c.kick()
+	if n.job != nil {
+		c.ready(n.job)
+	}
+}
+
+// Lost says that a node's slurmd no longer answers: the node is
+// NOT_RESPONDING after SlurmdTimeout, and DOWN after three times as long.
+func (c *Controller) Lost(node string) {
+	c.locked(func() {
+		n := c.byName[node]
+		if n == nil {
+			return
+		}
+		n.alive = false
+		n.lost++
+		loss := n.lost
+		still := func() bool {
+			return n.lost == loss && !n.down && !n.poweredDown && !n.poweringUp && !n.poweringDown
+		}
+		c.after(c.opt.SlurmdTimeout, func() {
+			if still() {
+				n.notResponding = true
+				c.touch(n)
+			}
+		})
+		c.after(3*c.opt.SlurmdTimeout, func() {
+			if still() {
+				c.setDown(n, "Not responding", "slurm")
+			}
+		})
+	})
+}
+
+// setDown makes a node DOWN and takes it from its job.
+func (c *Controller) setDown(n *node, reason, user string) {
+	c.touch(n)
+	n.down = true
+	n.setReason(reason, user)
+	c.takeFromJob(n)
+}

@@ -1,0 +1,197 @@
+package slurmtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Run carries out one command line; it makes Controller a slurm.Runner. A
+// command that this controller does not simulate is an error other than ExitError.
+func (c *Controller) Run(ctx context.Context, name string, args ...string) (stdout, stderr []byte, err error) {
+	call := Call{Name: name, Args: slices.Clone(args), At: time.Now()}
+	c.locked(func() { c.calls = append(c.calls, call) })
+	if ctx.Err() != nil {
+		return nil, nil, context.Cause(ctx)
+	}
+	lost, err := c.fault(ctx, call)
+	if err != nil {
+		return nil, nil, err
+	}
+	var out answer
+	c.locked(func() { out = c.command(name, args) })
+	if lost != nil {
+		return nil, nil, lost
+	}
+	switch {
+	case out.unknown:
+		return nil, nil, fmt.Errorf("slurmtest: %q is not simulated", call.line())
+	case out.code != 0:
+		err = &ExitError{out.code}
+	}
+	return []byte(out.stdout), []byte(out.stderr), err
+}
+
+// fault asks Options.Fail: err is the result at once, lost after the effect.
+func (c *Controller) fault(ctx context.Context, call Call) (lost, err error) {
+	if c.opt.Fail == nil {
+		return nil, nil
+	}
+	err = c.opt.Fail(call.line())
+	var f *Fault
+	if !errors.As(err, &f) {
+		return nil, err
+	}
+	if f.Delay > 0 {
+		timer := time.NewTimer(f.Delay)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+			if f.After {
+				return err, nil
+			}
+			return nil, err
+		case <-timer.C:
+		}
+	}
+	if f.After {
+		return f.Err, nil
+	}
+	return nil, f.Err
+}
+
+// answer is what a command printed.
+type answer struct {
+	stdout, stderr string
+	code           int
+	unknown        bool
+}
+
+func failure(code int, format string, args ...any) answer {
+	return answer{code: code, stderr: fmt.Sprintf(format, args...) + "\n"}
+}
+
+const noController = "Unable to contact slurm controller (connect failure)"
+
+func (c *Controller) command(name string, args []string) answer {
+	switch name {
+	case "scontrol":
+		for len(args) > 0 && (args[0] == "-o" || args[0] == "--oneliner") {
+			args = args[1:]
+		}
+		if len(args) > 0 {
+			return c.scontrol(strings.ToLower(args[0]), args[1:])
+		}
+	case "squeue":
+		return c.squeue(args)
+	case "scancel":
+		return c.scancel(args)
+	}
+	return answer{unknown: true}
+}
+
+func (c *Controller) scontrol(verb string, args []string) answer {
+	switch {
+	case verb == "ping":
+		if c.down {
+			return answer{code: 1, stdout: "Slurmctld(primary) at ctl is DOWN\n"}
+		}
+		return answer{stdout: "Slurmctld(primary) at ctl is UP\n"}
+	case verb == "show" && len(args) > 0:
+		return c.show(strings.ToLower(args[0]), strings.Join(args[1:], ","))
+	case verb == "update":
+		return c.update(args)
+	case verb == "requeue" && len(args) == 1:
+		return c.requeue(args[0])
+	case verb == "write" && len(args) == 3 && args[0] == "batch_script" && args[2] == "-":
+		return c.script(args[1])
+	}
+	return answer{unknown: true}
+}
+
+func (c *Controller) requeue(id string) answer {
+	if c.down {
+		return failure(1, "Unexpected message received for job %s", id)
+	}
+	j := c.job(id)
+	switch {
+	case j == nil:
+		return failure(1, "Invalid job id specified for job %s", id)
+	case !j.Requeue:
+		return failure(1, "Requested operation is presently disabled for job %s", id)
+	case j.state == completing:
+		return failure(1, "Job/step already completing or completed for job %s", id)
+	case j.state == pending:
+		return failure(1, "Job is pending execution for job %s", id)
+	case j.active():
+		c.finish(j, pending, 0, 0)
+	default: // a finished job may run again
+		j.restarts++
+		j.next = pending
+		c.completed(j)
+	}
+	return answer{}
+}
+
+func (c *Controller) script(id string) answer {
+	if c.down {
+		return answer{stderr: "job script retrieval failed: " + noController + "\n"}
+	}
+	j := c.job(id)
+	if j == nil || j.Script == "" {
+		return answer{stderr: "job script retrieval failed: Invalid job id specified\n"} // with exit code 0
+	}
+	return answer{stdout: j.Script}
+}
+
+// scancel ends or signals jobs.
+func (c *Controller) scancel(args []string) answer {
+	signal := ""
+	var ids []string
+	for i := 0; i < len(args); i++ {
+		switch a := args[i]; {
+		case (a == "-s" || a == "--signal") && i+1 < len(args):
+			i++
+			signal = args[i]
+		case strings.HasPrefix(a, "--signal="):
+			signal = a[len("--signal="):]
+		case a == "--batch" || a == "-b" || a == "--full" || a == "-f" || a == "--quiet" || a == "-Q":
+		case strings.HasPrefix(a, "-"):
+			return answer{unknown: true}
+		default:
+			ids = append(ids, a)
+		}
+	}
+	for _, id := range ids {
+		text := ""
+		j := c.job(id)
+		switch {
+		case c.down:
+			text = noController
+		case j == nil && signal != "":
+			text = "Invalid job id specified"
+		case j == nil: // silent, and exit code 0
+		case signal == "":
+			c.cancel(j)
+		case !j.active() && j.state != completing:
+			text = "Job/step already completing or completed"
+		default:
+			c.signal(j, strings.TrimPrefix(signal, "SIG"))
+		}
+		if text != "" {
+			return failure(1, "scancel: error: Kill job error on job id %s: %s", id, text)
+		}
+	}
+	return answer{}
+}
+
+func (c *Controller) signal(j *job, name string) {
+	j.signals = append(j.signals, name)
+	if j.state == running && j.OnSignal != nil {
+		go j.OnSignal(j.id, name)
+	}
+}

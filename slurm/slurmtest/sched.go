@@ -1,0 +1,98 @@
+package slurmtest
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	// schedDelay is from an event that may let a job start to the pass that starts it.
+	schedDelay = 500 * time.Millisecond
+	// schedPeriod is between two passes without an event. That a node is powered
+	// down again is no event.
+	schedPeriod = 30 * time.Second
+	// jobTick is when slurmctld starts jobs that no PrologSlurmctld starts.
+	jobTick = 30 * time.Second
+)
+
+// kick queues a scheduling pass.
+func (c *Controller) kick() {
+	if c.passDue {
+		return
+	}
+	c.passDue = true
+	c.after(schedDelay, func() {
+		c.passDue = false
+		c.schedule()
+	})
+}
+
+func (c *Controller) schedRound() {
+	c.after(schedPeriod, c.schedRound)
+	c.schedule()
+}
+
+// startRound is the tick of Ungated.
+func (c *Controller) startRound() {
+	c.after(jobTick, c.startRound)
+	for _, j := range c.sorted() {
+		c.begin(j)
+	}
+}
+
+// hold keeps a pending job from starting before t.
+func (c *Controller) hold(j *job, t time.Time) {
+	j.begin = t
+	c.after(time.Until(t), c.kick)
+}
+
+// schedule gives nodes to the jobs that may start.
+func (c *Controller) schedule() {
+	free := map[string][]*node{} // by partition, those that are up first
+	now := time.Now()
+	for _, j := range c.sorted() {
+		switch {
+		case j.state != pending:
+			continue
+		case j.begin.After(now):
+			j.reason = beginTime
+			continue
+		}
+		nodes, known := free[j.Partition]
+		if !known {
+			nodes = c.free(j.Partition)
+		}
+		if len(nodes) < j.Nodes {
+			free[j.Partition] = nodes
+			j.reason = "Resources"
+			continue
+		}
+		free[j.Partition] = nodes[j.Nodes:]
+		c.allocate(j, slices.Clone(nodes[:j.Nodes]))
+	}
+}
+
+func (c *Controller) free(partition string) []*node {
+	var up, off []*node
+	for _, n := range c.nodes {
+		switch {
+		case n.partition != partition || !n.allocatable():
+		case n.usable():
+			up = append(up, n)
+		default:
+			off = append(off, n)
+		}
+	}
+	return append(up, off...)
+}
+
+func (c *Controller) allocate(j *job, nodes []*node) {
+	j.state, j.reason, j.nodes, j.start = configuring, "None", nodes, time.Now()
+	j.nodeList, j.batch, j.count = fold(nodes), nodes[0].name, len(nodes)
+	j.run++
+	for _, n := range nodes {
+		n.job, n.reason = j, ""
+		c.touch(n)
+	}
+	c.ready(j)
+}

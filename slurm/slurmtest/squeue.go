@@ -1,0 +1,106 @@
+package slurmtest
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// queueFields are squeue's -O names, lower case, and what it prints for them.
+var queueFields = map[string]func(j *job) string{
+	"jobid":         func(j *job) string { return strconv.Itoa(int(j.id)) },
+	"arrayjobid":    func(j *job) string { return strconv.Itoa(int(j.id)) },
+	"arraytaskid":   func(*job) string { return "N/A" },
+	"hetjobid":      func(*job) string { return "N/A" },
+	"userid":        func(j *job) string { return strconv.Itoa(j.UID) },
+	"username":      func(j *job) string { return j.User },
+	"account":       func(j *job) string { return orNull(j.Account) },
+	"partition":     func(j *job) string { return j.Partition },
+	"state":         func(j *job) string { return j.state },
+	"reason":        func(j *job) string { return j.reason },
+	"requeue":       func(j *job) string { return bit(j.Requeue) },
+	"batchflag":     func(*job) string { return "1" },
+	"restartcnt":    func(j *job) string { return strconv.Itoa(j.restarts) },
+	"exit_code":     func(j *job) string { return strconv.Itoa(j.code<<8 | j.signal) },
+	"numnodes":      func(j *job) string { return strconv.Itoa(j.nodeCount()) },
+	"nodelist":      func(j *job) string { return j.nodesShown() },
+	"submittime":    func(j *job) string { return stamp(j.submitted) },
+	"starttime":     func(j *job) string { return stampOr(j.startShown(), "N/A") },
+	"endtime":       func(j *job) string { return stampOr(j.end, "NONE") },
+	"name":          func(j *job) string { return j.Name },
+	"comment":       func(j *job) string { return orNull(j.Comment) },
+	"admin_comment": func(j *job) string { return orNull(j.admin) },
+	"batchhost": func(j *job) string {
+		if j.batch == "" {
+			return "n/a"
+		}
+		return j.batch
+	},
+}
+
+// squeue prints jobs with -O and fields that end with a suffix ("JobID:@"),
+// the only form of it in which nothing is cut or padded.
+func (c *Controller) squeue(args []string) answer {
+	format, ids, states := "", "", ""
+	for i := 0; i < len(args); i++ {
+		switch a := args[i]; a {
+		case "-h", "--noheader", "-a", "--all", "--local":
+		case "-O", "--Format", "-j", "--jobs", "-t", "--states":
+			i++
+			if i == len(args) {
+				return answer{unknown: true}
+			}
+			switch strings.TrimLeft(a, "-") {
+			case "O", "Format":
+				format = args[i]
+			case "j", "jobs":
+				ids = args[i]
+			default:
+				states = strings.ToUpper(args[i])
+			}
+		default:
+			return answer{unknown: true}
+		}
+	}
+	if c.down {
+		return failure(1, "slurm_load_jobs error: "+noController)
+	}
+	jobs := c.sorted()
+	if ids != "" {
+		jobs = nil
+		for id := range strings.SplitSeq(ids, ",") {
+			if j := c.job(id); j != nil {
+				jobs = append(jobs, j)
+			}
+		}
+		if len(jobs) == 0 {
+			return failure(1, "slurm_load_jobs error: Invalid job id specified")
+		}
+	}
+	var b strings.Builder
+	for _, j := range jobs {
+		if !wanted(j, states) {
+			continue
+		}
+		for field := range strings.SplitSeq(format, ",") {
+			name, suffix, ok := strings.Cut(field, ":")
+			value := queueFields[strings.ToLower(name)]
+			if !ok || value == nil {
+				return answer{unknown: true}
+			}
+			b.WriteString(value(j) + suffix)
+		}
+		b.WriteByte('\n')
+	}
+	return answer{stdout: b.String()}
+}
+
+func wanted(j *job, states string) bool {
+	switch states {
+	case "ALL":
+		return true
+	case "":
+		return !j.over()
+	}
+	return slices.Contains(strings.Split(states, ","), j.state)
+}
