@@ -29,7 +29,8 @@ type Client struct {
 
 // New returns a client that runs its commands with r.
 func New(r Runner) *Client {
-	return &Client{runner: r, mark: func() string { return rand.Text() }}
+	// A digit first would be read as a field's width.
+	return &Client{runner: r, mark: func() string { return "m" + rand.Text()[:16] }}
 }
 
 // Ping asks whether a controller, primary or backup, answers.
@@ -208,8 +209,10 @@ func refusal(name string, errOut []byte, err error) error {
 	switch {
 	case strings.Contains(lower, "invalid job id"):
 		kind = ErrNoJob
-	case strings.Contains(lower, "no longer pending"):
+	case strings.Contains(lower, "no longer pending"), strings.Contains(lower, "already finished"):
 		kind = ErrNotPending
+	case strings.Contains(lower, "job is pending execution"):
+		kind = errPending
 	case strings.Contains(lower, "invalid node name"), strings.HasPrefix(lower, "node ") && strings.Contains(lower, " not found"):
 		kind = ErrNoNode
 	case strings.Contains(lower, "invalid node state"):

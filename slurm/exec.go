@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -64,7 +65,7 @@ func (e Exec) Run(ctx context.Context, name string, args ...string) (stdout, std
 		err = context.Cause(ctx)
 	}
 	if e.Log != nil {
-		e.Log.Debug("ran", "command", name, "args", args, "took", time.Since(start), "err", err)
+		e.Log.Debug("ran", "command", name, "args", oneLine([]byte(strings.Join(args, " "))), "took", time.Since(start), "err", err)
 	}
 	return out.Bytes(), errOut.Bytes(), err
 }

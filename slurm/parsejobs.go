@@ -31,6 +31,7 @@ var jobFields = []struct {
 	{"NodeList", func(j *Job, v string) error { j.Nodes = known(v); return nil }},
 	{"BatchHost", func(j *Job, v string) error { j.BatchHost = known(v); return nil }},
 	{"SubmitTime", func(j *Job, v string) error { return parseTime(v, &j.Submitted) }},
+	{"EligibleTime", func(j *Job, v string) error { return parseTime(v, &j.Eligible) }},
 	{"StartTime", func(j *Job, v string) error { return parseTime(v, &j.Start) }},
 	{"EndTime", func(j *Job, v string) error { return parseTime(v, &j.End) }},
 	{"Name", func(j *Job, v string) error { j.Name = v; return nil }},

@@ -3,6 +3,7 @@ package slurm
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -22,9 +23,16 @@ var nodeFields = map[string]func(n *Node, v string) error{
 	"LastBusyTime":    func(n *Node, v string) error { return parseTime(v, &n.LastBusy) },
 }
 
-// freeText are the fields in which an admin writes what he likes. They come
-// last, in varying order, and take all up to the next of them.
-var freeText = []string{" Reason=", " Comment=", " Extra=", " ResumeAfterTime="}
+// An admin writes what he likes into a node's reason, comment and extra, which
+// come last, in this order.
+const (
+	reasonKey  = " Reason="
+	commentKey = " Comment="
+	extraKey   = " Extra="
+)
+
+// stamp is what Slurm puts after the first line of a reason: who set it, and when.
+var stamp = regexp.MustCompile(`\s*\[[^\s\[\]]*@[0-9][0-9T:-]*\]`)
 
 // parseNodes reads what `scontrol -o show nodes` printed.
 func parseNodes(out []byte) ([]Node, error) {
@@ -100,31 +108,27 @@ var fieldBit = func() map[string]int {
 }()
 
 // splitReason parts a record into what stands before the first free text, and
-// the reason.
+// the reason without its stamp.
 func splitReason(record string) (head, reason string) {
-	head = record
-	for _, key := range freeText {
-		if i := strings.Index(head, key); i >= 0 {
-			head = head[:i]
+	end := len(record)
+	for _, key := range []string{reasonKey, commentKey, extraKey} {
+		if i := strings.Index(record[:end], key); i >= 0 {
+			end = i
 		}
 	}
-	tail := record[len(head):]
-	i := strings.Index(tail, " Reason=")
-	if i < 0 {
+	head = record[:end]
+	text, ok := strings.CutPrefix(record[end:], reasonKey)
+	if !ok {
 		return head, ""
 	}
-	reason = tail[i+len(" Reason="):]
-	// Slurm ends a reason with who set it, and when; a later field may follow.
-	if stamp := strings.Index(reason, "@"); stamp >= 0 {
-		if end := strings.IndexByte(reason[stamp:], ']'); end >= 0 {
-			for _, key := range freeText {
-				if j := strings.Index(reason[stamp+end:], key); j >= 0 {
-					reason = reason[:stamp+end+j]
-				}
-			}
-		}
+	at := stamp.FindStringIndex(text)
+	if at == nil {
+		return head, strings.TrimSpace(text)
 	}
-	return head, strings.TrimSpace(reason)
+	// Further lines of the reason follow the stamp.
+	more, _, _ := strings.Cut(text[at[1]:], commentKey)
+	more, _, _ = strings.Cut(more, extraKey)
+	return head, strings.TrimSpace(text[:at[0]] + " " + strings.TrimSpace(more))
 }
 
 // stateSuffix are the letters that some versions put after the base state.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"time"
 )
 
@@ -19,7 +20,7 @@ const (
 // earliest. restarts is the requeued job's count (a requeue raises it at once,
 // also while the job is still COMPLETING): when the job has another count it
 // was requeued again, and Release leaves it alone and returns nil. So it does when the job has
-// started or is no longer pending. ErrNoJob when Slurm no longer knows it.
+// started, is no longer pending, or is held by a user or an admin. ErrNoJob when Slurm no longer knows it.
 //
 //	COMPLETING ──► PENDING, Cleaning or BeginTime ──► PENDING, start as asked: done
 //	   │ an update is accepted and forgotten  │ an update takes
@@ -33,7 +34,11 @@ func (c *Client) Release(ctx context.Context, id uint32, restarts int, start tim
 		if j.Restarts != restarts {
 			return nil
 		}
-		switch released(j, start) {
+		if j.HetID != 0 && j.HetID != id {
+			id = j.HetID // an update of the leader is one of all its parts, and only then do they start
+			continue
+		}
+		switch released(j, start, time.Now()) {
 		case releaseDone:
 			return nil
 		case releaseSet:
@@ -60,24 +65,17 @@ const (
 )
 
 // released says what Release does next with a job in this state.
-func released(j Job, start time.Time) releaseStep {
-	switch j.State {
-	case "PENDING":
-	case "COMPLETING", "REQUEUED", "SPECIAL_EXIT", "REQUEUE_HOLD":
+func released(j Job, start, now time.Time) releaseStep {
+	switch {
+	case j.State == "COMPLETING", j.State == "REQUEUED", j.Reason == "Cleaning":
 		return releaseWait
-	default:
-		return releaseDone
-	}
-	if j.Reason == "Cleaning" {
-		return releaseWait
-	}
-	if start.IsZero() {
-		if j.Reason == "BeginTime" {
-			return releaseSet
+	case j.State != "PENDING", strings.HasPrefix(j.Reason, "JobHeld"):
+		return releaseDone // an admin's or a user's hold is not ours to lift
+	case start.After(now):
+		if j.Eligible.Sub(start).Abs() <= startSlack {
+			return releaseDone
 		}
-		return releaseDone
-	}
-	if j.Start.Sub(start).Abs() <= startSlack {
+	case j.Reason != "BeginTime" && j.Eligible.Before(now.Add(startSlack)):
 		return releaseDone
 	}
 	return releaseSet

@@ -75,6 +75,7 @@ type Job struct {
 	AdminComment string    `json:"admin_comment,omitempty"`
 	Comment      string    `json:"comment,omitempty"`
 	Submitted    time.Time `json:"submitted,omitzero"`
+	Eligible     time.Time `json:"eligible,omitzero"` // not started before
 	Start        time.Time `json:"start,omitzero"`
 	End          time.Time `json:"end,omitzero"`
 }

@@ -35,7 +35,10 @@ func (e *PartialError) Error() string {
 	return text
 }
 
-var errNodeState = errors.New("node is in a state that does not allow it")
+var (
+	errNodeState = errors.New("node is in a state that does not allow it")
+	errPending   = errors.New("job is pending")
+)
 
 // maxArgument is the length of our longest argument: Linux refuses one of 128 KiB.
 const maxArgument = 120 << 10
@@ -246,14 +249,19 @@ func target(j Job) string {
 	return fmt.Sprintf("%d_[%s]", j.ArrayID, tasks)
 }
 
-// Requeue puts a running, configuring or suspended job back into the queue.
-// Slurm then holds it for a while: see Release.
+// Requeue puts a running, configuring or suspended job back into the queue; a
+// heterogeneous job goes as a whole. To requeue a job that is pending already is no
+// error. Slurm holds the job for a while: see Release.
 func (c *Client) Requeue(ctx context.Context, id uint32) error {
 	j, err := c.Job(ctx, id)
 	if err != nil {
 		return err
 	}
-	if _, err := c.run(ctx, "scontrol", "requeue", target(j)); err != nil {
+	whole := target(j)
+	if j.HetID != 0 {
+		whole = decimal(j.HetID)
+	}
+	if _, err := c.run(ctx, "scontrol", "requeue", whole); err != nil && !errors.Is(err, errPending) {
 		return fmt.Errorf("requeueing job %d: %w", id, err)
 	}
 	return nil

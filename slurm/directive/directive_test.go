@@ -1,0 +1,121 @@
+package directive
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParse(t *testing.T) {
+	usr1 := Directive{Signal: "USR1", Grace: 20 * time.Second}
+	tests := []struct {
+		name, script string
+		want         Directive
+		err          string
+	}{
+		{name: "empty", script: ""},
+		{name: "no directive", script: "#!/bin/bash\n#SBATCH -N4\nsrun heat\n"},
+		{name: "signal", script: "#!/bin/bash\n#BURST signal=USR1\nsrun heat\n", want: usr1},
+		{name: "both", script: "#!/bin/bash\n#BURST signal=USR1 grace=2m30s\n", want: Directive{Signal: "USR1", Grace: 150 * time.Second}},
+		{name: "seconds", script: "#BURST signal=USR1 grace=90", want: Directive{Signal: "USR1", Grace: 90 * time.Second}},
+		{name: "two lines, any order", script: "#!/bin/sh\n\n# text\n#BURST grace=5s\n  #BURST\tsignal=term \n", want: Directive{Signal: "TERM", Grace: 5 * time.Second}},
+		{name: "SIG and batch", script: "#BURST signal=B:SIGUSR2", want: Directive{Signal: "USR2", Batch: true, Grace: 20 * time.Second}},
+		{name: "quotes", script: `#BURST signal="USR1" grace='20s'`, want: usr1},
+		{name: "CRLF", script: "#!/bin/bash\r\n#BURST signal=USR1\r\nsleep 1\r\n", want: usr1},
+		{name: "after the first command", script: "#!/bin/bash\ntrue\n#BURST nonsense\n"},
+		{name: "another word", script: "#BURSTING signal=USR1\n#BURST-OFF x\n#burst signal=USR1\n"},
+		{name: "bare", script: "#BURST\n#BURST   \n"},
+		{name: "unknown key", script: "#!/bin/bash\n#SBATCH -N1\n#BURST sginal=USR1\n", err: "line 3: #BURST sginal: unknown key; known are grace, signal"},
+		{name: "no value", script: "#BURST signal USR1", err: `line 1: #BURST: "signal" is not key=value`},
+		{name: "no key", script: "#BURST =USR1", err: `line 1: #BURST: "=USR1" is not key=value`},
+		{name: "not a signal", script: "#BURST signal=FOO", err: `line 1: #BURST signal: "FOO" is not one of HUP`},
+		{name: "KILL cannot be caught", script: "#BURST signal=KILL", err: `"KILL" is not one of`},
+		{name: "negative grace", script: "#BURST signal=USR1 grace=-1s", err: `line 1: #BURST grace: "-1s" is not a time`},
+		{name: "huge grace", script: "#BURST signal=USR1 grace=9000h", err: "up to 24h"},
+		{name: "grace alone", script: "\n#BURST grace=20s", err: "line 2: #BURST grace: needs a signal"},
+		{name: "twice", script: "#BURST signal=USR1 signal=USR2", err: "line 1: #BURST signal: is set twice"},
+		{name: "twice, two lines", script: "#BURST signal=USR1\n#BURST signal=USR2", err: "line 2: #BURST signal: is set already in line 1"},
+		{name: "open quote", script: `#BURST signal="USR1`, err: "line 1: #BURST signal: a quote is not closed"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := Parse(tt.script)
+			check(t, got, err, tt.want, tt.err)
+		})
+	}
+}
+
+func TestParseComment(t *testing.T) {
+	tests := []struct {
+		name, comment string
+		want          Directive
+		err           string
+	}{
+		{name: "empty"},
+		{name: "not ours", comment: "signal=USR1 for burst: later"},
+		{name: "ours", comment: "burst: signal=B:USR1 grace=5s", want: Directive{Signal: "USR1", Batch: true, Grace: 5 * time.Second}},
+		{name: "no space", comment: " burst:signal=TERM", want: Directive{Signal: "TERM", Grace: 20 * time.Second}},
+		{name: "nothing asked", comment: "burst:"},
+		{name: "unknown key", comment: "burst: colour=red", err: "job comment colour: unknown key"},
+		{name: "twice", comment: "burst: grace=1s grace=2s", err: "job comment grace: is set twice"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := ParseComment(tt.comment)
+			check(t, got, err, tt.want, tt.err)
+		})
+	}
+}
+
+func check(t *testing.T, got Directive, err error, want Directive, wantErr string) {
+	t.Helper()
+	if wantErr == "" {
+		if err != nil || got != want {
+			t.Errorf("got %+v, %v; want %+v", got, err, want)
+		}
+		return
+	}
+	var e *Error
+	if !errors.As(err, &e) || !strings.Contains(err.Error(), wantErr) {
+		t.Errorf("got %+v, %v; want an *Error with %q", got, err, wantErr)
+	}
+}
+
+func TestUnquote(t *testing.T) {
+	tests := []struct{ name, text, value, rest string }{
+		{"plain", "a b", "a", " b"},
+		{"double", `"a b" c`, "a b", " c"},
+		{"single keeps backslash", `'a \" b'`, `a \" b`, ""},
+		{"escaped quote", `"a \" b"`, `a " b`, ""},
+		{"joined parts", `a"b c"'d e'`, "ab cd e", ""},
+		{"empty", `"" x`, "", " x"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			value, rest, err := unquote(tt.text)
+			if value != tt.value || rest != tt.rest || err != nil {
+				t.Errorf("unquote(%q) = %q, %q, %v", tt.text, value, rest, err)
+			}
+		})
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("#!/bin/bash\n#BURST signal=USR1 grace=20s\nsrun heat\n")
+	f.Add(`#BURST signal="B:USR1" grace='1m'`)
+	f.Add("#BURST a=\"\\")
+	f.Fuzz(func(t *testing.T, script string) {
+		d, err := Parse(script)
+		var e *Error
+		switch {
+		case err != nil && (!errors.As(err, &e) || e.Line < 1 || d != Directive{}):
+			t.Errorf("Parse(%q) = %+v, %v", script, d, err)
+		case err == nil && (d.Signal == "") != (d.Grace == 0):
+			t.Errorf("Parse(%q) = %+v: a signal has a grace time, and only a signal", script, d)
+		}
+		if _, err := ParseComment("burst:" + script); err != nil && !errors.As(err, &e) {
+			t.Errorf("ParseComment: %v is no *Error", err)
+		}
+	})
+}
