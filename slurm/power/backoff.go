@@ -2,8 +2,12 @@ package power
 
 import (
 	"math/rand/v2"
+	"strings"
 	"time"
 )
+
+// step begins the names of the engine's own steps.
+const step = "step "
 
 // backoff is the wait after failures in a row.
 type backoff struct {
@@ -12,9 +16,14 @@ type backoff struct {
 }
 
 // failed notes a failure of what is named and returns the wait before the
-// next try: 100 ms doubled each time, at most 30 s, less up to a fifth at random.
+// next try: 100 ms doubled each time, less up to a fifth at random. It is at
+// most 30 s, for a step 3 s: orders must not wait long for a Slurm that is back.
 func (e *Engine) failed(what string) time.Duration {
-	const first, most = 100 * time.Millisecond, 30 * time.Second
+	const first = 100 * time.Millisecond
+	most := 30 * time.Second
+	if strings.HasPrefix(what, step) {
+		most = 3 * time.Second
+	}
 	b := e.backoff[what]
 	d := min(most, first<<min(b.failures, 9))
 	d -= time.Duration(rand.Int64N(int64(d) / 5))

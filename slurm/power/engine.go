@@ -168,18 +168,18 @@ func (e *Engine) step(ctx context.Context) time.Duration {
 		if ctx.Err() != nil {
 			return again
 		}
-		if wait := e.until("step " + s.name); wait > 0 {
+		if wait := e.until(step + s.name); wait > 0 {
 			again = min(again, wait)
 			continue
 		}
 		due, err := s.do(ctx)
 		if err != nil {
-			due = e.failed("step " + s.name)
+			due = e.failed(step + s.name)
 			if ctx.Err() == nil {
 				e.log.Warn("will try again", "step", s.name, "in", due.Round(time.Millisecond), "error", err)
 			}
 		} else {
-			delete(e.backoff, "step "+s.name)
+			delete(e.backoff, step+s.name)
 		}
 		if due > 0 {
 			again = min(again, due)

@@ -1,0 +1,279 @@
+package crash_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/cloudtest"
+	"github.com/burst-hpc/burst/cloud/fleet"
+	"github.com/burst-hpc/burst/cmd/internal/crash"
+	"github.com/burst-hpc/burst/cmd/internal/store"
+	"github.com/burst-hpc/burst/ft"
+	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/hostlist"
+	"github.com/burst-hpc/burst/slurm/power"
+	"github.com/burst-hpc/burst/slurm/slurmtest"
+)
+
+// world is what outlives burstd: Slurm, the cloud, the journal's file and the
+// spool. It runs in a synctest bubble.
+type world struct {
+	t     *testing.T
+	ctl   *slurmtest.Controller
+	fake  *cloudtest.Fake
+	db    string
+	pool  power.Pool
+	until func() // ends the world
+
+	mu     sync.Mutex
+	life   *life
+	spool  []power.Order
+	orders int
+	booted map[string]bool // instances whose slurmd has registered
+	twice  map[string]bool // nodes that had two live instances at once
+	dead   bool            // no daemon may start any more
+}
+
+// life is one burstd, from its start to its death.
+type life struct {
+	ctx    context.Context
+	kill   context.CancelFunc
+	store  *store.Store
+	engine *power.Engine
+	guard  *ft.Guard
+	done   sync.WaitGroup
+
+	mu     sync.Mutex
+	killed bool
+	log    []string       // the points passed
+	times  map[string]int // how often each
+	at     string         // where it is to die
+}
+
+var errKilled = errors.New("killed by the test")
+
+func newWorld(t *testing.T, o slurmtest.Options, c cloudtest.Options, market string) *world {
+	w := &world{t: t, db: t.TempDir() + "/burst.db", booted: map[string]bool{}, twice: map[string]bool{}}
+	o.OnResume = func(nodes, file string) { w.order(power.Resume, nodes, file) }
+	o.OnSuspend = func(nodes string) { w.order(power.Suspend, nodes, "") }
+	o.OnResumeFail = func(nodes string) { w.order(power.ResumeFail, nodes, "") }
+	w.pool = power.Pool{Name: "p", Provider: "fake", Nodes: o.Nodes, Partition: "cloud",
+		Fleet: fleet.Config{Types: []string{"small"}, Zones: []string{"a", "b"}, Market: market}}
+	w.ctl = slurmtest.New(o)
+	w.fake = cloudtest.NewFake(c)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { w.ctl.Serve(ctx) })
+	wg.Go(func() { w.machines(ctx) })
+	w.until = func() { w.die(); cancel(); wg.Wait() }
+	return w
+}
+
+// order hands over as burst-resume does: to the daemon, or else to the spool.
+func (w *world) order(kind power.OrderKind, nodes, file string) {
+	w.mu.Lock()
+	w.orders++
+	o := power.Order{ID: fmt.Sprint("order-", w.orders), Kind: kind, Nodes: nodes, ResumeFile: file, Made: time.Now()}
+	l := w.life
+	w.mu.Unlock()
+	if l != nil && l.engine.AddOrder(l.ctx, o) == nil {
+		return
+	}
+	w.mu.Lock() // its answer may have been lost: the same order, by the other way
+	w.spool = append(w.spool, o)
+	w.mu.Unlock()
+}
+
+// machines boots what runs: the slurmd of an instance registers when the
+// instance knows its node, and is lost when the instance ends.
+func (w *world) machines(ctx context.Context) {
+	for tick := time.NewTicker(50 * time.Millisecond); ; {
+		select {
+		case <-ctx.Done():
+			tick.Stop()
+			return
+		case <-tick.C:
+		}
+		nodes := w.fake.Nodes()
+		live := map[string]int{}
+		for _, i := range w.fake.Instances() {
+			node := nodes[i.ID]
+			if node == "" {
+				continue
+			}
+			if i.State.Live() {
+				live[node]++
+			}
+			if i.State == cloud.Running && !w.booted[i.ID] {
+				w.booted[i.ID] = true
+				w.ctl.RegisterBooted(node, i.Launched)
+			}
+			if !i.State.Live() && w.booted[i.ID] {
+				w.booted[i.ID] = false
+				if live[node] == 0 {
+					w.ctl.Lost(node)
+				}
+			}
+		}
+		for node, n := range live {
+			if n > 1 {
+				w.mu.Lock()
+				w.twice[node] = true
+				w.mu.Unlock()
+			}
+		}
+	}
+}
+
+// point is passed by the daemon; it dies where it is told to, and whatever it
+// tries afterwards does not happen.
+func (l *life) point(name string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.killed {
+		return errKilled
+	}
+	l.times[name]++
+	p := fmt.Sprintf("%s #%d", name, l.times[name])
+	l.log = append(l.log, p)
+	if p == l.at {
+		l.killed = true
+		l.kill()
+		return errKilled
+	}
+	return nil
+}
+
+// start begins a life that dies at the named point, "" for none.
+func (w *world) start(at string) *life {
+	w.t.Helper()
+	st, err := store.Open(w.t.Context(), w.db)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	id, err := st.ClusterID(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	l := &life{store: st, times: map[string]int{}, at: at}
+	l.ctx, l.kill = context.WithCancel(w.t.Context())
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	if os.Getenv("BURST_TEST_LOG") != "" {
+		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	client := slurm.New(crash.InRunner(w.ctl, l.point))
+	ctl := struct {
+		*slurm.Client
+		*slurm.Watcher
+	}{client, slurm.NewWatcher(client.Snapshot, 100*time.Millisecond)}
+	provider := crash.InProvider(w.fake, l.point)
+	journal := crash.InJournal(st, l.point)
+	providers := map[string]cloud.Provider{"fake": provider}
+	l.engine = power.New(power.Config{Cluster: id, Pools: []power.Pool{w.pool}, BootTimeout: 5 * time.Minute}, journal, ctl, providers, log)
+	l.guard = ft.New(ft.Config{}, journal, ctl, providers, log)
+	if err := l.engine.Load(l.ctx); err != nil {
+		w.t.Fatal(err)
+	}
+	w.mu.Lock()
+	spooled := slices.Clone(w.spool)
+	w.mu.Unlock()
+	taken := 0
+	for _, o := range spooled {
+		if l.engine.AddOrder(l.ctx, o) != nil {
+			break
+		}
+		taken++
+	}
+	w.mu.Lock()
+	w.spool = w.spool[taken:]
+	w.life = l
+	w.mu.Unlock()
+	l.done.Go(func() { l.engine.Run(l.ctx) })
+	l.done.Go(func() {
+		if err := l.guard.Run(l.ctx, map[string]cloud.NoticeSource{"fake": provider.(cloud.NoticeSource)}); err != nil && l.ctx.Err() == nil {
+			w.t.Errorf("the guard ended: %v", err)
+		}
+	})
+	return l
+}
+
+// die ends the present life and waits for its goroutines, whose last words
+// nobody hears.
+func (w *world) die() {
+	w.mu.Lock()
+	l := w.life
+	w.life = nil
+	w.mu.Unlock()
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	l.killed = true
+	l.mu.Unlock()
+	l.kill()
+	l.done.Wait()
+	if err := l.store.Close(); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// drain hands the daemon what has come to the spool while it ran.
+func (w *world) drain() {
+	w.mu.Lock()
+	l, spooled := w.life, w.spool
+	w.spool = nil
+	w.mu.Unlock()
+	for i, o := range spooled {
+		if l == nil || l.engine.AddOrder(l.ctx, o) != nil {
+			w.mu.Lock()
+			w.spool = append(slices.Clone(spooled[i:]), w.spool...)
+			w.mu.Unlock()
+			return
+		}
+	}
+}
+
+// wait lets time pass until cond holds, at most for d.
+func (w *world) wait(d time.Duration, what string, cond func() bool) bool {
+	w.t.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		w.drain()
+		if cond() {
+			return true
+		}
+		time.Sleep(100 * time.Millisecond) // synctest's time
+	}
+	w.t.Errorf("not within %s: %s", d, what)
+	return false
+}
+
+// dead says that the present life has passed the point where it was to die.
+func (w *world) isDead() bool {
+	w.mu.Lock()
+	l := w.life
+	w.mu.Unlock()
+	if l == nil {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.killed
+}
+
+// expand is hostlist.Expand for lists that are known to be right.
+func expand(list string) []string {
+	names, err := hostlist.Expand(list)
+	if err != nil {
+		panic(err)
+	}
+	return names
+}

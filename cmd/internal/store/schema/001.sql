@@ -1,0 +1,59 @@
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+
+CREATE TABLE orders (
+  id TEXT PRIMARY KEY, kind TEXT NOT NULL, nodes TEXT NOT NULL, resume_file TEXT NOT NULL,
+  made INTEGER NOT NULL, taken INTEGER NOT NULL, closed INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX orders_open ON orders (made) WHERE closed = 0;
+
+CREATE TABLE nodes (
+  name TEXT PRIMARY KEY, pool TEXT NOT NULL, phase TEXT NOT NULL, since INTEGER NOT NULL,
+  order_id TEXT NOT NULL, made INTEGER NOT NULL, job INTEGER NOT NULL, whole INTEGER NOT NULL,
+  token TEXT NOT NULL, instance TEXT NOT NULL, addr_set INTEGER NOT NULL, tries INTEGER NOT NULL,
+  reason TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE launches (
+  token TEXT PRIMARY KEY, provider TEXT NOT NULL, request TEXT NOT NULL, nodes TEXT NOT NULL,
+  state TEXT NOT NULL, created INTEGER NOT NULL,
+  resolved INTEGER NOT NULL, error TEXT NOT NULL
+) STRICT;
+CREATE INDEX launches_open ON launches (created) WHERE resolved = 0;
+
+CREATE TABLE instances (
+  id TEXT PRIMARY KEY, provider TEXT NOT NULL, token TEXT NOT NULL, pool TEXT NOT NULL,
+  type TEXT NOT NULL, zone TEXT NOT NULL, market TEXT NOT NULL, state TEXT NOT NULL,
+  addr TEXT NOT NULL, hostname TEXT NOT NULL, node TEXT NOT NULL, doomed TEXT NOT NULL,
+  launched INTEGER NOT NULL, ended INTEGER NOT NULL, gone INTEGER NOT NULL
+) STRICT;
+CREATE INDEX instances_live ON instances (node) WHERE gone = 0;
+
+CREATE TABLE holds (
+  job INTEGER PRIMARY KEY, restarts INTEGER NOT NULL, start INTEGER NOT NULL,
+  why TEXT NOT NULL, tries INTEGER NOT NULL, released INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE coolings (
+  provider TEXT NOT NULL, type TEXT NOT NULL, zone TEXT NOT NULL, market TEXT NOT NULL,
+  failures INTEGER NOT NULL, until INTEGER NOT NULL,
+  PRIMARY KEY (provider, type, zone, market)
+) STRICT;
+
+CREATE TABLE notices (
+  instance TEXT NOT NULL, kind TEXT NOT NULL, provider TEXT NOT NULL, deadline INTEGER NOT NULL,
+  received INTEGER NOT NULL, source TEXT NOT NULL, node TEXT NOT NULL, stage TEXT NOT NULL,
+  PRIMARY KEY (instance, kind)
+) STRICT;
+
+CREATE TABLE evictions (
+  instance TEXT NOT NULL, kind TEXT NOT NULL, job INTEGER NOT NULL, restarts INTEGER NOT NULL,
+  node TEXT NOT NULL, stage TEXT NOT NULL, signal TEXT NOT NULL, grace INTEGER NOT NULL,
+  signalled INTEGER NOT NULL, began INTEGER NOT NULL, ended INTEGER NOT NULL, outcome TEXT NOT NULL,
+  PRIMARY KEY (instance, kind, job)
+) STRICT;
+
+CREATE TABLE events (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT, time INTEGER NOT NULL, kind TEXT NOT NULL,
+  node TEXT NOT NULL, instance TEXT NOT NULL, pool TEXT NOT NULL, job INTEGER NOT NULL,
+  text TEXT NOT NULL
+) STRICT;

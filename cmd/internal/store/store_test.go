@@ -1,0 +1,226 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/fleet"
+	"github.com/burst-hpc/burst/ft"
+	"github.com/burst-hpc/burst/slurm/power"
+)
+
+func open(t *testing.T, path string) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+var at = time.UnixMicro(1_795_000_000_123_456)
+
+var spot = cloud.Offering{Type: "c6i.large", Zone: "a", Market: cloud.Spot}
+
+func sample() power.Change {
+	return power.Change{
+		Orders: []power.Order{{ID: "o1", Kind: power.Resume, Nodes: "c[1-2]", ResumeFile: `{"jobs":[]}`, Made: at, Taken: true}},
+		Nodes: []power.Node{{Name: "c1", Pool: "p", Phase: power.Booting, Since: at, Order: "o1", Made: at, Job: 7, Whole: true,
+			Token: "t1", Instance: "i-1", AddrSet: true, Tries: 2, Reason: "r"}},
+		Launches: []power.Launch{{Token: "t1", Provider: "east", Nodes: []string{"c1"}, State: power.Written, Created: at, Error: "e",
+			Request: cloud.LaunchRequest{Token: "t1", Cluster: "x", Pool: "p", Offering: spot, Count: 1, Tags: map[string]string{"a": "b"}, AllOrNothing: true}}},
+		Instances: []power.Instance{{Provider: "east", Assigned: "c1", Doomed: "d",
+			Instance: cloud.Instance{ID: "i-1", Token: "t1", Pool: "p", Offering: spot, State: cloud.Running, Addr: "10.0.0.1", Hostname: "h", Launched: at}}},
+		Holds:    []power.Hold{{Job: 7, Restarts: -1, Start: at, Why: "w", Tries: 3, Released: true}},
+		Coolings: []power.Cooling{{Provider: "east", Offering: spot, Cooldown: fleet.Cooldown{Failures: 2, Until: at}}},
+		Events:   []power.Event{{Time: at, Kind: "k", Node: "c1", Instance: "i-1", Pool: "p", Job: 7, Text: "text"}},
+	}
+}
+
+func state(c power.Change) power.State {
+	return power.State{Orders: c.Orders, Nodes: c.Nodes, Launches: c.Launches, Instances: c.Instances, Holds: c.Holds, Coolings: c.Coolings}
+}
+
+func TestWhatIsCommittedIsLoadedAfterReopening(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "burst.db")
+	s := open(t, path)
+	c := sample()
+	if err := s.CommitPower(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	s = open(t, path)
+	got, err := s.LoadPower(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(state(c), got); diff != "" {
+		t.Errorf("loaded (-want +got):\n%s", diff)
+	}
+	if node, err := s.NodeOf(t.Context(), "i-1"); node != "c1" || err != nil {
+		t.Errorf("NodeOf: %q, %v", node, err)
+	}
+	events, err := s.Events(t.Context(), 0, 0)
+	if err != nil || len(events) != 1 || events[0].Text != "text" || events[0].Job != 7 {
+		t.Errorf("events: %+v, %v", events, err)
+	}
+}
+
+func TestClosedRecordsLeaveTheState(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "burst.db"))
+	c := sample()
+	if err := s.CommitPower(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	l, i, k := c.Launches[0], c.Instances[0], c.Coolings[0]
+	l.Resolved, i.Gone, k.Failures = at, at, 0
+	if err := s.CommitPower(t.Context(), power.Change{CloseOrders: []string{"o1"}, DropNodes: []string{"c1"}, DropHolds: []uint32{7},
+		Launches: []power.Launch{l}, Instances: []power.Instance{i}, Coolings: []power.Cooling{k}}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.LoadPower(t.Context())
+	if diff := cmp.Diff(power.State{}, got); err != nil || diff != "" {
+		t.Errorf("still open: %v\n%s", err, diff)
+	}
+	if fresh, err := s.AddOrder(t.Context(), c.Orders[0]); fresh || err != nil {
+		t.Errorf("a closed order's id was taken again: %v, %v", fresh, err)
+	}
+	all, err := s.Instances(t.Context(), at.Add(-time.Second))
+	if err != nil || len(all) != 1 || all[0].ID != "i-1" {
+		t.Errorf("the history of instances: %+v, %v", all, err)
+	}
+}
+
+func TestNoticesHaveOneKeyAndTheEarliestDeadline(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "burst.db"))
+	n := cloud.Notice{Instance: "i-1", Kind: cloud.SpotInterruption, Deadline: at, Received: at, Source: "imds"}
+	for _, tt := range []struct {
+		name     string
+		deadline time.Time
+		want     bool
+	}{
+		{"the first", at, true},
+		{"the same again", at, false},
+		{"later", at.Add(time.Second), false},
+		{"none", time.Time{}, false},
+		{"earlier", at.Add(-time.Second), true},
+	} {
+		n.Deadline = tt.deadline
+		if fresh, err := s.AddNotice(t.Context(), "east", n); fresh != tt.want || err != nil {
+			t.Errorf("%s: %v, %v", tt.name, fresh, err)
+		}
+	}
+	st, err := s.LoadFT(t.Context())
+	if err != nil || len(st.Notices) != 1 || !st.Notices[0].Deadline.Equal(at.Add(-time.Second)) || st.Notices[0].Stage != ft.Heard {
+		t.Errorf("loaded: %+v, %v", st, err)
+	}
+}
+
+func TestEvictionsAreLoadedUntilTheirNoticeIsAcked(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "burst.db"))
+	n := cloud.Notice{Instance: "i-1", Kind: cloud.SpotInterruption, Deadline: at, Received: at, Source: "local"}
+	if _, err := s.AddNotice(t.Context(), "east", n); err != nil {
+		t.Fatal(err)
+	}
+	rec := ft.Notice{Notice: n, Provider: "east", Node: "c1", Stage: ft.Draining}
+	e := ft.Eviction{Instance: "i-1", Kind: n.Kind, Job: 7, Restarts: 1, Node: "c1", Stage: ft.Signalled, Signal: "B:USR1", Grace: 20 * time.Second, SignalledAt: at, Began: at}
+	if err := s.CommitFT(t.Context(), ft.Change{Notices: []ft.Notice{rec}, Evictions: []ft.Eviction{e}, Events: []ft.Event{{Time: at, Kind: "evict", Job: 7, Text: "x"}}}); err != nil {
+		t.Fatal(err)
+	}
+	st, err := s.LoadFT(t.Context())
+	if diff := cmp.Diff(ft.State{Notices: []ft.Notice{rec}, Evictions: []ft.Eviction{e}}, st); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	rec.Stage = ft.Acked
+	if err := s.CommitFT(t.Context(), ft.Change{Notices: []ft.Notice{rec}}); err != nil {
+		t.Fatal(err)
+	}
+	if st, err = s.LoadFT(t.Context()); err != nil || len(st.Notices)+len(st.Evictions) > 0 {
+		t.Errorf("closed, but loaded: %+v, %v", st, err)
+	}
+}
+
+func TestEventsCanBeWaitedFor(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "burst.db"))
+	got := make(chan []Event)
+	go func() {
+		all, err := s.Events(context.Background(), 0, time.Minute)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- all
+	}()
+	if err := s.CommitPower(t.Context(), power.Change{Events: []power.Event{{Time: at, Kind: "k"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if all := <-got; len(all) != 1 {
+		t.Errorf("%+v", all)
+	}
+	if all, err := s.Events(t.Context(), -5, 0); err != nil || len(all) != 1 {
+		t.Errorf("the last five: %+v, %v", all, err)
+	}
+}
+
+func TestANewerSchemaIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "burst.db")
+	s := open(t, path)
+	if _, err := s.db.Exec("PRAGMA user_version = 999"); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	if _, err := Open(t.Context(), path); !errors.Is(err, ErrNewer) {
+		t.Errorf("opened: %v", err)
+	}
+}
+
+// TestFullDisk: a commit that does not fit fails with a clear error, what was
+// there stays, and the next one succeeds when there is room. The real thing,
+// a small tmpfs, needs root; otherwise SQLite's own limit on pages stands in for it.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	mounted := os.Getuid() == 0 && syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=512k") == nil
+	if mounted {
+		t.Cleanup(func() {
+			if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
+				t.Errorf("umount: %v: %s", err, out)
+			}
+		})
+	}
+	path := filepath.Join(dir, "burst.db")
+	s, err := Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if !mounted {
+		if _, err := s.db.Exec("PRAGMA max_page_count = 40"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.AddOrder(t.Context(), power.Order{ID: "kept", Kind: power.Resume, Nodes: "c1", Made: at}); err != nil {
+		t.Fatal(err)
+	}
+	big := power.Order{ID: "big", Kind: power.Resume, Nodes: "c1", ResumeFile: strings.Repeat("x", 1<<20), Made: at}
+	if _, err := s.AddOrder(t.Context(), big); err == nil || !strings.Contains(err.Error(), "full") {
+		t.Fatalf("a full disk: %v", err)
+	}
+	st, err := s.LoadPower(t.Context())
+	if err != nil || len(st.Orders) != 1 || st.Orders[0].ID != "kept" {
+		t.Errorf("after the full disk: %+v, %v", st.Orders, err)
+	}
+	big.ResumeFile = ""
+	if fresh, err := s.AddOrder(t.Context(), big); !fresh || err != nil {
+		t.Errorf("with room again: %v, %v", fresh, err)
+	}
+}

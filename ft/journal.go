@@ -1,0 +1,99 @@
+// Package ft acts on the cloud's notices: it drains the node that will go, has
+// its jobs checkpoint, requeues them and clears their hold, so that an eviction
+// costs a job no more than the work since its last good checkpoint.
+package ft
+
+import (
+	"context"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+)
+
+// Stage is how far the handling of a notice, or of one job under it, has come.
+//
+//	notice:  heard -> draining -> done -> acked
+//	             \-> foreign (no node of ours) -> acked
+//	job:     planned -> signalled -> requeued -> done
+type Stage string
+
+const (
+	Heard     Stage = "heard"
+	Draining  Stage = "draining" // Slurm is told, or has been; jobs are being moved
+	Foreign   Stage = "foreign"  // not an instance that has a node
+	Planned   Stage = "planned"
+	Signalled Stage = "signalled" // sent at SignalledAt, if it has one
+	Requeued  Stage = "requeued"  // waits for its hold to be cleared
+	Done      Stage = "done"
+	Acked     Stage = "acked" // the provider has been told: closed
+)
+
+// Notice is the journal's record of a notice. Its key is (Instance, Kind).
+type Notice struct {
+	cloud.Notice
+	Provider string
+	Node     string
+	Stage    Stage
+}
+
+// Eviction is the journal's record of one job under one notice. Its key is
+// (Instance, Kind, Job); Restarts guards it against the job's next attempt.
+type Eviction struct {
+	Instance    string
+	Kind        cloud.NoticeKind
+	Job         uint32
+	Restarts    int // of the attempt that is evicted
+	Node        string
+	Stage       Stage
+	Signal      string // as the directive has it: "USR1" or "B:USR1"; empty: none
+	Grace       time.Duration
+	SignalledAt time.Time
+	Began       time.Time
+	Ended       time.Time
+	Outcome     string // for the user: what became of the job
+}
+
+// Event is one line of the history that admins and users read.
+type Event struct {
+	Time                 time.Time
+	Kind                 string
+	Node, Instance, Text string
+	Job                  uint32
+}
+
+// State is all that is not closed.
+type State struct {
+	Notices   []Notice
+	Evictions []Eviction
+}
+
+// Change is what one transaction writes: records are put whole, by their key.
+type Change struct {
+	Notices   []Notice
+	Evictions []Eviction
+	Events    []Event
+}
+
+// Name says what a change does, for the points at which tests stop the daemon.
+func (c *Change) Name() string {
+	switch {
+	case len(c.Events) > 0:
+		return c.Events[0].Kind
+	case len(c.Evictions) > 0:
+		return "eviction " + string(c.Evictions[0].Stage)
+	case len(c.Notices) > 0:
+		return "notice " + string(c.Notices[0].Stage)
+	}
+	return "nothing"
+}
+
+// journal is what the guard needs of the store.
+type journal interface {
+	// AddNotice makes the notice durable. It is false for one that is known
+	// already with the same or an earlier deadline.
+	AddNotice(ctx context.Context, provider string, n cloud.Notice) (bool, error)
+	LoadFT(ctx context.Context) (State, error)
+	CommitFT(ctx context.Context, c Change) error
+	// NodeOf is the node that the instance serves now; empty: none.
+	NodeOf(ctx context.Context, instance string) (string, error)
+}
