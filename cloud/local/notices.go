@@ -1,0 +1,127 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+)
+
+// retryNotice is the pause before a notice that was not handled is given again.
+const retryNotice = 200 * time.Millisecond
+
+// Notices implements cloud.NoticeSource. A file that cannot be read ends it
+// with an error, after the others have been given.
+func (p *Provider) Notices(ctx context.Context, handle func(context.Context, cloud.Notice) error) error {
+	dir := filepath.Join(p.store.dir, "notices")
+	changes := watch(dir)
+	defer changes.stop()
+	for {
+		open, err := p.deliver(ctx, dir, handle)
+		if err != nil {
+			return fmt.Errorf("notices of the local provider: %w", err)
+		}
+		var retry <-chan time.Time
+		if open {
+			retry = time.After(retryNotice)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changes.c:
+		case <-retry:
+		}
+	}
+}
+
+// deliver gives each notice once and says whether one is still to be handled.
+func (p *Provider) deliver(ctx context.Context, dir string, handle func(context.Context, cloud.Notice) error) (open bool, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return false, err
+	}
+	var bad error
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".json") {
+			continue
+		}
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		path := filepath.Join(dir, e.Name())
+		var n cloud.Notice
+		ok, err := readJSON(path, &n)
+		if err == nil && ok && (n.Kind == "" || n.Instance != strings.TrimSuffix(e.Name(), ".json")) {
+			err = fmt.Errorf("reading %s: it lacks its kind, or is not of that instance", path)
+		}
+		if err != nil {
+			bad = errors.Join(bad, err)
+			continue
+		}
+		if !ok {
+			continue
+		}
+		given := n
+		given.Received = time.Now()
+		if handle(ctx, given) != nil {
+			open = true
+			continue
+		}
+		if err := p.store.handled(ctx, n); err != nil {
+			return false, err
+		}
+	}
+	return open, bad
+}
+
+// handled forgets a notice, unless another has taken its place meanwhile.
+func (s store) handled(ctx context.Context, n cloud.Notice) error {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	var now cloud.Notice
+	path := s.noticePath(n.Instance)
+	ok, err := readJSON(path, &now)
+	if err != nil || !ok || !now.Deadline.Equal(n.Deadline) {
+		return err
+	}
+	return os.Remove(path)
+}
+
+// announce writes a notice: first for the machine, which then ends at the
+// deadline come what may, then for whoever calls Notices.
+func (s store) announce(ctx context.Context, n cloud.Notice) error {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := writeJSON(s.path(n.Instance, noticeFile), n); err != nil {
+		return err
+	}
+	return writeJSON(s.noticePath(n.Instance), n)
+}
+
+// acked reads when the instance's notice was acknowledged; zero if it was not.
+func (s store) acked(id string) (time.Time, error) {
+	var t time.Time
+	data, err := os.ReadFile(s.path(id, ackFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return t, nil
+	}
+	if err == nil {
+		if err = json.Unmarshal(data, &t); err != nil {
+			err = fmt.Errorf("reading %s: %w", s.path(id, ackFile), err)
+		}
+	}
+	return t, err
+}
