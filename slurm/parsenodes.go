@@ -9,18 +9,21 @@ import (
 )
 
 // nodeFields set what we read of a node, by scontrol's name for it.
-var nodeFields = map[string]func(n *Node, v string) error{
-	"NodeAddr":        func(n *Node, v string) error { n.Addr = v; return nil },
-	"NodeHostName":    func(n *Node, v string) error { n.Hostname = v; return nil },
-	"State":           func(n *Node, v string) error { n.State = parseNodeState(v); return nil },
-	"Partitions":      func(n *Node, v string) error { n.Partitions = commas(v); return nil },
-	"ActiveFeatures":  func(n *Node, v string) error { n.Features = commas(v); return nil },
-	"CPUTot":          func(n *Node, v string) error { return parseInt(v, &n.CPUs) },
-	"CPUAlloc":        func(n *Node, v string) error { return parseInt(v, &n.AllocCPUs) },
-	"RealMemory":      func(n *Node, v string) error { return parseInt(v, &n.RealMemory) },
-	"BootTime":        func(n *Node, v string) error { return parseTime(v, &n.BootTime) },
-	"SlurmdStartTime": func(n *Node, v string) error { return parseTime(v, &n.Started) },
-	"LastBusyTime":    func(n *Node, v string) error { return parseTime(v, &n.LastBusy) },
+var nodeFields = []struct {
+	key string
+	set func(n *Node, v string) error
+}{
+	{"NodeAddr", func(n *Node, v string) error { n.Addr = v; return nil }},
+	{"NodeHostName", func(n *Node, v string) error { n.Hostname = v; return nil }},
+	{"State", func(n *Node, v string) error { n.State = parseNodeState(v); return nil }},
+	{"Partitions", func(n *Node, v string) error { n.Partitions = commas(v); return nil }},
+	{"ActiveFeatures", func(n *Node, v string) error { n.Features = commas(v); return nil }},
+	{"CPUTot", func(n *Node, v string) error { return parseInt(v, &n.CPUs) }},
+	{"CPUAlloc", func(n *Node, v string) error { return parseInt(v, &n.AllocCPUs) }},
+	{"RealMemory", func(n *Node, v string) error { return parseInt(v, &n.RealMemory) }},
+	{"BootTime", func(n *Node, v string) error { return parseTime(v, &n.BootTime) }},
+	{"SlurmdStartTime", func(n *Node, v string) error { return parseTime(v, &n.Started) }},
+	{"LastBusyTime", func(n *Node, v string) error { return parseTime(v, &n.LastBusy) }},
 }
 
 // An admin writes what he likes into a node's reason, comment and extra, which
@@ -72,24 +75,10 @@ func parseNode(record string) (Node, error) {
 	var n Node
 	head, reason := splitReason(record)
 	n.Reason = reason
-	// The first of two equal keys counts: the text of a later value may look like a key.
-	seen := 0
-	for field := range strings.FieldsSeq(head) {
-		key, v, ok := strings.Cut(field, "=")
-		if !ok {
-			continue
-		}
-		if key == "NodeName" && n.Name == "" {
-			n.Name = v
-			continue
-		}
-		set := nodeFields[key]
-		if set == nil || seen&fieldBit[key] != 0 {
-			continue
-		}
-		seen |= fieldBit[key]
-		if err := set(&n, unset(v)); err != nil {
-			return Node{}, fmt.Errorf("scontrol's %s of node %s: %w", key, n.Name, err)
+	n.Name = field(head, "NodeName=")
+	for _, f := range nodeFields {
+		if err := f.set(&n, unset(field(head, " "+f.key+"="))); err != nil {
+			return Node{}, fmt.Errorf("scontrol's %s of node %s: %w", f.key, n.Name, err)
 		}
 	}
 	if n.Name == "" || n.State.Base == "" {
@@ -98,14 +87,18 @@ func parseNode(record string) (Node, error) {
 	return n, nil
 }
 
-// fieldBit numbers nodeFields.
-var fieldBit = func() map[string]int {
-	bits := map[string]int{}
-	for key := range nodeFields {
-		bits[key] = 1 << len(bits)
+// field returns the word after the first key, "" if there is none.
+func field(record, key string) string {
+	i := strings.Index(record, key)
+	if i < 0 {
+		return ""
 	}
-	return bits
-}()
+	v := record[i+len(key):]
+	if end := strings.IndexByte(v, ' '); end >= 0 {
+		v = v[:end]
+	}
+	return v
+}
 
 // splitReason parts a record into what stands before the first free text, and
 // the reason without its stamp.

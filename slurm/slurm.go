@@ -70,7 +70,7 @@ type Job struct {
 	ExitCode     int       `json:"exit_code"` // of the batch script, 0–255
 	ExitSignal   int       `json:"exit_signal"`
 	NumNodes     int       `json:"num_nodes"`
-	Nodes        string    `json:"nodes,omitempty"` // hostlist of the allocation
+	Nodes        string    `json:"nodes,omitempty"` // hostlist of the allocation; may be the last one of a PENDING job
 	BatchHost    string    `json:"batch_host,omitempty"`
 	AdminComment string    `json:"admin_comment,omitempty"`
 	Comment      string    `json:"comment,omitempty"`
