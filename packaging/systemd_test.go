@@ -1,0 +1,125 @@
+package packaging
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/burst-hpc/burst/packaging/progtest"
+)
+
+// maxExposure is what `systemd-analyze security` may say of the unit, in tenths.
+const maxExposure = "15"
+
+// installed puts the unit into a folder as it is on a host, but with the
+// burstd of this source.
+func installed(t *testing.T) (unit string) {
+	t.Helper()
+	text, err := os.ReadFile("systemd/burstd.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	burstd := filepath.Join(progtest.Build(t, "burstd"), "burstd")
+	with := strings.Replace(string(text), "ExecStart=/usr/sbin/burstd\n", "ExecStart="+burstd+"\n", 1)
+	if with == string(text) {
+		t.Fatal("burstd.service does not start /usr/sbin/burstd")
+	}
+	unit = filepath.Join(t.TempDir(), "burstd.service")
+	if err := os.WriteFile(unit, []byte(with), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return unit
+}
+
+func analyze(t *testing.T, args ...string) {
+	t.Helper()
+	out, err := exec.Command("systemd-analyze", args...).CombinedOutput()
+	if err != nil || strings.Contains(string(out), "burstd.service:") && args[0] == "verify" {
+		t.Errorf("systemd-analyze %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+func TestUnit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds burstd: slow end-to-end, run by make test")
+	}
+	unit := installed(t)
+	analyze(t, "verify", "--man=no", "--recursive-errors=no", unit)
+	analyze(t, "security", "--offline=true", "--no-pager", "--threshold="+maxExposure, unit)
+
+	// The drop-in opens all that the unit closes.
+	dropin, err := os.ReadFile("systemd/burstd-local.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(unit+".d", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(unit+".d", "local.conf"), dropin, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	analyze(t, "verify", "--man=no", "--recursive-errors=no", unit)
+}
+
+// TestDropInUndoesTheSandbox compares the two: a key that the unit closes and
+// the drop-in forgets would break users' jobs on local instances.
+func TestDropInUndoesTheSandbox(t *testing.T) {
+	unit, dropin := keys(t, "systemd/burstd.service"), keys(t, "systemd/burstd-local.conf")
+	for key := range unit {
+		hardens := regexp.MustCompile(`^(Protect|Private|Restrict|SystemCall(Filter|Arch)|ReadWrite|NoNew|Lock|Memory|Capability|UMask|User|Group|KillMode)`).MatchString(key)
+		if hardens && !dropin[key] {
+			t.Errorf("burstd-local.conf does not undo %s", key)
+		}
+	}
+	for key := range dropin {
+		if !unit[key] && key != "Delegate" && key != "TasksMax" {
+			t.Errorf("burstd-local.conf changes %s, which burstd.service does not set", key)
+		}
+	}
+}
+
+func keys(t *testing.T, path string) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^(\w+)=`).FindAllStringSubmatch(string(text), -1) {
+		all[m[1]] = true
+	}
+	return all
+}
+
+// TestUnitAndDefaults holds unit and tmpfiles to the folders that burst.toml
+// has by default.
+func TestUnitAndDefaults(t *testing.T) {
+	read := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	unit, tmp, sample := read("systemd/burstd.service"), read("tmpfiles/burst.conf"), read("../cmd/burst/burst.toml")
+	for _, tt := range []struct{ key, inSample, file, want string }{
+		{"socket", `"/run/burst/burstd.sock"`, unit, "\nRuntimeDirectory=burst\n"},
+		{"state", `"/var/lib/burst"`, unit, "\nStateDirectory=burst\n"},
+		{"spool", `"/var/spool/burst"`, unit, "\nReadWritePaths=-/var/spool/burst\n"},
+		{"spool", `"/var/spool/burst"`, tmp, "\nd /var/spool/burst 0750 slurm slurm -\n"},
+		{"user", `"slurm"`, unit, "\nUser=slurm\n"},
+	} {
+		if !strings.Contains(sample, "\n#"+tt.key+" = "+tt.inSample+"\n") {
+			t.Errorf("%s is not %s by default any more", tt.key, tt.inSample)
+		}
+		if !strings.Contains(tt.file, tt.want) {
+			t.Errorf("no line %q for the default of %s", strings.TrimSpace(tt.want), tt.key)
+		}
+	}
+	for _, page := range regexp.MustCompile(`man:([\w.-]+)\((\d)\)`).FindAllStringSubmatch(unit, -1) {
+		read("man/" + page[1] + "." + page[2])
+	}
+}
