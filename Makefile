@@ -57,13 +57,23 @@ bench: deps build ## run the benchmarks, or ONLY=name,name; results in build/ben
 	build/bin/burst bench $(if $(ONLY),--only "$(ONLY)") --json build/bench.json
 
 .PHONY: install
-install: build ## install the programs under DESTDIR and PREFIX
+install: build ## install programs, units and manual pages under DESTDIR and PREFIX
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/sbin
 	@for program in build/bin/*; do \
 		case " $(USER_PROGRAMS) " in *" $${program##*/} "*) to=bin ;; *) to=sbin ;; esac; \
 		echo install $$program $(DESTDIR)$(PREFIX)/$$to; \
 		install -m 0755 $$program $(DESTDIR)$(PREFIX)/$$to || exit 1; \
 	done
+	@for page in packaging/man/*; do \
+		to=$(DESTDIR)$(PREFIX)/share/man/man$${page##*.}; \
+		echo install $$page $$to; \
+		install -D -m 0644 -t $$to $$page || exit 1; \
+	done
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's,/usr/sbin/,$(PREFIX)/sbin/,' packaging/systemd/burstd.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/burstd.service
+	chmod 0644 $(DESTDIR)$(PREFIX)/lib/systemd/system/burstd.service
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/lib/tmpfiles.d packaging/tmpfiles/burst.conf
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/doc/burst packaging/systemd/burstd-local.conf
 
 .PHONY: clean
 clean: ## remove build

@@ -1,12 +1,14 @@
 #!/bin/sh
 # Installs what the demo and the tests need and this machine lacks: Slurm,
-# MUNGE, an MPI with headers, gcc, make, ip. Instant and silent if all is there.
+# MUNGE, an MPI with headers, gcc, make, ip, and what checks units and manual
+# pages. Instant and silent if all is there.
 set -eu
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
 # command:Debian package
 needs="slurmctld:slurmctld slurmd:slurmd scontrol:slurm-client munged:munge
-mpirun:openmpi-bin mpicc:libopenmpi-dev gcc:gcc make:make ip:iproute2"
+mpirun:openmpi-bin mpicc:libopenmpi-dev gcc:gcc make:make ip:iproute2
+systemd-analyze:systemd mandoc:mandoc"
 
 missing=
 for need in $needs; do
