@@ -8,5 +8,8 @@ func commands() []*cobra.Command {
 		initCommand(),
 		checkCommand(),
 		genconfCommand(),
+		statusCommand(),
+		nodesCommand(),
+		eventsCommand(),
 	}
 }

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/burst-hpc/burst/cmd/internal/api"
+	"github.com/burst-hpc/burst/cmd/internal/api/apitest"
+)
+
+// scriptBurstd is the script command `burstd up|empty|away`: it serves a
+// burstd with something, nothing or itself missing, and sets BURST_CONFIG.
+func scriptBurstd(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: burstd up|empty|away")
+	}
+	socket, config := ts.MkAbs(args[0]+".sock"), ts.MkAbs(args[0]+".toml")
+	ts.Check(os.WriteFile(config, fmt.Appendf(nil, "[daemon]\nsocket = %q\n", socket), 0o600))
+	ts.Setenv("BURST_CONFIG", config)
+	ts.Setenv("TZ", "UTC")
+	if args[0] == "away" {
+		return
+	}
+	b := new(apitest.Backend)
+	if args[0] == "up" {
+		populate(b)
+	}
+	stop, err := apitest.Serve(b, socket)
+	ts.Check(err)
+	ts.Defer(func() { ts.Check(stop()) })
+}
+
+func populate(b *apitest.Backend) {
+	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	b.SetStatus(api.Status{Cluster: "f00d", Version: "v1", Started: at, SlurmError: "connection refused",
+		Nodes: map[string]int{"up": 2, "booting": 1}, Orders: 1, Instances: 3, Evictions: 1, Spooled: 4,
+		Providers: map[string]string{"lon": "ok", "east": "auth: token expired"}})
+	b.SetNodes([]api.NodeStatus{
+		{Node: "c1", Pool: "p", Slurm: "ALLOCATED+CLOUD", Journal: "up", Instance: "i-1", Offering: "m5.large/a/spot", Addr: "10.0.0.1", Since: at},
+		{Node: "c2", Pool: "p", Slurm: "IDLE+CLOUD+POWERED_DOWN", Reason: "no \x1b[31mcapacity"},
+	})
+	b.AddEvent(api.Event{Seq: 1, Time: at, Kind: "order", Text: "resume c1"})
+	b.AddEvent(api.Event{Seq: 2, Time: at.Add(time.Second), Kind: "launch", Node: "c1", Instance: "i-1", Pool: "p", Job: 7, Text: "launched"})
+}
+
+func serveAt(t *testing.T, b api.Backend, socket string) (stop func()) {
+	t.Helper()
+	end, err := apitest.Serve(b, socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestFollowOutlivesARestart(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "b.sock")
+	b := new(apitest.Backend)
+	populate(b)
+	stop := serveAt(t, b, socket)
+	client := api.NewClient(socket)
+	defer client.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	read, write := io.Pipe()
+	warned, warn := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := runEvents(ctx, write, client, eventsOptions{last: 1, follow: true, warn: warn})
+		write.Close()
+		warn.Close()
+		ended <- err
+	}()
+	lines, warnings := bufio.NewScanner(read), bufio.NewScanner(warned)
+	expect := func(s *bufio.Scanner, want string) {
+		t.Helper()
+		if !s.Scan() || !strings.Contains(s.Text(), want) {
+			t.Fatalf("printed %q, want %q", s.Text(), want)
+		}
+	}
+	expect(lines, "launched")
+	b.AddEvent(api.Event{Seq: 3, Text: "third"})
+	expect(lines, "third")
+	stop()
+	expect(warnings, "waiting for it")
+	b.AddEvent(api.Event{Seq: 4, Text: "fourth"})
+	stop = serveAt(t, b, socket)
+	defer stop()
+	expect(warnings, "burstd is back")
+	expect(lines, "fourth")
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("interrupted: %v", err)
+	}
+	if lines.Scan() {
+		t.Errorf("printed again: %q", lines.Text())
+	}
+}

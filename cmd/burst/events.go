@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/burst-hpc/burst/cmd/internal/api"
+	"github.com/burst-hpc/burst/cmd/internal/cli"
+)
+
+type eventsOptions struct {
+	last   int
+	follow bool
+	json   bool
+	warn   io.Writer
+}
+
+func eventsCommand() *cobra.Command {
+	var o eventsOptions
+	cmd := &cobra.Command{
+		Use:   "events",
+		Short: "Show what happened",
+		Long: "Show the last events of burstd's history, and with --follow the next ones as they\n" +
+			"come, also over a restart of burstd.\n\nExit codes: 0 done, 1 burstd does not answer, 2 wrong usage.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.last < 1 {
+				return cli.UsageError(fmt.Errorf("--last is %d, not at least 1", o.last), "see burst events --help")
+			}
+			client, err := dial(cmd)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			o.warn = cmd.ErrOrStderr()
+			return runEvents(cmd.Context(), cmd.OutOrStdout(), client, o)
+		},
+	}
+	cmd.Flags().IntVarP(&o.last, "last", "n", 50, "show the last `N` events, at most 1000")
+	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on with new events until interrupted")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON object per line")
+	return cmd
+}
+
+func runEvents(ctx context.Context, w io.Writer, client *api.Client, o eventsOptions) error {
+	after := -int64(o.last)
+	events, err := client.Events(ctx, after, 0)
+	if err != nil {
+		return explain(err)
+	}
+	for {
+		for _, e := range events {
+			if err := writeEvent(w, e, o.json); err != nil {
+				return fmt.Errorf("writing: %w", err)
+			}
+			after = e.Seq
+		}
+		if !o.follow {
+			return nil
+		}
+		if events, err = nextEvents(ctx, client, after, o.warn); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return nil // interrupted: that is how following ends
+		}
+	}
+}
+
+// nextEvents waits for events, over restarts of burstd, until ctx ends.
+func nextEvents(ctx context.Context, client *api.Client, after int64, warn io.Writer) ([]api.Event, error) {
+	told := false
+	for {
+		events, err := client.Events(ctx, after, api.MaxWait)
+		switch {
+		case ctx.Err() != nil:
+			return nil, nil
+		case err != nil && !passing(err):
+			return nil, explain(err)
+		case err == nil && told:
+			fmt.Fprintln(warn, "burst: burstd is back")
+			fallthrough
+		case err == nil:
+			return events, nil
+		case !told:
+			fmt.Fprintf(warn, "burst: warning: %v: waiting for it\n", err)
+			told = true
+		}
+		select {
+		case <-time.After(500*time.Millisecond + rand.N(time.Second)):
+		case <-ctx.Done():
+			return nil, nil
+		}
+	}
+}
+
+// passing says whether waiting helps: burstd is away, fails, stops, or wants fewer requests.
+func passing(err error) bool {
+	var refused *api.Error
+	if errors.As(err, &refused) {
+		return refused.Status >= 500 || refused.Status == http.StatusTooManyRequests
+	}
+	return errors.Is(err, api.ErrAway)
+}
+
+func writeEvent(w io.Writer, e api.Event, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(e)
+	}
+	line := fmt.Sprintf("%s  %-10s", stamp(e.Time), e.Kind)
+	for _, about := range []struct{ key, value string }{
+		{"node", e.Node}, {"instance", e.Instance}, {"pool", e.Pool}, {"job", jobID(e.Job)},
+	} {
+		if about.value != "" {
+			line += " " + about.key + "=" + about.value
+		}
+	}
+	_, err := fmt.Fprintln(w, strings.TrimRight(printable(line+"  "+e.Text), " "))
+	return err
+}
+
+func jobID(id uint32) string {
+	if id == 0 {
+		return ""
+	}
+	return fmt.Sprint(id)
+}
