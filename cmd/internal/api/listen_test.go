@@ -91,7 +91,9 @@ func TestOneOfManyListens(t *testing.T) {
 	close(won)
 	n := 0
 	for l := range won {
-		defer l.Close()
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
 		n++
 	}
 	if n != 1 {
