@@ -2,7 +2,9 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +19,9 @@ import (
 
 func TestMain(m *testing.M) {
 	Main() // the instances are this test binary again
+	if text := os.Getenv(launcherEnv); text != "" {
+		launcherMain(text)
+	}
 	os.Exit(m.Run())
 }
 
@@ -27,6 +32,7 @@ var small = cloud.Offering{Type: "small", Zone: "a", Market: cloud.Spot}
 const stubSlurmd = `#!/bin/sh
 date +%s%N >stub.tmp && mv stub.tmp stub.time
 echo "$@" >stub.args
+echo $$ >stub.pid
 setsid sh -c 'echo $$ >step.tmp && mv step.tmp stub.step; sleep 1000; :' &
 exec sleep 1000
 `
@@ -41,7 +47,7 @@ func configure(t *testing.T) Config {
 	write(t, cfg.Slurmd, stubSlurmd)
 	t.Cleanup(func() {
 		ids, err := store{cfg.Dir}.ids()
-		if err != nil && !os.IsNotExist(err) {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Error(err)
 		}
 		if err := Cleanup(cfg); err != nil {

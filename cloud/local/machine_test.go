@@ -1,0 +1,348 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/slurm/slurmd"
+)
+
+func signalTo(t *testing.T, pid int, sig syscall.Signal) {
+	t.Helper()
+	if pid <= 1 {
+		t.Fatalf("no pid: %d", pid)
+	}
+	if err := unix.Kill(pid, sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func reason(t *testing.T, cfg Config, id string) string {
+	t.Helper()
+	all, err := Control{cfg.Dir}.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all {
+		if m.ID == id {
+			return m.Reason
+		}
+	}
+	return "not listed"
+}
+
+func machineOf(t *testing.T, p *Provider, id string) process {
+	t.Helper()
+	var m process
+	if ok, err := readJSON(p.store.path(id, machineFile), &m); err != nil || !ok {
+		t.Fatalf("reading %s of %s: %t, %v", machineFile, id, ok, err)
+	}
+	return m
+}
+
+// TestEndsOfAMachine lets an instance end in every way. Its step, in a
+// session of its own, must never outlive it.
+func TestEndsOfAMachine(t *testing.T) {
+	tests := map[string]struct {
+		end    func(t *testing.T, p *Provider, id string)
+		reason string
+	}{
+		"terminated": {func(t *testing.T, p *Provider, id string) {
+			if err := p.Terminate(t.Context(), []string{id}); err != nil {
+				t.Fatal(err)
+			}
+		}, "terminated"},
+		"killed by its admin": {func(t *testing.T, p *Provider, id string) {
+			if err := (Control{p.cfg.Dir}).Kill("n1"); err != nil {
+				t.Fatal(err)
+			}
+		}, "killed by its admin"},
+		"evicted": {func(t *testing.T, p *Provider, id string) {
+			if err := (Control{p.cfg.Dir}).Evict("n1", 20*time.Millisecond); err != nil {
+				t.Fatal(err)
+			}
+		}, "evicted: its deadline has come"},
+		"SIGTERM": {func(t *testing.T, p *Provider, id string) {
+			signalTo(t, machineOf(t, p, id).PID, unix.SIGTERM)
+		}, "its process got SIGTERM"},
+		"SIGKILL": {func(t *testing.T, p *Provider, id string) {
+			signalTo(t, machineOf(t, p, id).PID, unix.SIGKILL)
+		}, "its process died"},
+		"SIGSTOP and terminated": {func(t *testing.T, p *Provider, id string) {
+			signalTo(t, machineOf(t, p, id).PID, unix.SIGSTOP)
+			if err := p.Terminate(t.Context(), []string{id}); err != nil {
+				t.Fatal(err)
+			}
+		}, "killed: it did not end by itself"},
+		"slurmd dies": {func(t *testing.T, p *Provider, id string) {
+			signalTo(t, number(t, p, id, "stub.pid"), unix.SIGKILL)
+		}, "slurmd was killed by SIGKILL"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			cfg := configure(t)
+			p := open(t, cfg)
+			id := start(t, p, "t", "n1")
+			step := number(t, p, id, "stub.step")
+			daemon := number(t, p, id, "stub.pid")
+			for _, sig := range []syscall.Signal{unix.SIGHUP, unix.SIGINT} { // dropped
+				signalTo(t, machineOf(t, p, id).PID, sig)
+			}
+			if s := state(t, p, id); s != cloud.Running {
+				t.Fatalf("state is %s", s)
+			}
+			tt.end(t, p, id)
+			awaitState(t, p, id, cloud.Terminated)
+			if !gone(step) || !gone(daemon) {
+				t.Errorf("terminated, but slurmd %d or its step %d still runs", daemon, step)
+			}
+			if got := reason(t, cfg, id); got != tt.reason {
+				t.Errorf("reason is %q, want %q", got, tt.reason)
+			}
+		})
+	}
+}
+
+func TestSlurmdExits(t *testing.T) {
+	cfg := configure(t)
+	write(t, cfg.Slurmd, "#!/bin/sh\nexit 3\n")
+	p := open(t, cfg)
+	got, err := p.Launch(t.Context(), request("t", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Assign(t.Context(), map[string]string{got[0].ID: "n1"}); err != nil {
+		t.Fatal(err)
+	}
+	awaitState(t, p, got[0].ID, cloud.Terminated)
+	if got := reason(t, cfg, got[0].ID); got != "slurmd exited with status 3" {
+		t.Errorf("reason is %q", got)
+	}
+}
+
+func TestFolderRemoved(t *testing.T) {
+	p := open(t, configure(t))
+	id := start(t, p, "t", "n1")
+	pid, step := machineOf(t, p, id).PID, number(t, p, id, "stub.step")
+	if err := os.RemoveAll(p.store.path(id, "")); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "end of a machine without a folder", func() bool { return gone(pid) && gone(step) })
+}
+
+// TestEnvironment: slurmd carries id and token, is told its node and -b, and
+// cannot become a machine itself.
+func TestEnvironment(t *testing.T) {
+	cfg := configure(t)
+	p := open(t, cfg)
+	id := start(t, p, "the-token", "n1")
+	for _, entry := range []string{instanceEnv + "=" + id, tokenEnv + "=the-token"} {
+		pids, err := slurmd.Marked(entry)
+		if err != nil || len(pids) < 3 { // machine, slurmd, step
+			t.Errorf("%s marks %v, %v", entry, pids, err)
+		}
+	}
+	pids, err := slurmd.Marked(folderEnv + "=" + p.store.path(id, "."))
+	if err != nil || len(pids) > 1 {
+		t.Errorf("%s is inherited: %v, %v", folderEnv, pids, err)
+	}
+	args, err := os.ReadFile(p.store.path(id, "stub.args"))
+	if want := "-D -N n1 -f " + cfg.Conf + " -L " + p.store.path(id, slurmd.LogFile) + " -b\n"; err != nil || string(args) != want {
+		t.Errorf("slurmd's arguments are %q, %v, want %q", args, err, want)
+	}
+}
+
+func TestBootDelay(t *testing.T) {
+	cfg := configure(t)
+	p := open(t, cfg)
+	if err := (Control{cfg.Dir}).SetBoot(150 * time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	id := start(t, p, "t", "n1")
+	if d := time.Since(begun); d < 150*time.Millisecond {
+		t.Errorf("slurmd ran after %s, with a boot delay of 150 ms", d)
+	}
+	awaitState(t, p, id, cloud.Running)
+	if err := (Control{cfg.Dir}).SetBoot(time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	got, err := p.Launch(t.Context(), request("t2", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := state(t, p, got[0].ID); s != cloud.Pending {
+		t.Errorf("a booting instance is %s", s)
+	}
+	if err := p.Terminate(t.Context(), []string{got[0].ID}); err != nil {
+		t.Fatal(err)
+	}
+	awaitState(t, p, got[0].ID, cloud.Terminated)
+}
+
+// TestCrashedLaunch takes up launches that a crash has cut off.
+func TestCrashedLaunch(t *testing.T) {
+	tests := map[string]struct {
+		age    time.Duration
+		folder bool
+		kill   bool // terminate it before the replay
+		want   cloud.State
+	}{
+		"before the folder":                       {folder: false, want: cloud.Running},
+		"before the process":                      {folder: true, want: cloud.Running},
+		"before the process, then terminated":     {folder: true, kill: true, want: cloud.Terminated},
+		"before the process, and listed too late": {folder: true, age: time.Minute, want: cloud.Terminated},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			cfg := configure(t)
+			p := open(t, cfg)
+			r := request("t", 1)
+			id := "i-0123456789"
+			if err := writeJSON(p.store.launchPath("t"), launch{r, []string{id}}); err != nil {
+				t.Fatal(err)
+			}
+			if tt.folder {
+				if err := os.Mkdir(p.store.path(id, ""), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				rec := record{ID: id, Token: "t", Cluster: "c", Launched: time.Now().Add(-tt.age), Conf: cfg.Conf, Slurmd: cfg.Slurmd}
+				if err := writeJSON(p.store.path(id, instanceFile), rec); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if tt.kill {
+				if err := p.Terminate(t.Context(), []string{id}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := map[bool]cloud.State{false: "", true: cloud.Pending}[tt.folder]
+			if tt.want == cloud.Terminated {
+				before = cloud.Terminated
+			}
+			if s := state(t, p, id); s != before {
+				t.Errorf("before the replay it is %q, want %q", s, before)
+			}
+			got, err := open(t, cfg).Launch(t.Context(), r)
+			if (err == nil) != (tt.want == cloud.Running) {
+				t.Errorf("the replay returns %v, %v", got, err)
+			}
+			awaitState(t, p, id, tt.want)
+			if _, err := os.Stat(p.store.path(id, machineFile)); (err == nil) != (tt.want == cloud.Running) {
+				t.Errorf("a process has been started: %t", err == nil)
+			}
+		})
+	}
+}
+
+// TestLauncherKilled kills the launcher, with its process group, at once.
+func TestLauncherKilled(t *testing.T) {
+	cfg := configure(t)
+	open(t, cfg)
+	text, err := json.Marshal(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	launcher := exec.Command("/proc/self/exe")
+	launcher.Env = append(os.Environ(), launcherEnv+"="+string(text))
+	launcher.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := launcher.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := open(t, cfg)
+	var id string
+	await(t, "an instance", func() bool {
+		found, err := p.List(t.Context(), cloud.Filter{Cluster: "c"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(found) == 1 && found[0].State == cloud.Running {
+			id = found[0].ID
+		}
+		return id != ""
+	})
+	signalTo(t, launcher.Process.Pid, unix.SIGKILL)
+	_ = unix.Kill(-launcher.Process.Pid, unix.SIGKILL)
+	if err := launcher.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Fatalf("the launcher: %v", err)
+	}
+	if got := start(t, p, "t", "n1"); got != id {
+		t.Errorf("the replay launched %s beside %s", got, id)
+	}
+	awaitState(t, p, id, cloud.Running)
+}
+
+const launcherEnv = "BURST_TEST_LAUNCHER"
+
+// launcherMain is a program that launches an instance and then hangs.
+func launcherMain(text string) {
+	var cfg Config
+	if err := json.Unmarshal([]byte(text), &cfg); err != nil {
+		panic(err)
+	}
+	p, err := New(cfg)
+	if err == nil {
+		_, err = p.Launch(context.Background(), request("t", 1))
+	}
+	if err != nil {
+		panic(err)
+	}
+	select {}
+}
+
+func TestNotAMachine(t *testing.T) {
+	p := open(t, configure(t))
+	mainCalled = false
+	defer func() { mainCalled = true }()
+	if _, err := p.Launch(t.Context(), request("t", 1)); cloud.KindOf(err) != cloud.Invalid {
+		t.Errorf("a launch by a program without Main: %v", err)
+	}
+}
+
+func TestBootLatency(t *testing.T) {
+	p := open(t, configure(t))
+	launched := time.Now()
+	id := start(t, p, "t", "n1")
+	took := time.Unix(0, int64(number(t, p, id, "stub.time"))).Sub(launched)
+	t.Logf("launch to slurmd: %s", took)
+	if took > 2*time.Second {
+		t.Errorf("launch to slurmd took %s", took)
+	}
+}
+
+func TestForgets(t *testing.T) {
+	cfg := configure(t)
+	p := open(t, cfg)
+	old, recent := start(t, p, "old", "n1"), start(t, p, "recent", "n2")
+	for _, id := range []string{old, recent} {
+		if err := (Control{cfg.Dir}).Evict(id, 0); err != nil {
+			t.Fatal(err)
+		}
+		awaitState(t, p, id, cloud.Terminated)
+	}
+	await(t, "the machine's last step", func() bool { return gone(machineOf(t, p, old).PID) })
+	if err := writeJSON(p.store.path(old, endedFile), end{time.Now().Add(-keep - time.Minute), "long ago"}); err != nil {
+		t.Fatal(err)
+	}
+	if s := state(t, p, old); s != "" {
+		t.Errorf("what ended long ago is listed: %s", s)
+	}
+	for _, path := range []string{p.store.path(old, ""), p.store.noticePath(old), p.store.launchPath("old")} {
+		if _, err := os.Stat(path); !os.IsNotExist(err) {
+			t.Errorf("%s is still there: %v", filepath.Base(path), err)
+		}
+	}
+	if s := state(t, p, recent); s != cloud.Terminated {
+		t.Errorf("what ended just now is %q", s)
+	}
+}
