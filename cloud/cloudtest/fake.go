@@ -110,6 +110,7 @@ type machine struct {
 // at returns the instance as the cloud sees it now.
 func (m *machine) at(now time.Time) cloud.Instance {
 	i := m.Instance
+	i.Node = m.node
 	if !now.Before(m.addrKnown) {
 		i.Addr = m.addr
 	}

@@ -48,6 +48,7 @@ type Engine struct {
 	turned time.Time         // when Run last began a step
 
 	// Run's own:
+	changed   bool                 // this step has committed something
 	flying    map[string]bool      // launches under way, by token
 	backoff   map[string]backoff   // of launches, providers and steps, by name
 	asked     map[string]time.Time // instance -> last Terminate
@@ -148,9 +149,11 @@ func (e *Engine) drain(ctx context.Context) {
 	}
 }
 
-// step does what is due and says when to look again.
+// step does what is due and says when to look again: at once, if what it has
+// changed may make more of it due.
 func (e *Engine) step(ctx context.Context) time.Duration {
 	again := e.cfg.Reconcile
+	e.changed = false
 	for _, s := range []struct {
 		name string
 		do   func(context.Context) (time.Duration, error)
@@ -185,6 +188,9 @@ func (e *Engine) step(ctx context.Context) time.Duration {
 			again = min(again, due)
 		}
 	}
+	if e.changed {
+		return 0
+	}
 	return again
 }
 
@@ -201,6 +207,7 @@ func (e *Engine) commit(ctx context.Context, c Change) error {
 		e.log.Info(ev.Text, "event", ev.Kind, "node", ev.Node, "instance", ev.Instance, "pool", ev.Pool, "job", ev.Job)
 	}
 	e.apply(c)
+	e.changed = true
 	return nil
 }
 

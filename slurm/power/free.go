@@ -105,7 +105,7 @@ const releaseTimeout = 2 * time.Minute
 func (e *Engine) tell(ctx context.Context, h Hold) error {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
-	why := fmt.Sprintf("burst: waits: %s; next try %s", h.Why, h.Start.Format(time.DateTime))
+	why := fmt.Sprintf("burst: requeued: %s; starts again from %s on", h.Why, h.Start.Format(time.DateTime))
 	if err := e.slurm.UpdateJob(ctx, h.Job, slurm.JobUpdate{AdminComment: &why}); err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (e *Engine) told(ctx context.Context, h Hold, err error, what string) {
 		h.Released = true
 		c.Holds = append(c.Holds, h)
 		c.Events = append(c.Events, Event{Time: time.Now(), Kind: "job-waits", Job: h.Job,
-			Text: fmt.Sprintf("%s; next try %s", h.Why, h.Start.Format(time.TimeOnly))})
+			Text: fmt.Sprintf("%s; it starts again from %s on", h.Why, h.Start.Format(time.TimeOnly))})
 	case errors.Is(err, slurm.ErrNoJob), errors.Is(err, slurm.ErrNotPending):
 		c.DropHolds = append(c.DropHolds, h.Job)
 	}

@@ -188,7 +188,7 @@ func (e *Engine) settleNodes(ctx context.Context, snap *slurm.Snapshot, lists ma
 			lost = append(lost, name)
 			continue
 		}
-		e.act(&c, a, n)
+		e.act(&c, a, n, snap)
 	}
 	if err := e.commit(ctx, c); err != nil {
 		return err
@@ -227,7 +227,7 @@ func (e *Engine) cellOf(snap *slurm.Snapshot, lists map[string][]cloud.Instance,
 }
 
 // act plans one action on a node that has a record.
-func (e *Engine) act(c *Change, a action, n Node) {
+func (e *Engine) act(c *Change, a action, n Node, snap *slurm.Snapshot) {
 	now := time.Now()
 	i := e.mem.instances[n.Instance]
 	ev := Event{Time: now, Kind: "reconcile", Node: n.Name, Instance: i.ID, Pool: n.Pool, Job: n.Job}
@@ -252,6 +252,11 @@ func (e *Engine) act(c *Change, a action, n Node) {
 	case dead:
 		c.Instances = append(c.Instances, doomed(i, "the cloud ended it"))
 		n.Phase, n.Since, n.Reason, n.Instance, n.Token = Freeing, now, fmt.Sprintf("instance %s is gone", i.ID), "", ""
+		n.Job = 0
+		for _, j := range running(snap, n.Name) {
+			n.Job = j.ID // of several, any: all are requeued by the one update
+			hold(c, e.mem, j.ID, now, fmt.Sprintf("node %s died", n.Name))
+		}
 		c.Nodes = append(c.Nodes, n)
 		ev.Kind, ev.Text = "died", "the cloud says that its instance is gone: DOWN, its jobs are requeued"
 	case retry:
@@ -270,6 +275,21 @@ func (e *Engine) act(c *Change, a action, n Node) {
 		ev.Kind, ev.Text = "retry", "its instance ended before it registered: another is launched"
 	}
 	c.Events = append(c.Events, ev)
+}
+
+// running lists the jobs that hold the node and that Slurm requeues when it goes down.
+func running(snap *slurm.Snapshot, node string) []slurm.Job {
+	var jobs []slurm.Job
+	for _, id := range slices.Sorted(maps.Keys(snap.Jobs)) {
+		j := snap.Jobs[id]
+		if !j.Requeue || !slices.Contains([]string{"RUNNING", "CONFIGURING", "SUSPENDED"}, j.State) {
+			continue
+		}
+		if nodes, err := hostlist.Expand(j.Nodes); err == nil && slices.Contains(nodes, node) {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
 }
 
 // maxTries is how many instances may end before they register until a node is given back.

@@ -69,9 +69,12 @@ func (t taking) take(o Order) Change {
 	}
 	forJob := map[string]jobNodes{}
 	for _, j := range jobs {
+		// Slurm 22.05 names only the nodes that it raises, not all of the job's.
+		j.Total = max(j.Total, t.snap.Jobs[j.Job].NumNodes)
 		for _, n := range j.Nodes {
 			forJob[n] = j
 		}
+		t.reused(&c, j)
 	}
 	c.Events = append(c.Events, t.event("order", "", fmt.Sprintf("%s %s", o.Kind, o.Nodes)))
 	slices.Sort(nodes)
@@ -90,6 +93,21 @@ func (t taking) take(o Order) Change {
 		}
 	}
 	return c
+}
+
+// reused notes the job on those of its nodes that are up already: the others
+// are to be of their kind.
+func (t taking) reused(c *Change, j jobNodes) {
+	nodes, err := hostlist.Expand(t.snap.Jobs[j.Job].Nodes)
+	if err != nil {
+		return // Slurm shows no nodes for it, or not yet
+	}
+	for _, name := range nodes {
+		if n, ok := t.mem.nodes[name]; ok && n.Phase == Up && !slices.Contains(j.Nodes, name) {
+			n.Job = j.Job
+			c.Nodes = append(c.Nodes, n)
+		}
+	}
 }
 
 func (t taking) resume(c *Change, o Order, node string, job jobNodes) {

@@ -40,7 +40,7 @@ type world struct {
 	orders int
 	booted map[string]bool // instances whose slurmd has registered
 	twice  map[string]bool // nodes that had two live instances at once
-	dead   bool            // no daemon may start any more
+	lost   bool            // orders get lost from now on
 }
 
 // life is one burstd, from its start to its death.
@@ -52,11 +52,12 @@ type life struct {
 	guard  *ft.Guard
 	done   sync.WaitGroup
 
-	mu     sync.Mutex
-	killed bool
-	log    []string       // the points passed
-	times  map[string]int // how often each
-	at     string         // where it is to die
+	mu      sync.Mutex
+	killed  bool
+	reached bool           // it died where it was to die
+	log     []string       // the points passed
+	times   map[string]int // how often each
+	at      string         // where it is to die
 }
 
 var errKilled = errors.New("killed by the test")
@@ -84,6 +85,10 @@ func (w *world) order(kind power.OrderKind, nodes, file string) {
 	w.orders++
 	o := power.Order{ID: fmt.Sprint("order-", w.orders), Kind: kind, Nodes: nodes, ResumeFile: file, Made: time.Now()}
 	l := w.life
+	if w.lost {
+		w.mu.Unlock()
+		return
+	}
 	w.mu.Unlock()
 	if l != nil && l.engine.AddOrder(l.ctx, o) == nil {
 		return
@@ -146,7 +151,7 @@ func (l *life) point(name string) error {
 	p := fmt.Sprintf("%s #%d", name, l.times[name])
 	l.log = append(l.log, p)
 	if p == l.at {
-		l.killed = true
+		l.killed, l.reached = true, true
 		l.kill()
 		return errKilled
 	}

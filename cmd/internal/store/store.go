@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -96,16 +97,60 @@ func (s *Store) migrate(ctx context.Context) error {
 	return nil
 }
 
-// ClusterID is the cluster's random id, made once: it marks our instances.
+// ClusterID is the cluster's random id, made once: it marks our instances. It
+// is also kept in the file cluster-id beside the journal, so that a journal that
+// is lost does not leave instances behind which nobody knows for ours.
 func (s *Store) ClusterID(ctx context.Context) (string, error) {
-	var b [8]byte
-	rand.Read(b[:])
-	if _, err := s.db.ExecContext(ctx, "INSERT INTO meta (key, value) VALUES ('cluster', ?) ON CONFLICT DO NOTHING", hex.EncodeToString(b[:])); err != nil {
-		return "", fmt.Errorf("writing the cluster's id: %w", err)
-	}
+	file := filepath.Join(filepath.Dir(s.path), "cluster-id")
 	var id string
 	err := s.db.QueryRowContext(ctx, "SELECT value FROM meta WHERE key = 'cluster'").Scan(&id)
-	return id, err
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return "", fmt.Errorf("reading the cluster's id: %w", err)
+	}
+	kept, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("reading the cluster's id: %w", err)
+	}
+	if text := strings.TrimSpace(string(kept)); text != "" && id != "" && text != id {
+		return "", fmt.Errorf("%s says %q and the journal %q: remove the one that is another cluster's", file, text, id)
+	} else if id == "" {
+		id = text
+	}
+	if id == "" {
+		var b [8]byte
+		rand.Read(b[:])
+		id = hex.EncodeToString(b[:])
+	}
+	if len(kept) == 0 {
+		if err := writeFile(file, id+"\n"); err != nil {
+			return "", fmt.Errorf("keeping the cluster's id: %w", err)
+		}
+	}
+	if _, err := s.db.ExecContext(ctx, "INSERT INTO meta (key, value) VALUES ('cluster', ?) ON CONFLICT DO NOTHING", id); err != nil {
+		return "", fmt.Errorf("writing the cluster's id: %w", err)
+	}
+	return id, nil
+}
+
+// writeFile writes a small file so that it is whole or not there.
+func writeFile(path, text string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // gone already when the rename has succeeded
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // tx runs f in one transaction; an error of f undoes it.

@@ -172,6 +172,36 @@ func TestEventsCanBeWaitedFor(t *testing.T) {
 	}
 }
 
+func TestTheClusterIDOutlivesTheJournal(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "burst.db")
+	s := open(t, path)
+	id, err := s.ClusterID(t.Context())
+	if err != nil || len(id) != 16 {
+		t.Fatalf("%q, %v", id, err)
+	}
+	s.Close()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, path)
+	if again, err := s.ClusterID(t.Context()); again != id || err != nil {
+		t.Errorf("after the journal was lost: %q, want %q (%v)", again, id, err)
+	}
+	file := filepath.Join(filepath.Dir(path), "cluster-id")
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := s.ClusterID(t.Context()); again != id || err != nil {
+		t.Errorf("after the file was lost: %q, want %q (%v)", again, id, err)
+	}
+	if err := os.WriteFile(file, []byte("other\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.ClusterID(t.Context()); err == nil {
+		t.Error("two ids that differ were taken")
+	}
+}
+
 func TestANewerSchemaIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "burst.db")
 	s := open(t, path)

@@ -1,0 +1,281 @@
+// Package daemon is burstd: it wires the journal, Slurm, the providers, the
+// power engine and the eviction guard together, takes orders from the spool and
+// the socket, and tells systemd, Prometheus and admins how it is.
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/local"
+	"github.com/burst-hpc/burst/cmd/internal/api"
+	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/cmd/internal/crash"
+	"github.com/burst-hpc/burst/cmd/internal/spool"
+	"github.com/burst-hpc/burst/cmd/internal/store"
+	"github.com/burst-hpc/burst/ft"
+	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/power"
+)
+
+// Options are what main knows.
+type Options struct {
+	Config  *config.Config
+	Version string
+	Log     *slog.Logger
+	Point   crash.Point // nil in a daemon that is not under test
+}
+
+// Daemon is one burstd.
+type Daemon struct {
+	cfg     *config.Config
+	version string
+	log     *slog.Logger
+	started time.Time
+	cluster string
+
+	store   *store.Store
+	client  *slurm.Client
+	watcher *slurm.Watcher
+	engine  *power.Engine
+	guard   *ft.Guard
+	sources map[string]cloud.NoticeSource
+
+	mu       sync.Mutex
+	slurmErr error
+}
+
+// minGap is the least time between two readings of Slurm: a gate sees its
+// nodes registered no later than this.
+const minGap = 100 * time.Millisecond
+
+// Run serves until ctx ends, and returns when all work has stopped. The
+// journal is left so that the next burstd goes on.
+func Run(ctx context.Context, o Options) error {
+	ep := o.Config.Endpoint
+	unlock, err := lock(filepath.Join(ep.State, "burstd.lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	st, err := store.Open(ctx, ep.DB())
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	d, err := build(ctx, o, st)
+	if err != nil {
+		return err
+	}
+	if err := d.engine.Load(ctx); err != nil {
+		return err
+	}
+	// The spool first: its orders are older than what the socket will bring.
+	if err := d.drainSpool(ctx); err != nil {
+		return err
+	}
+	ln, err := api.Listen(ep.Socket)
+	if err != nil {
+		return err
+	}
+	srv := api.NewServer(d, api.Authz{SlurmUID: d.slurmUID()}, d.log)
+	return d.serve(ctx, srv, ln)
+}
+
+func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
+	d := &Daemon{cfg: o.Config, version: o.Version, log: o.Log, started: time.Now(), store: st, sources: map[string]cloud.NoticeSource{}}
+	id, err := st.ClusterID(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d.cluster = id
+	ep := o.Config.Endpoint
+	var runner slurm.Runner = slurm.Exec{Conf: ep.SlurmConf, BinDir: ep.SlurmBin, Log: o.Log}
+	var journal crash.Journal = st
+	if o.Point != nil {
+		runner, journal = crash.InRunner(runner, o.Point), crash.InJournal(journal, o.Point)
+	}
+	d.client = slurm.New(runner)
+	d.watcher = slurm.NewWatcher(d.read, minGap)
+	providers := map[string]cloud.Provider{}
+	for _, p := range o.Config.Providers {
+		prov, err := open(p, ep.SlurmConf)
+		if err != nil {
+			return nil, fmt.Errorf("provider %s: %w", p.Name, err)
+		}
+		if o.Point != nil {
+			prov = crash.InProvider(prov, o.Point)
+		}
+		providers[p.Name] = prov
+		if s, ok := prov.(cloud.NoticeSource); ok {
+			d.sources[p.Name] = s
+		}
+	}
+	ctl := controller{d.client, d.watcher}
+	d.engine = power.New(o.Config.Power(id), journal, ctl, providers, o.Log)
+	d.guard = ft.New(ft.Config{Signal: o.Config.Checkpoint.Signal, Grace: o.Config.Checkpoint.Grace}, journal, ctl, providers, o.Log)
+	return d, nil
+}
+
+// controller is Slurm as the engine and the guard see it.
+type controller struct {
+	*slurm.Client
+	watcher *slurm.Watcher
+}
+
+func (c controller) Fresh(ctx context.Context, since time.Time) (*slurm.Snapshot, error) {
+	return c.watcher.Fresh(ctx, since)
+}
+
+// open makes a provider of its configuration.
+func open(p config.Provider, conf string) (cloud.Provider, error) {
+	switch p.Kind {
+	case "local":
+		l := local.Config{Dir: p.Local.Dir, Conf: cmp.Or(conf, os.Getenv("SLURM_CONF"), "/etc/slurm/slurm.conf"), Slurmd: p.Local.Slurmd, Subnet: p.Local.Subnet}
+		if p.Local.Network == local.NetNS {
+			l.Network = local.NetNS
+		}
+		return local.New(l)
+	}
+	return nil, fmt.Errorf("kind %q is not built in", p.Kind)
+}
+
+// read is the watcher's reading; it notes whether Slurm answers.
+func (d *Daemon) read(ctx context.Context) (*slurm.Snapshot, error) {
+	snap, err := d.client.Snapshot(ctx)
+	d.mu.Lock()
+	d.slurmErr = err
+	d.mu.Unlock()
+	return snap, err
+}
+
+// serve runs all parts until ctx ends or one of them fails.
+func (d *Daemon) serve(ctx context.Context, srv *http.Server, ln net.Listener) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	part := func(name string, f func(context.Context) error) {
+		wg.Go(func() {
+			if err := f(ctx); err != nil && ctx.Err() == nil {
+				cancel(fmt.Errorf("%s: %w", name, err))
+			}
+		})
+	}
+	part("power", func(ctx context.Context) error { d.engine.Run(ctx); return nil })
+	part("evictions", func(ctx context.Context) error { return d.guard.Run(ctx, d.sources) })
+	part("spool", d.watchSpool)
+	part("pruning", d.prune)
+	part("metrics", d.serveMetrics)
+	part("socket", func(context.Context) error {
+		if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	part("systemd", d.notify)
+	d.log.Info("ready", "cluster", d.cluster, "socket", d.cfg.Endpoint.Socket, "version", d.version)
+	<-ctx.Done()
+	stop, done := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer done()
+	if srv.Shutdown(stop) != nil {
+		srv.Close() // long polls that do not end in time are cut off: their clients ask again
+	}
+	wg.Wait()
+	d.log.Info("stopped")
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// slurmUID is the user, beside root, who may give orders.
+func (d *Daemon) slurmUID() int {
+	u, err := user.Lookup(d.cfg.Endpoint.SlurmUser)
+	if err != nil {
+		d.log.Warn("only root and this user may give orders: SlurmUser is not known here", "user", d.cfg.Endpoint.SlurmUser, "error", err)
+		return os.Getuid()
+	}
+	uid, err := strconv.Atoi(u.Uid)
+	if err != nil {
+		return os.Getuid()
+	}
+	return uid
+}
+
+// lock keeps a second burstd off the journal.
+func lock(path string) (func(), error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the state folder: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("another burstd has %s: %w", path, err), f.Close())
+	}
+	return func() { f.Close() }, nil
+}
+
+// drainSpool takes the orders that were spooled while burstd was away. An
+// order leaves the spool when the journal has it.
+func (d *Daemon) drainSpool(ctx context.Context) error {
+	orders, err := spool.List(d.cfg.Endpoint.Spool)
+	if err != nil {
+		return fmt.Errorf("reading the spool: %w", err)
+	}
+	for _, o := range orders {
+		if err := d.AddOrder(ctx, o.Order); err != nil {
+			return err
+		}
+		if err := o.Remove(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watchSpool takes orders that come to the spool while burstd runs: those
+// whose client did not get an answer in time.
+func (d *Daemon) watchSpool(ctx context.Context) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if err := d.drainSpool(ctx); err != nil && ctx.Err() == nil {
+				d.log.Warn("the spool's orders wait", "error", err)
+			}
+		}
+	}
+}
+
+// keep is how long closed records and events are kept.
+const keep = 90 * 24 * time.Hour
+
+func (d *Daemon) prune(ctx context.Context) error {
+	tick := time.NewTicker(6 * time.Hour)
+	defer tick.Stop()
+	for {
+		if err := d.store.Prune(ctx, time.Now().Add(-keep)); err != nil && ctx.Err() == nil {
+			d.log.Warn("old records could not be removed", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
