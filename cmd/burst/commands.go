@@ -11,5 +11,6 @@ func commands() []*cobra.Command {
 		statusCommand(),
 		nodesCommand(),
 		eventsCommand(),
+		hostlistCommand(),
 	}
 }
