@@ -133,6 +133,16 @@ func (c *Cluster) CloudNodes() []string { return names("c", c.o.CloudNodes) }
 // OnPremNodes returns the names of the on-prem nodes.
 func (c *Cluster) OnPremNodes() []string { return names("o", c.o.OnPrem) }
 
+// CloudPorts returns the first and the last port of the cloud nodes, in order
+// of their names; zeros where they live in network namespaces, with Slurm's usual port.
+func (c *Cluster) CloudPorts() (first, last int) {
+	if c.o.NetNS {
+		return 0, 0
+	}
+	first = c.ports.first + 1 + c.o.OnPrem
+	return first, first + c.o.CloudNodes - 1
+}
+
 func names(prefix string, n int) []string {
 	all := make([]string, n)
 	for i := range all {
