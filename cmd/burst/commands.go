@@ -12,5 +12,6 @@ func commands() []*cobra.Command {
 		nodesCommand(),
 		eventsCommand(),
 		hostlistCommand(),
+		localCommand(),
 	}
 }
