@@ -16,11 +16,12 @@ const (
 )
 
 // Release sets the start of a requeued job, which Slurm otherwise holds for two
-// minutes: start zero is now, another start is when it may begin at the
-// earliest. restarts is the requeued job's count (a requeue raises it at once,
-// also while the job is still COMPLETING): when the job has another count it
-// was requeued again, and Release leaves it alone and returns nil. So it does when the job has
-// started, is no longer pending, or is held by a user or an admin. ErrNoJob when Slurm no longer knows it.
+// minutes. A zero start is now; another is when the job may begin at the
+// earliest. restarts is the count of the requeued job, one more than of the
+// attempt before: a requeue raises it at once, also while the job is still
+// COMPLETING. A job with another count was requeued again, and Release leaves
+// it alone and returns nil; so it does when the job has started, is no longer
+// pending, or is held by a user or an admin. ErrNoJob when Slurm no longer knows it.
 //
 //	COMPLETING ──► PENDING, Cleaning or BeginTime ──► PENDING, start as asked: done
 //	   │ an update is accepted and forgotten  │ an update takes

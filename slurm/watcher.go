@@ -50,6 +50,11 @@ func (w *Watcher) Latest() *Snapshot {
 // one under way, or a new one. An error of a reading goes to those who waited
 // for it, and to no one else.
 func (w *Watcher) Fresh(ctx context.Context, since time.Time) (*Snapshot, error) {
+	if wait := time.Until(since); wait > 0 {
+		if err := pause(ctx, wait); err != nil {
+			return nil, err
+		}
+	}
 	for {
 		snap, f, joined := w.join(since)
 		if snap != nil {

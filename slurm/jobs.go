@@ -1,0 +1,111 @@
+package slurm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// JobUpdate is one change to a job. Nil fields change nothing.
+type JobUpdate struct {
+	AdminComment *string
+	// Start is the time before which the job does not start; the zero time is now.
+	Start *time.Time
+}
+
+// UpdateJob changes a job; ErrNoJob when Slurm does not know it, and
+// ErrNotPending when a start time comes too late.
+func (c *Client) UpdateJob(ctx context.Context, id uint32, u JobUpdate) error {
+	if u.AdminComment == nil && u.Start == nil {
+		return nil
+	}
+	j, err := c.Job(ctx, id)
+	if err != nil {
+		return err
+	}
+	return c.updateJob(ctx, j, u)
+}
+
+func (c *Client) updateJob(ctx context.Context, j Job, u JobUpdate) error {
+	args := []string{"update", "jobid=" + target(j)}
+	if u.AdminComment != nil {
+		args = append(args, "admincomment="+printable(*u.AdminComment))
+	}
+	if u.Start != nil {
+		args = append(args, "starttime="+startTime(*u.Start))
+	}
+	if _, err := c.run(ctx, "scontrol", args...); err != nil {
+		return fmt.Errorf("updating job %d: %w", j.ID, err)
+	}
+	return nil
+}
+
+// startTime writes t as seconds since 1970, which no time zone can shift.
+func startTime(t time.Time) string {
+	if t.IsZero() {
+		return "now"
+	}
+	return fmt.Sprintf("uts%d", t.Add(time.Second-1).Unix())
+}
+
+// target names exactly this job: the plain id of an array's first job means the whole array.
+func target(j Job) string {
+	switch {
+	case j.ArrayTask == "":
+		return decimal(j.ID)
+	case strings.Trim(j.ArrayTask, "0123456789") == "":
+		return fmt.Sprintf("%d_%s", j.ArrayID, j.ArrayTask)
+	}
+	tasks, _, _ := strings.Cut(j.ArrayTask, "%")
+	return fmt.Sprintf("%d_[%s]", j.ArrayID, tasks)
+}
+
+// Requeue puts a running, configuring or suspended job back into the queue; a
+// heterogeneous job goes as a whole. To requeue a pending job is no error.
+// Slurm holds the job for a while: see Release.
+func (c *Client) Requeue(ctx context.Context, id uint32) error {
+	j, err := c.Job(ctx, id)
+	if err != nil {
+		return err
+	}
+	whole := target(j)
+	if j.HetID != 0 {
+		whole = decimal(j.HetID)
+	}
+	if _, err := c.run(ctx, "scontrol", "requeue", whole); err != nil && !errors.Is(err, errPending) {
+		return fmt.Errorf("requeueing job %d: %w", id, err)
+	}
+	return nil
+}
+
+// Signal is what a job is sent.
+type Signal struct {
+	Name  string // without SIG: "USR1"
+	Batch bool   // to the batch script only, not to its children
+	Full  bool   // to the batch script, its children and the steps
+}
+
+// Signal sends a signal to a running job. With neither Batch nor Full it goes
+// to the job's steps and not to the batch script.
+func (c *Client) Signal(ctx context.Context, id uint32, s Signal) error {
+	if s.Name == "" || strings.Trim(s.Name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") != "" {
+		return fmt.Errorf("signalling job %d: %q is no signal's name", id, s.Name)
+	}
+	j, err := c.Job(ctx, id)
+	if err != nil {
+		return err
+	}
+	args := []string{"--signal=" + s.Name}
+	if s.Batch {
+		args = append(args, "--batch")
+	}
+	if s.Full {
+		args = append(args, "--full")
+	}
+	if _, err := c.run(ctx, "scancel", append(args, target(j))...); err != nil {
+		return fmt.Errorf("signalling job %d: %w", id, err)
+	}
+	return nil
+}
