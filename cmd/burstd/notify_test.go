@@ -39,6 +39,15 @@ real_memory = 100
 ports = "17001-17002"
 `
 
+func build(t *testing.T, dir string) (program string) {
+	t.Helper()
+	program = filepath.Join(dir, "burstd")
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return program
+}
+
 // burstd is one that runs under a systemd which the test plays.
 type burstd struct {
 	*exec.Cmd
@@ -101,10 +110,7 @@ func TestSystemd(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	program := filepath.Join(dir, "burstd")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	program := build(t, dir)
 	for name, text := range map[string]string{"burst.toml": strings.ReplaceAll(configuration, "DIR", dir), "slurm.conf": ""} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -147,10 +153,7 @@ func TestWrongConfigurationEndsWith2(t *testing.T) {
 	if err := os.WriteFile(path, []byte("clutser = \"c\"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join(dir, "burstd")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	program := build(t, dir)
 	for _, config := range []string{path, filepath.Join(dir, "none.toml")} {
 		cmd := exec.Command(program, "--config", config)
 		out, err := cmd.CombinedOutput()
