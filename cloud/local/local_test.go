@@ -131,9 +131,14 @@ func awaitState(t *testing.T, p *Provider, id string, want cloud.State) {
 // number waits for a file of the instance that holds a number.
 func number(t *testing.T, p *Provider, id, file string) int {
 	t.Helper()
+	return numberIn(t, p.store.path(id, file))
+}
+
+func numberIn(t *testing.T, path string) int {
+	t.Helper()
 	var n int
-	await(t, file, func() bool {
-		data, err := os.ReadFile(p.store.path(id, file))
+	await(t, path, func() bool {
+		data, err := os.ReadFile(path)
 		if err == nil {
 			_, err = fmt.Sscan(string(data), &n)
 		}
