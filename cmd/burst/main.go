@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"os"
+	"strings"
 
 	"github.com/burst-hpc/burst/cmd/internal/cli"
 	"github.com/spf13/cobra"
@@ -27,5 +28,25 @@ func run(ctx context.Context) error {
 	root.PersistentFlags().String("config", "", "configuration `file` (default $BURST_CONFIG, then /etc/burst/burst.toml)")
 	root.AddCommand(commands()...)
 	root.SetOut(os.Stdout)
-	return root.ExecuteContext(ctx)
+	strict(root)
+	err := root.ExecuteContext(ctx)
+	if err != nil && strings.HasPrefix(err.Error(), "unknown command") { // cobra has no type for it
+		return cli.UsageError(err, "see burst --help")
+	}
+	return err
+}
+
+// strict makes wrong arguments of any command wrong usage.
+func strict(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		strict(sub)
+	}
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return cli.UsageError(err, "see "+c.CommandPath()+" --help")
+			}
+			return nil
+		}
+	}
 }

@@ -39,8 +39,8 @@ func (d *Daemon) Status(context.Context) (api.Status, error) {
 	} else {
 		s.SlurmOK = d.watcher.Latest() != nil
 	}
-	spooled, err := spool.List(d.cfg.Endpoint.Spool)
-	s.Spooled = len(spooled)
+	var err error
+	s.Spooled, err = spool.Count(d.cfg.Endpoint.Spool)
 	return s, err
 }
 

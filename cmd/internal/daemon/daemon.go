@@ -228,8 +228,11 @@ func lock(path string) (func(), error) {
 }
 
 // drainSpool takes the orders that were spooled while burstd was away. An
-// order leaves the spool when the journal has it.
+// order leaves the spool when the journal has it. Broken files are set aside.
 func (d *Daemon) drainSpool(ctx context.Context) error {
+	if err := spool.Sweep(d.cfg.Endpoint.Spool); err != nil {
+		d.log.Warn("the spool has files that are no orders", "error", err)
+	}
 	orders, err := spool.List(d.cfg.Endpoint.Spool)
 	if err != nil {
 		return fmt.Errorf("reading the spool: %w", err)

@@ -71,6 +71,10 @@ func (c *child) signal(sig os.Signal) error {
 // BurstdAlive says whether burstd runs.
 func (s *Site) BurstdAlive() bool { return s.burstd != nil && s.burstd.alive() }
 
+// SetBurstdEnv sets what the next burstd finds in its environment, as
+// NAME=value, instead of Options.BurstdEnv.
+func (s *Site) SetBurstdEnv(env ...string) { s.o.BurstdEnv = env }
+
 // StartBurstd starts burstd and returns when it answers on its socket.
 func (s *Site) StartBurstd(ctx context.Context) error {
 	if s.BurstdAlive() {

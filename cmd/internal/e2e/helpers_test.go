@@ -1,0 +1,94 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/hostlist"
+)
+
+// leftovers lists the processes that have the site's folder in their
+// environment or arguments: there must be none once it is closed.
+func leftovers(dir string) []string {
+	var left []string
+	procs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, p := range procs {
+		if filepath.Base(p) == itself {
+			continue
+		}
+		env, _ := os.ReadFile(p + "/environ") // gone meanwhile: nothing of ours
+		args, _ := os.ReadFile(p + "/cmdline")
+		if bytes.Contains(env, []byte(dir)) || bytes.Contains(args, []byte(dir)) {
+			left = append(left, filepath.Base(p)+" "+strings.ReplaceAll(string(args), "\x00", " "))
+		}
+	}
+	return left
+}
+
+var itself = func() string { link, _ := os.Readlink("/proc/self"); return link }()
+
+// dump shows the logs of a failed test.
+func (s *site) dump() {
+	for _, pattern := range []string{"burstd.log", "log/slurmctld.log", "slurmctld.log"} {
+		files, _ := filepath.Glob(filepath.Join(s.Dir, "*", pattern))
+		more, _ := filepath.Glob(filepath.Join(s.Dir, pattern))
+		for _, f := range append(files, more...) {
+			text, _ := os.ReadFile(f)
+			lines := strings.Split(string(text), "\n")
+			s.t.Logf("%s:\n%s", f, strings.Join(lines[max(0, len(lines)-60):], "\n"))
+		}
+	}
+}
+
+// live counts the instances that run or start.
+func (s *site) live() int {
+	s.t.Helper()
+	all, err := s.Control.List()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	n := 0
+	for _, m := range all {
+		if m.State.Live() {
+			n++
+		}
+	}
+	return n
+}
+
+// output is what the job has written so far.
+func (s *site) output(id uint32) string {
+	text, _ := os.ReadFile(filepath.Join(s.Work, fmt.Sprintf("slurm-%d.out", id))) // not there yet: nothing
+	return string(text)
+}
+
+// off counts the cloud nodes that are powered down.
+func (s *site) off() int {
+	nodes, err := s.Slurm().Nodes(s.t.Context())
+	if err != nil {
+		s.t.Log(err)
+	}
+	n := 0
+	for _, node := range nodes {
+		if node.State.Has(slurm.PoweredDown) {
+			n++
+		}
+	}
+	return n
+}
+
+func expand(t *testing.T, list string) []string {
+	t.Helper()
+	names, err := hostlist.Expand(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func (s *site) nodes() int { return len(s.Nodes()) }
