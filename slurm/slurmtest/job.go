@@ -93,21 +93,24 @@ func (c *Controller) cancel(j *job) {
 	}
 }
 
-// Exit ends a running job's batch script with code.
+// Exit ends a running job's batch script with code. While the controller is
+// down it does not hear of it until Up.
 func (c *Controller) Exit(id uint32, code int) {
 	c.locked(func() {
-		if c.down {
-			c.after(0, func() { c.exitRunning(id, code) }) // heard of after Up
-			return
+		j := c.jobs[id]
+		switch {
+		case j == nil || j.state != running:
+		case c.down:
+			run := j.run
+			c.after(0, func() {
+				if j.run == run && j.state == running {
+					c.exit(j, code)
+				}
+			})
+		default:
+			c.exit(j, code)
 		}
-		c.exitRunning(id, code)
 	})
-}
-
-func (c *Controller) exitRunning(id uint32, code int) {
-	if j := c.jobs[id]; j != nil && j.state == running {
-		c.exit(j, code)
-	}
 }
 
 func (c *Controller) exit(j *job, code int) {
@@ -171,7 +174,7 @@ func (c *Controller) begin(j *job) {
 }
 
 // finish ends a run: COMPLETING, then next, which is pending for a requeue.
-// Nodes that do not answer have nothing to complete.
+// Nodes that do not run have nothing to complete.
 func (c *Controller) finish(j *job, next string, code, signal int) {
 	now := time.Now()
 	j.end, j.next, j.code, j.signal = now, next, code, signal
@@ -180,27 +183,36 @@ func (c *Controller) finish(j *job, next string, code, signal int) {
 		j.restarts++
 		j.start = now
 	}
-	var left []*node
-	for _, n := range j.nodes {
+	nodes := j.nodes
+	j.nodes, j.reason, j.state = nil, "None", completing
+	for _, n := range nodes {
 		c.touch(n)
 		n.busy = now
-		if n.alive && n.usable() {
-			n.completing = true
-			left = append(left, n)
-		} else {
+		if n.down || n.poweredDown || n.poweringUp {
 			n.job = nil
+			continue
 		}
+		n.completing = true
+		j.nodes = append(j.nodes, n)
+		c.completeLater(n)
 	}
-	j.nodes = left
-	j.reason = "None"
-	if len(left) == 0 {
+	if len(j.nodes) == 0 {
 		c.completed(j)
-		return
 	}
-	j.state = completing
-	run := j.run
+}
+
+const beginTime = "BeginTime"
+
+// completeLater frees a completing node, if its slurmd is alive then. A dead
+// one keeps its job COMPLETING until it is DOWN.
+func (c *Controller) completeLater(n *node) {
+	j, run := n.job, n.job.run
 	c.after(c.opt.Completing, func() {
-		if j.run == run && j.state == completing {
+		if n.job != j || j.run != run || !n.completing || !n.alive {
+			return
+		}
+		c.detach(n)
+		if len(j.nodes) == 0 {
 			c.completed(j)
 			if j.state == pending {
 				j.reason = beginTime
@@ -209,18 +221,19 @@ func (c *Controller) finish(j *job, next string, code, signal int) {
 	})
 }
 
-const beginTime = "BeginTime"
+// detach takes a node from its job.
+func (c *Controller) detach(n *node) {
+	c.touch(n)
+	j := n.job
+	n.job, n.completing, n.busy = nil, false, time.Now()
+	j.nodes = slices.DeleteFunc(j.nodes, func(other *node) bool { return other == n })
+}
 
-// completed ends COMPLETING: the nodes are free.
+// completed ends COMPLETING: no node is left.
 func (c *Controller) completed(j *job) {
-	for _, n := range j.nodes {
-		c.touch(n)
-		n.job, n.completing, n.busy = nil, false, time.Now()
-	}
-	j.nodes = nil
 	if j.next == pending {
 		// The reason stays None until slurmctld next looks at the job.
-		j.state = pending
+		j.state, j.reason = pending, "None"
 		c.hold(j, time.Now().Add(c.opt.Hold))
 		j.start, j.end, j.nodeList, j.batch = time.Time{}, time.Time{}, "", ""
 	} else {
@@ -239,26 +252,29 @@ func (c *Controller) ended(j *job, state string) {
 	})
 }
 
-// takeFromJob frees a node that its job has lost. The job is requeued, or ends
-// as NODE_FAIL if it may not be.
+// takeFromJob frees a node that is DOWN; its job has lost it.
 func (c *Controller) takeFromJob(n *node) {
 	j := n.job
 	if j == nil {
 		return
 	}
-	c.touch(n)
-	n.job, n.completing = nil, false
-	j.nodes = slices.DeleteFunc(j.nodes, func(other *node) bool { return other == n })
-	if j.active() {
-		n.busy = time.Now()
-		next := "NODE_FAIL"
-		if j.Requeue {
-			next = pending
-		}
-		c.finish(j, next, 0, 0)
-		return
-	}
-	if len(j.nodes) == 0 {
+	c.detach(n)
+	switch {
+	case j.active():
+		c.loseNode(j)
+	case len(j.nodes) == 0:
 		c.completed(j)
+	}
+}
+
+// loseNode ends a job's run for want of a node: it is requeued, or ends as
+// NODE_FAIL if it may not be.
+func (c *Controller) loseNode(j *job) {
+	switch {
+	case j == nil || !j.active():
+	case j.Requeue:
+		c.finish(j, pending, 0, 0)
+	default:
+		c.finish(j, "NODE_FAIL", 0, 0)
 	}
 }

@@ -23,7 +23,6 @@ type node struct {
 	completing bool
 	down       bool
 	drain      bool
-	fail       bool
 
 	poweredDown, poweringUp, poweringDown bool
 	powerUp, powerDown                    bool      // asked for, not begun
@@ -52,7 +51,6 @@ func (n *node) state() string {
 		{n.cloud, "+CLOUD"},
 		{n.completing, "+COMPLETING"},
 		{n.drain, "+DRAIN"},
-		{n.fail, "+FAIL"},
 		{n.powerDown, "+POWER_DOWN"},
 		{n.powerUp, "+POWER_UP"},
 		{n.poweringDown, "+POWERING_DOWN"},
@@ -74,7 +72,7 @@ func (n *node) usable() bool {
 
 // allocatable says whether a job may be given the node, perhaps to be powered up for it.
 func (n *node) allocatable() bool {
-	return n.job == nil && !n.down && !n.drain && !n.fail && !n.powerDown && !n.poweringDown &&
+	return n.job == nil && !n.down && !n.drain && !n.powerDown && !n.poweringDown &&
 		(!n.notResponding || n.poweredDown || n.poweringUp)
 }
 
@@ -130,13 +128,17 @@ func (c *Controller) register(n *node) {
 	n.poweredDown, n.poweringUp, n.powerUp, n.notResponding = false, false, false, false
 	n.busy = time.Now()
 	c.kick()
-	if n.job != nil {
+	switch {
+	case n.completing:
+		c.completeLater(n)
+	case n.job != nil:
 		c.ready(n.job)
 	}
 }
 
 // Lost says that a node's slurmd no longer answers: the node is
-// NOT_RESPONDING after SlurmdTimeout, and DOWN after three times as long.
+// NOT_RESPONDING after SlurmdTimeout, and DOWN after twice as long (the real
+// one took 1.7 to 3 times).
 func (c *Controller) Lost(node string) {
 	c.locked(func() {
 		n := c.byName[node]
@@ -155,7 +157,7 @@ func (c *Controller) Lost(node string) {
 				c.touch(n)
 			}
 		})
-		c.after(3*c.opt.SlurmdTimeout, func() {
+		c.after(2*c.opt.SlurmdTimeout, func() {
 			if still() {
 				c.setDown(n, "Not responding", "slurm")
 			}

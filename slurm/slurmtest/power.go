@@ -41,7 +41,7 @@ func (c *Controller) powerRound() {
 			c.touch(n)
 			n.poweringDown, n.since = true, time.Now()
 			n.powerDown, n.poweredDown, n.notResponding = false, false, false
-			n.down, n.drain, n.fail = false, false, false // idle_on_node_suspend
+			n.down, n.drain = false, false // idle_on_node_suspend
 			suspend = append(suspend, n)
 		case n.poweredDown && (n.powerUp || n.job != nil):
 			c.touch(n)

@@ -21,8 +21,10 @@ func (c *Controller) Run(ctx context.Context, name string, args ...string) (stdo
 	if err != nil {
 		return nil, nil, err
 	}
-	var out answer
-	c.locked(func() { out = c.command(name, args) })
+	out, err := c.retried(ctx, name, args)
+	if err != nil {
+		return nil, nil, err
+	}
 	if lost != nil {
 		return nil, nil, lost
 	}
@@ -33,6 +35,23 @@ func (c *Controller) Run(ctx context.Context, name string, args ...string) (stdo
 		err = &ExitError{out.code}
 	}
 	return []byte(out.stdout), []byte(out.stderr), err
+}
+
+// retried is command, repeated as scancel repeats itself: after 5, 6, … 13 s.
+func (c *Controller) retried(ctx context.Context, name string, args []string) (out answer, err error) {
+	for wait := 5 * time.Second; ; wait += time.Second {
+		c.locked(func() { out = c.command(name, args) })
+		if !out.again || wait > 13*time.Second {
+			return out, nil
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return answer{}, context.Cause(ctx)
+		case <-timer.C:
+		}
+	}
 }
 
 // fault asks Options.Fail: err is the result at once, lost after the effect.
@@ -68,7 +87,8 @@ func (c *Controller) fault(ctx context.Context, call Call) (lost, err error) {
 type answer struct {
 	stdout, stderr string
 	code           int
-	unknown        bool
+	unknown        bool // not simulated
+	again          bool // the command itself tries again, later
 }
 
 func failure(code int, format string, args ...any) answer {
@@ -177,7 +197,11 @@ func (c *Controller) scancel(args []string) answer {
 		case j == nil: // silent, and exit code 0
 		case signal == "":
 			c.cancel(j)
-		case !j.active() && j.state != completing:
+		case j.state == pending || j.state == configuring:
+			out := failure(228, "scancel: error: Kill job error on job id %s: Job can not be altered now, try again later", id)
+			out.again = true
+			return out
+		case j.over():
 			text = "Job/step already completing or completed"
 		default:
 			c.signal(j, strings.TrimPrefix(signal, "SIG"))

@@ -13,7 +13,6 @@ package slurmtest
 
 import (
 	"cmp"
-	"os/exec"
 	"strconv"
 	"time"
 )
@@ -29,7 +28,7 @@ type Options struct {
 	SuspendTime    time.Duration // idle before suspension; 10 min
 	SuspendTimeout time.Duration // POWERING_DOWN until POWERED_DOWN; 30 s
 	ResumeTimeout  time.Duration // POWERING_UP until DOWN; 60 s
-	SlurmdTimeout  time.Duration // no answer until NOT_RESPONDING, DOWN after three times as long; 300 s
+	SlurmdTimeout  time.Duration // no answer until NOT_RESPONDING, DOWN after twice as long; 300 s
 	MinJobAge      time.Duration // an ended job is forgotten after it; 300 s
 	Hold           time.Duration // after a requeue: cred_expire + 1 s; 121 s
 	Interval       time.Duration // between two power saving rounds; 1 s
@@ -92,23 +91,14 @@ func (f *Fault) Error() string {
 
 func (f *Fault) Unwrap() error { return f.Err }
 
-// ExitError is the error of a command that ran and exited other than 0. For
-// errors.As it is also an *exec.ExitError, as the real command's would be.
+// ExitError is the error of a command that ran and exited other than 0. Like
+// *exec.ExitError it has a method ExitCode.
 type ExitError struct{ Code int }
 
 func (e *ExitError) Error() string { return "exit status " + strconv.Itoa(e.Code) }
 
 // ExitCode is as of exec.ExitError.
 func (e *ExitError) ExitCode() int { return e.Code }
-
-// As makes errors.As see an *exec.ExitError (without a ProcessState).
-func (e *ExitError) As(target any) bool {
-	exit, ok := target.(**exec.ExitError)
-	if ok {
-		*exit = &exec.ExitError{}
-	}
-	return ok
-}
 
 // Job is what Submit is told.
 type Job struct {

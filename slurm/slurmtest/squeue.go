@@ -25,6 +25,7 @@ var queueFields = map[string]func(j *job) string{
 	"numnodes":      func(j *job) string { return strconv.Itoa(j.nodeCount()) },
 	"nodelist":      func(j *job) string { return j.nodesShown() },
 	"submittime":    func(j *job) string { return stamp(j.submitted) },
+	"eligibletime":  func(j *job) string { return stamp(j.begin) },
 	"starttime":     func(j *job) string { return stampOr(j.startShown(), "N/A") },
 	"endtime":       func(j *job) string { return stampOr(j.end, "NONE") },
 	"name":          func(j *job) string { return j.Name },

@@ -51,7 +51,7 @@ func (c *Controller) updateNodes(list string, set map[string]string) answer {
 	if state != "" && changes[state] == nil {
 		return failure(1, "Invalid input: state=%s\nRequest aborted", set["state"])
 	}
-	if (state == "down" || state == "drain" || state == "fail") && set["reason"] == "" {
+	if (state == "down" || state == "drain") && set["reason"] == "" {
 		return failure(1, "You must specify a reason when DOWNING or DRAINING a node. Request denied")
 	}
 	if c.down {
@@ -121,10 +121,11 @@ var changes = map[string]func(c *Controller, n *node) bool{
 		}
 		return true
 	},
-	// As power_down, which waits for a job's end and for a boot, but now: its job is requeued, its boot forgotten.
+	// As power_down, which waits for a job's end and for a boot, but now: its job is requeued, its
+	// boot forgotten. If its slurmd is dead, the job stays COMPLETING until the node is DOWN.
 	"power_down_force": func(c *Controller, n *node) bool {
 		if !n.poweringDown {
-			c.takeFromJob(n)
+			c.loseNode(n.job)
 			n.powerDown, n.poweredDown, n.powerUp, n.poweringUp = true, false, false, false
 		}
 		return true
@@ -138,17 +139,12 @@ var changes = map[string]func(c *Controller, n *node) bool{
 		n.drain = true
 		return true
 	},
-	"fail": func(c *Controller, n *node) bool {
-		n.fail = true
-		c.takeFromJob(n)
-		return true
-	},
 	"undrain": func(c *Controller, n *node) bool {
 		n.drain, n.reason = false, ""
 		return true
 	},
 	"resume": func(c *Controller, n *node) bool {
-		if !n.down && !n.drain && !n.fail && !n.poweringDown {
+		if !n.down && !n.drain && !n.poweringDown {
 			return false
 		}
 		if n.poweringDown {
@@ -156,7 +152,7 @@ var changes = map[string]func(c *Controller, n *node) bool{
 		} else {
 			n.notResponding = true // until a ping
 		}
-		n.down, n.drain, n.fail, n.reason = false, false, false, ""
+		n.down, n.drain, n.reason = false, false, ""
 		c.kick()
 		return true
 	},
