@@ -12,6 +12,7 @@ func commands() []*cobra.Command {
 		nodesCommand(),
 		eventsCommand(),
 		hostlistCommand(),
+		benchCommand(),
 		localCommand(),
 	}
 }

@@ -1,4 +1,3 @@
-// Package bench measures what the project promises.
 package bench
 
 import (

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/burst-hpc/burst/cmd/internal/bench"
+	"github.com/burst-hpc/burst/cmd/internal/cli"
+)
+
+type benchOptions struct {
+	only []string
+	json string
+}
+
+// benchCommand is for developers, and hidden: it starts clusters and measures.
+func benchCommand() *cobra.Command {
+	var o benchOptions
+	cmd := &cobra.Command{
+		Use:    "bench [--only NAME,...] [--json FILE]",
+		Short:  "Run the benchmarks",
+		Hidden: true,
+		Long: "Run the benchmarks, one after the other, and print a line for each: value, goal, spread, method.\n\n" +
+			"Exit codes: 0 done, also when a goal is missed, 1 a benchmark failed, 2 wrong usage.",
+		Example: "  burst bench --only hostlist-100k --json build/bench.json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runBench(cmd.Context(), cmd.OutOrStdout(), o)
+		},
+	}
+	cmd.Flags().StringSliceVar(&o.only, "only", nil, "run only these, by `name`")
+	cmd.Flags().StringVar(&o.json, "json", "", "write the results to `file` too")
+	return cmd
+}
+
+func runBench(ctx context.Context, w io.Writer, o benchOptions) error {
+	err := bench.Run(ctx, o.only, w, o.json)
+	if errors.Is(err, bench.ErrUnknown) {
+		return cli.UsageError(err, "without --only all are run")
+	}
+	return err
+}

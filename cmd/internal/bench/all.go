@@ -1,0 +1,27 @@
+package bench
+
+import (
+	"context"
+	"path/filepath"
+)
+
+// All lists the benchmarks, in the order in which they run.
+func All() []Bench {
+	return []Bench{
+		hostlist100k(),
+		resumeHandover(),
+	}
+}
+
+func resumeHandover() Bench {
+	return Bench{
+		Name:   "resume-handover",
+		Method: "burst-resume with a resume file of 1,000 nodes, process start to end, against burstd's API in memory: median of 20 runs",
+		Unit:   "ms",
+		Better: Lower,
+		Goal:   20,
+		Run: func(ctx context.Context, env Env) ([]float64, error) {
+			return ResumeHandover(ctx, filepath.Join(env.Programs, "burst-resume"))
+		},
+	}
+}
