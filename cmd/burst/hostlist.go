@@ -32,7 +32,7 @@ func hostlistCommand() *cobra.Command {
 			"Exit codes: 0 done, 1 failed, 2 wrong usage or a broken list.",
 		Example: "  burst hostlist expand 'c[08-10],gpu1'       # c08 c09 c10 gpu1, one a line\n" +
 			"  burst hostlist fold c3 c1 c2                # c[3,1-2]\n" +
-			"  sinfo -Nho %N | burst hostlist sort         # one line for the whole cluster\n" +
+			"  sinfo -Nho %N | sort -u | burst hostlist sort   # the whole cluster in one line\n" +
 			"  burst hostlist expand --json \"$SLURM_JOB_NODELIST\"",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
