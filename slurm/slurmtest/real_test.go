@@ -59,6 +59,7 @@ func scenario(t *testing.T, c cluster) watched {
 	await("the first look", func(slurm.Job) bool { return true })
 	id := c.submit(2)
 	await("the job runs", in("RUNNING"))
+	await("a look at its nodes", func(slurm.Job) bool { return true }) // they were read before the job
 	if err := client.UpdateNodes(t.Context(), slurm.NodeUpdate{Nodes: []string{"c2"}, State: "power_down_force", Reason: "test"}); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +75,7 @@ func scenario(t *testing.T, c cluster) watched {
 }
 
 // passing are states so short that one who looks on may miss them.
-var passing = []string{offAlloc, leaving, "IDLE+CLOUD+POWER_DOWN", "PENDING", "COMPLETING"}
+var passing = []string{offAlloc, leaving, "IDLE+CLOUD+COMPLETING+POWER_DOWN", "IDLE+CLOUD+POWER_DOWN", "PENDING", "COMPLETING"}
 
 func lasting(states []string) []string {
 	return slices.DeleteFunc(slices.Clone(states), func(s string) bool {
@@ -113,6 +114,7 @@ func (r real) sleep(d time.Duration) { time.Sleep(d) }
 const (
 	searchPath   = "export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n"
 	resumeScript = "#!/bin/sh\n" + searchPath + `
+sleep 0.5 # a boot, long enough to be seen
 spool=$(sed -n 's/^SlurmdSpoolDir=//p' "$SLURM_CONF")
 for node in $(scontrol show hostnames "$1"); do
 	mkdir -p "${spool%%\%n}$node"
