@@ -32,7 +32,7 @@ type Options struct {
 	Conf  string   // slurm.conf (-f)
 	Dir   string   // folder of its own for the log; made if missing
 	Path  string   // slurmd; "" is looked up in PATH, /usr/sbin and /usr/local/sbin
-	Boot  bool     // report a fresh boot (-b): a node that Slurm is powering up must
+	Boot  bool     // report a fresh boot (-b): a node that Slurm is powering up must. Its spool folder is emptied
 	Env   []string // NAME=value, added to a small clean environment
 	NetNS string   // network namespace to run in; "" is the caller's
 }
@@ -54,9 +54,15 @@ func Command(o Options) (*exec.Cmd, error) {
 			return nil, fmt.Errorf("slurmd: %w", err)
 		}
 	}
-	folders, err := foldersOf(o.Conf, o.Node)
+	folders, own, err := foldersOf(o.Conf, o.Node)
 	if err != nil {
 		return nil, err
+	}
+	if o.Boot && own != "" {
+		// A socket that a killed step left there would fail the same job's next attempt.
+		if err := os.RemoveAll(own); err != nil {
+			return nil, fmt.Errorf("emptying the spool folder of node %s: %w", o.Node, err)
+		}
 	}
 	for _, d := range append(folders, o.Dir) {
 		if err := os.MkdirAll(d, 0o755); err != nil {
@@ -122,34 +128,38 @@ func find(name string) (string, error) {
 	return "", fmt.Errorf("%s is neither in PATH nor in /usr/sbin or /usr/local/sbin: %w", name, exec.ErrNotFound)
 }
 
-// foldersOf reads which folders slurmd wants to exist for node. Included
-// files are not read: slurmd itself complains if a folder is missing.
-func foldersOf(conf, node string) ([]string, error) {
+// foldersOf reads which folders slurmd wants to exist for node, and which of
+// them is its spool folder, if no other node has the same. Included files are
+// not read: slurmd itself complains if a folder is missing.
+func foldersOf(conf, node string) (folders []string, spool string, err error) {
 	f, err := os.Open(conf)
 	if err != nil {
-		return nil, fmt.Errorf("reading slurm.conf: %w", err)
+		return nil, "", fmt.Errorf("reading slurm.conf: %w", err)
 	}
 	defer f.Close()
 	host, _, _ := strings.Cut(hostname(), ".")
 	fill := strings.NewReplacer("%n", node, "%h", host)
-	var folders []string
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20) // a NodeName line may be long
 	for lines.Scan() {
 		key, value, _ := strings.Cut(strings.TrimSpace(lines.Text()), "=")
 		value, _, _ = strings.Cut(value, "#")
+		own := strings.Contains(value, "%n")
 		value = fill.Replace(strings.TrimSpace(value))
 		switch strings.ToLower(strings.TrimSpace(key)) {
 		case "slurmdspooldir":
 			folders = append(folders, value)
+			if own {
+				spool = value
+			}
 		case "slurmdpidfile":
 			folders = append(folders, filepath.Dir(value))
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", conf, err)
+		return nil, "", fmt.Errorf("reading %s: %w", conf, err)
 	}
-	return folders, nil
+	return folders, spool, nil
 }
 
 func hostname() string {

@@ -82,6 +82,41 @@ func TestCommand(t *testing.T) {
 	}
 }
 
+// A freshly booted node has an empty spool folder, but a folder that nodes
+// share is nobody's to empty.
+func TestBootEmptiesSpool(t *testing.T) {
+	for name, c := range map[string]struct {
+		spool string
+		boot  bool
+		empty bool
+	}{
+		"boot":                     {"/spool/%n", true, true},
+		"no boot":                  {"/spool/%n", false, false},
+		"boot with a shared spool": {"/spool/c1", true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			stale := filepath.Join(dir, "spool", "c1", "stepd.slurm.pmix.1.0")
+			if err := os.MkdirAll(filepath.Dir(stale), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(stale, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Command(Options{Node: "c1", Conf: conf(t, "SlurmdSpoolDir="+dir+c.spool+"\n"), Dir: dir + "/own", Path: stub(t, ""), Boot: c.boot})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(stale); (err != nil) != c.empty {
+				t.Errorf("the file of a step before: %v; want it gone: %t", err, c.empty)
+			}
+			if _, err := os.Stat(filepath.Dir(stale)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestCommandErrors(t *testing.T) {
 	good := Options{Node: "c1", Conf: conf(t, ""), Dir: t.TempDir(), Path: stub(t, "")}
 	tests := map[string]struct {
