@@ -3,6 +3,7 @@
 package progtest
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,13 +38,27 @@ func Build(t testing.TB, names ...string) string {
 	if len(names) == 0 {
 		args = append(args, "./cmd/burst...")
 	}
+	root := Root(t)
+	touch(t, root)
 	build := exec.Command("go", args...)
-	build.Dir = Root(t)
+	build.Dir = root
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 	return dir
+}
+
+// touch looks at all of the source, so that go's cache of test results notices
+// a change of what the test builds.
+func touch(t testing.TB, root string) {
+	t.Helper()
+	for _, room := range []string{"cmd", "slurm", "cloud", "ft"} {
+		err := filepath.WalkDir(filepath.Join(root, room), func(_ string, _ fs.DirEntry, err error) error { return err })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // Help is what one command says of itself.
