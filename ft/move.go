@@ -52,6 +52,7 @@ func (g *Guard) plan(ctx context.Context, n *Notice, j slurm.Job) Eviction {
 	switch {
 	case err != nil:
 		g.log.Warn("the job's directive cannot be read: the site's default holds", "job", j.ID, "error", err)
+		g.comment(ctx, &e, fmt.Sprintf("the directive cannot be read, the site's default holds: %v", err))
 	case d.Signal != "":
 		e.Signal, e.Grace = d.Signal, d.Grace
 		if d.Batch {

@@ -19,7 +19,6 @@ type Control struct{ Dir string } // Config.Dir
 // Machine is an instance with what only the cloud knows of it.
 type Machine struct {
 	cloud.Instance
-	Node   string        `json:"node,omitempty"`
 	PID    int           `json:"pid,omitempty"` // its process; slurmd and all jobs are below it
 	Notice *cloud.Notice `json:"notice,omitempty"`
 	Acked  time.Time     `json:"acked,omitzero"`   // when the notice was acted upon
@@ -55,9 +54,6 @@ func (c Control) List() ([]Machine, error) {
 
 func (s store) machine(r record) (m Machine, err error) {
 	if m.Instance, err = s.look(r); err != nil {
-		return m, err
-	}
-	if m.Node, err = s.node(r.ID); err != nil {
 		return m, err
 	}
 	if m.Acked, err = s.acked(r.ID); err != nil {

@@ -78,6 +78,10 @@ func (s store) look(r record) (cloud.Instance, error) {
 		ID: r.ID, Token: r.Token, Cluster: r.Cluster, Pool: r.Pool, Offering: r.Offering,
 		Launched: r.Launched, Addr: r.Addr, Hostname: r.Hostname,
 	}
+	var err error
+	if i.Node, err = s.node(r.ID); err != nil {
+		return i, err
+	}
 	var e end
 	ended, err := readJSON(s.path(r.ID, endedFile), &e)
 	if err == nil && !ended {

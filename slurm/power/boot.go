@@ -75,46 +75,65 @@ func (e *Engine) watchBoots(ctx context.Context) (time.Duration, error) {
 		return 0, nil
 	}
 	e.findAddresses(ctx, moving)
-	// Registration is noticed late without harm (burst-gate asks for itself):
-	// an eighth of the youngest node's age, between 0.25 and 5 s.
-	youngest := moving[0].Since
-	for _, n := range moving {
-		if n.Since.After(youngest) {
-			youngest = n.Since
-		}
-	}
-	due := min(5*time.Second, max(250*time.Millisecond, time.Since(youngest)/8))
+	look, stale := bootPace(moving, time.Now())
 	if wait := e.until("look at boots"); wait > 0 {
 		return wait, nil
 	}
-	e.backoff["look at boots"] = backoff{until: time.Now().Add(due)}
-	snap, err := e.slurm.Fresh(ctx, time.Now().Add(-due/2))
+	e.backoff["look at boots"] = backoff{until: time.Now().Add(look)}
+	snap, err := e.slurm.Fresh(ctx, time.Now().Add(-stale))
 	if err != nil {
 		return 0, err
 	}
-	return due, e.commit(ctx, e.booted(snap, moving))
+	if len(forNobody(snap, moving)) > 0 {
+		// Since that reading they may have been given to another job.
+		if snap, err = e.slurm.Fresh(ctx, time.Now()); err != nil {
+			return 0, err
+		}
+	}
+	return look, e.commit(ctx, e.booted(snap, moving))
+}
+
+// bootPace says how soon to look again at what is known of Slurm, and how old
+// that may be before Slurm is read anew. Registration is noticed late without
+// harm, while a reading of a large site costs slurmctld time. What a waiting
+// burst-gate has read serves here too: then a look finds it, and reads nothing.
+// A node without an address cannot have registered: only its job matters.
+func bootPace(moving []Node, now time.Time) (look, stale time.Duration) {
+	look, stale = 5*time.Second, 10*time.Second
+	for _, n := range moving {
+		age := now.Sub(n.Since)
+		look = min(look, max(250*time.Millisecond, age/8))
+		if n.AddrSet {
+			stale = min(stale, max(time.Second, age*2/3)) // each reading at three times the age of the last
+		}
+	}
+	return look, stale
 }
 
 // booted plans what a reading of Slurm says of nodes on their way.
 func (e *Engine) booted(snap *slurm.Snapshot, moving []Node) Change {
 	var c Change
 	now := time.Now()
-	var idle []Node
 	for _, n := range moving {
-		if !n.Since.Before(snap.Taken) {
-			continue
-		}
-		switch p := powerOf(snap, n.Name); {
-		case p == on && n.Phase == Booting && n.AddrSet:
+		if n.Since.Before(snap.Taken) && powerOf(snap, n.Name) == on && n.Phase == Booting && n.AddrSet {
 			e.registered(&c, n, now)
-		case p == poweringUp && n.Job != 0 && jobless(snap, n):
-			idle = append(idle, n)
 		}
 	}
-	if len(idle) > 0 {
+	if idle := forNobody(snap, moving); len(idle) > 0 {
 		give(&c, e.mem, idle, "its job was cancelled while it booted", now)
 	}
 	return c
+}
+
+// forNobody lists the nodes whose job was cancelled while they boot.
+func forNobody(snap *slurm.Snapshot, moving []Node) []Node {
+	var idle []Node
+	for _, n := range moving {
+		if n.Since.Before(snap.Taken) && powerOf(snap, n.Name) == poweringUp && n.Job != 0 && jobless(snap, n) {
+			idle = append(idle, n)
+		}
+	}
+	return idle
 }
 
 func (e *Engine) registered(c *Change, n Node, now time.Time) {

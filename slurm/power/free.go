@@ -13,8 +13,8 @@ import (
 
 // freeNodes gives nodes back to Slurm: power_down_force, which requeues what
 // runs there, repeated until Slurm shows them off or powering down. A node
-// whose instance is gone while Slurm has it up is set DOWN first: Slurm then
-// asks nothing more of it.
+// whose instance is gone while Slurm has it up, or waits for its answer, is set
+// DOWN first: otherwise its job stays COMPLETING for minutes.
 func (e *Engine) freeNodes(ctx context.Context) (time.Duration, error) {
 	nodes := e.mem.inPhase(Freeing)
 	if len(nodes) == 0 {
@@ -39,7 +39,7 @@ func (e *Engine) freeNodes(ctx context.Context) (time.Duration, error) {
 			continue
 		case p == unknown:
 			continue
-		case p == on:
+		case p == on, p == down:
 			first[n.Reason] = append(first[n.Reason], n.Name)
 		}
 		force[n.Reason] = append(force[n.Reason], n.Name)

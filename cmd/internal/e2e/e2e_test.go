@@ -22,7 +22,8 @@ func TestMain(m *testing.M) {
 // site is a rig with a test's manners.
 type site struct {
 	*rig.Site
-	t *testing.T
+	t   *testing.T
+	bin string
 }
 
 func start(t *testing.T, o rig.Options, tags ...string) *site {
@@ -39,7 +40,7 @@ func start(t *testing.T, o rig.Options, tags ...string) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{r, t}
+	s := &site{r, t, o.Bin}
 	t.Cleanup(func() {
 		if t.Failed() {
 			s.dump()

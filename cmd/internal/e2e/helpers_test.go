@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/burst-hpc/burst/cloud/local"
 	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/hostlist"
 )
@@ -34,7 +37,7 @@ var itself = func() string { link, _ := os.Readlink("/proc/self"); return link }
 
 // dump shows the logs of a failed test.
 func (s *site) dump() {
-	for _, pattern := range []string{"burstd.log", "log/slurmctld.log", "slurmctld.log"} {
+	for _, pattern := range []string{"burstd.log", "log/slurmctld.log", "slurm-*.out"} {
 		files, _ := filepath.Glob(filepath.Join(s.Dir, "*", pattern))
 		more, _ := filepath.Glob(filepath.Join(s.Dir, pattern))
 		for _, f := range append(files, more...) {
@@ -92,3 +95,21 @@ func expand(t *testing.T, list string) []string {
 }
 
 func (s *site) nodes() int { return len(s.Nodes()) }
+
+func id10(id uint32) string { return strconv.FormatUint(uint64(id), 10) }
+
+func glob(dir, pattern string) []string {
+	files, _ := filepath.Glob(filepath.Join(dir, pattern)) // the pattern is right
+	return files
+}
+
+// since lists the instances launched after the job was submitted.
+func (s *site) since(id uint32) []local.Machine {
+	s.t.Helper()
+	all, err := s.Control.List()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	submitted := s.job(id).Submitted
+	return slices.DeleteFunc(all, func(m local.Machine) bool { return m.Launched.Before(submitted) })
+}
