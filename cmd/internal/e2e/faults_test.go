@@ -31,6 +31,7 @@ func TestFaultsOfOneSite(t *testing.T) {
 		{"an instance that boots too slowly", tooSlow},
 		{"a job that cannot be requeued", notRequeueable},
 		{"a job that finishes in the grace time", finishes},
+		{"an evicted attempt has ended before the next begins", attemptsDoNotOverlap},
 		{"orders that make no sense", badOrders},
 	} {
 		ok := t.Run(f.name, func(t *testing.T) {
@@ -217,43 +218,6 @@ func tooSlow(t *testing.T, s *site) {
 	}
 	s.wait(60*time.Second, "the job is told", func() bool { return strings.Contains(s.job(id).AdminComment, "ResumeTimeout") })
 	s.wait(150*time.Second, "the job is done in its next try", func() bool { return s.job(id).State == "COMPLETED" })
-}
-
-func notRequeueable(t *testing.T, s *site) {
-	id := s.submit("#!/bin/sh\n#SBATCH -N1 --no-requeue\n#BURST signal=USR1 grace=5s\nsrun sh -c 'trap \"echo signal\" USR1; echo started; while :; do sleep 0.1; done'\n")
-	s.wait(30*time.Second, "the job runs", func() bool { return strings.Contains(s.output(id), "started") })
-	if err := s.Control.Evict(s.job(id).Nodes, 8*time.Second); err != nil {
-		t.Fatal(err)
-	}
-	s.wait(5*time.Second, "it gets its signal, and its user is told", func() bool {
-		return strings.Contains(s.output(id), "signal") && strings.Contains(s.job(id).AdminComment, "cannot be requeued")
-	})
-	if j := s.job(id); j.State != "RUNNING" {
-		t.Errorf("it was ended before the end of the lead time: %s", j.State)
-	}
-	s.wait(90*time.Second, "it ends with its node", func() bool { return s.job(id).State != "RUNNING" && s.job(id).State != "COMPLETING" })
-	if j := s.job(id); j.Restarts != 0 || j.State == "COMPLETED" {
-		t.Errorf("state %s, restarts %d", j.State, j.Restarts)
-	}
-}
-
-func finishes(t *testing.T, s *site) {
-	id := s.submit("#!/bin/sh\n#SBATCH -N1 --exclusive --requeue --open-mode=append\n#BURST signal=USR1 grace=10s\nsrun sh -c 'trap \"exit 0\" USR1; echo started; while :; do sleep 0.1; done'\n")
-	other := s.submit("#!/bin/sh\n#SBATCH -N1 --exclusive --requeue --open-mode=append\necho started; sleep 12\n")
-	s.wait(30*time.Second, "both jobs run", func() bool {
-		return strings.Contains(s.output(id), "started") && strings.Contains(s.output(other), "started")
-	})
-	if err := s.Control.Evict(s.job(id).Nodes, 30*time.Second); err != nil {
-		t.Fatal(err)
-	}
-	s.completes(id)
-	s.completes(other)
-	time.Sleep(time.Second)
-	for _, id := range []uint32{id, other} {
-		if j := s.job(id); j.Restarts != 0 || j.State != "COMPLETED" {
-			t.Errorf("job %d: state %s, restarts %d", id, j.State, j.Restarts)
-		}
-	}
 }
 
 func badOrders(t *testing.T, s *site) {
