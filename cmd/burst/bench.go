@@ -43,3 +43,20 @@ func runBench(ctx context.Context, w io.Writer, o benchOptions) error {
 	}
 	return err
 }
+
+// benchResume1000Command is the child of a benchmark that measures memory.
+func benchResume1000Command() *cobra.Command {
+	return &cobra.Command{
+		Use:    "bench-resume-1000 FOLDER",
+		Short:  "Resume 1,000 simulated nodes, with the journal in an empty folder, and print figures as JSON",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			figures, err := bench.Scale(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return writeJSON(cmd.OutOrStdout(), figures)
+		},
+	}
+}

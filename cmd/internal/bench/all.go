@@ -3,14 +3,17 @@ package bench
 import (
 	"context"
 	"path/filepath"
+	"slices"
 )
 
 // All lists the benchmarks, in the order in which they run.
 func All() []Bench {
-	return []Bench{
-		hostlist100k(),
-		resumeHandover(),
-	}
+	return slices.Concat(
+		[]Bench{hostlist100k(), resumeHandover()},
+		resume1000(),
+		sbatchToRunning(),
+		[]Bench{noticeToRunning()},
+	)
 }
 
 func resumeHandover() Bench {

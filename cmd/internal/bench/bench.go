@@ -37,6 +37,16 @@ type Bench struct {
 type Env struct {
 	Dir      string // empty, its own, removed afterwards; short enough for unix sockets
 	Programs string // folder of our programs: burst-resume, burstd, …
+
+	notes *[]string
+}
+
+// note adds to the printed line, once, what only this run knows.
+func (e Env) note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if e.notes != nil && !slices.Contains(*e.notes, text) {
+		*e.notes = append(*e.notes, text)
+	}
 }
 
 // Result is a benchmark's outcome, as the JSON file has it.
@@ -89,14 +99,14 @@ func run(ctx context.Context, benches []Bench, out io.Writer, jsonPath string) e
 			failed = append(failed, fmt.Errorf("benchmark %s was not run: %w", b.Name, err))
 			break
 		}
-		samples, err := take(ctx, b)
+		samples, notes, err := take(ctx, b)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("benchmark %s: %w", b.Name, err))
 			continue
 		}
 		r := b.result(samples)
 		results = append(results, r)
-		if _, err := fmt.Fprintln(out, line(b, r, samples)); err != nil {
+		if _, err := fmt.Fprintln(out, line(b, r, samples, notes)); err != nil {
 			return fmt.Errorf("printing the result of benchmark %s: %w", b.Name, err)
 		}
 	}
@@ -107,21 +117,21 @@ func run(ctx context.Context, benches []Bench, out io.Writer, jsonPath string) e
 }
 
 // take runs one benchmark in a folder of its own.
-func take(ctx context.Context, b Bench) (samples []float64, err error) {
+func take(ctx context.Context, b Bench) (samples []float64, notes []string, err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("finding our programs: %w", err)
+		return nil, nil, fmt.Errorf("finding our programs: %w", err)
 	}
 	dir, err := os.MkdirTemp("", "burst-bench-")
 	if err != nil {
-		return nil, fmt.Errorf("making its folder: %w", err)
+		return nil, nil, fmt.Errorf("making its folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	samples, err = b.Run(ctx, Env{Dir: dir, Programs: filepath.Dir(self)})
+	samples, err = b.Run(ctx, Env{Dir: dir, Programs: filepath.Dir(self), notes: &notes})
 	if err == nil && len(samples) == 0 {
 		err = errors.New("it took no samples")
 	}
-	return samples, err
+	return samples, notes, err
 }
 
 func (b Bench) result(samples []float64) Result {
@@ -140,8 +150,8 @@ func (b Bench) result(samples []float64) Result {
 	return r
 }
 
-// line is what is printed: value, goal, spread, method.
-func line(b Bench, r Result, samples []float64) string {
+// line is what is printed: value, goal, spread, notes, method.
+func line(b Bench, r Result, samples []float64, notes []string) string {
 	goal := "no goal"
 	if r.Goal != nil {
 		verdict, bound := "MISSED", "at most"
@@ -153,8 +163,9 @@ func line(b Bench, r Result, samples []float64) string {
 		}
 		goal = fmt.Sprintf("goal %s %g: %s", bound, *r.Goal, verdict)
 	}
+	rest := strings.Join(append(notes, b.Method), "; ")
 	return fmt.Sprintf("%-28s %8g %-5s %s; min %g, p95 %g, max %g of %d; %s", r.Name, r.Value, r.Unit, goal,
-		round(slices.Min(samples)), round(Percentile(samples, 95)), round(slices.Max(samples)), len(samples), b.Method)
+		round(slices.Min(samples)), round(Percentile(samples, 95)), round(slices.Max(samples)), len(samples), rest)
 }
 
 // write puts the results where a reader sees all of them or the old ones.
