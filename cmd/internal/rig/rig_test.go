@@ -122,7 +122,9 @@ func programs(t *testing.T) string {
 
 func TestSite(t *testing.T) {
 	bin := programs(t)
-	t.Run("host", func(t *testing.T) { testSite(t, Options{Bin: bin, Dir: filepath.Join(t.TempDir(), strings.Repeat("deep/", 20))}) })
+	t.Run("host", func(t *testing.T) {
+		testSite(t, Options{Bin: bin, Dir: filepath.Join(t.TempDir(), strings.Repeat("deep/", 20))})
+	})
 	if os.Geteuid() == 0 { // network namespaces are root's
 		t.Run("netns", func(t *testing.T) { testSite(t, Options{Bin: bin, NetNS: true}) })
 	}
