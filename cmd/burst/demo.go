@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/burst-hpc/burst/cmd/internal/demo"
+)
+
+type demoOptions struct {
+	dir  string
+	heat string
+	json string
+	end  string
+	keep bool
+}
+
+func demoCommand() *cobra.Command {
+	var o demoOptions
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Run a real Slurm cluster that bursts on this machine and survives two evictions",
+		Long: "Run a real Slurm cluster on this machine, of cloud nodes that are processes. A job runs on four of\n" +
+			"them, is evicted twice, and must end with the result of an uninterrupted run. Takes about a minute and\n" +
+			"a half, needs no root and no cloud, and leaves nothing behind.\n\n" +
+			"Exit codes: 0 all is as it must be, 1 it is not, 2 wrong usage.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.end != "" {
+				return demo.End(o.end, cmd.OutOrStdout())
+			}
+			return runDemo(cmd.Context(), o)
+		},
+	}
+	cmd.Flags().StringVar(&o.dir, "dir", "build/demo", "`folder` of the cluster; it must be new, empty, or of an earlier demo")
+	cmd.Flags().StringVar(&o.heat, "heat", "", "the MPI program heat, a `file` (default: beside the folder of burst, then in PATH)")
+	cmd.Flags().StringVar(&o.json, "json", "", "write the report to a `file`")
+	cmd.Flags().BoolVar(&o.keep, "keep", false, "leave the cluster up and print how to use it")
+	cmd.Flags().StringVar(&o.end, "end", "", "end the cluster that --keep left in this `folder`")
+	cmd.MarkFlagsMutuallyExclusive("end", "keep")
+	return cmd
+}
+
+func runDemo(ctx context.Context, o demoOptions) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding the programs: %w", err)
+	}
+	// A closed pipe is an error of a write, after which all is cleaned up, and
+	// not a signal that ends us at once. Unlike an ignored signal, children do not inherit it.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	_, noTTY := unix.IoctlGetTermios(int(os.Stdout.Fd()), unix.TCGETS)
+	return demo.Run(ctx, demo.Options{
+		Dir: o.dir, Bin: filepath.Dir(self), Heat: o.heat, Keep: o.keep, JSON: o.json, Out: os.Stdout, TTY: noTTY == nil,
+	})
+}
