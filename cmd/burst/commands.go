@@ -13,6 +13,7 @@ func commands() []*cobra.Command {
 		eventsCommand(),
 		hostlistCommand(),
 		benchCommand(),
+		benchResume1000Command(),
 		localCommand(),
 	}
 }
