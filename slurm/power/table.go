@@ -42,14 +42,15 @@ type cell struct {
 //	none       powering-up             any                recreate
 //	none       else                    any                wait
 //	wanted,    off, powering-down, on  any                forget
-//	launching  down                    any                free (ResumeTimeout has passed)
+//	launching  down, failed            any                free (ResumeTimeout has passed)
 //	           powering-up             any                wait
 //	booting    off, powering-down      any                suspend
-//	           down                    any                free
+//	           down, failed            any                free
 //	           powering-up             terminated         retry
 //	           on                      going, terminated  dead
 //	           on                      else               register
 //	up         off, powering-down      any                suspend
+//	           failed                  any                free
 //	           powering-up             any                recreate (a power-up without its order)
 //	           on, down                going, terminated  dead
 //	freeing    off, powering-down      any                forget
@@ -74,7 +75,7 @@ func decide(c cell) action {
 		if ended || c.slurm == on {
 			return forget
 		}
-		if c.slurm == down {
+		if c.slurm == down || c.slurm == failed {
 			return free
 		}
 	case c.journal == Freeing:
@@ -83,6 +84,8 @@ func decide(c cell) action {
 		}
 	case ended:
 		return suspend
+	case c.slurm == failed:
+		return free
 	case c.journal == Booting && c.slurm == down:
 		return free
 	case c.journal == Booting && c.slurm == poweringUp && gone:

@@ -12,7 +12,7 @@ import (
 
 var (
 	phases    = []Phase{noRecord, Wanted, Launching, Booting, Up, Freeing}
-	powers    = []power{unknown, off, poweringUp, poweringDown, on, down}
+	powers    = []power{unknown, off, poweringUp, poweringDown, on, down, failed}
 	instances = []cloud.State{noInstance, noAnswer, cloud.Pending, cloud.Running, cloud.Terminating, cloud.Terminated}
 )
 

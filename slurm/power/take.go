@@ -18,8 +18,9 @@ const (
 	off          power = "off"
 	poweringUp   power = "powering-up"
 	poweringDown power = "powering-down"
-	on           power = "on"   // registered; POWER_DOWN may have been asked but has not begun
-	down         power = "down" // DOWN or not responding, and not by power saving
+	on           power = "on"     // registered; POWER_DOWN may have been asked but has not begun
+	down         power = "down"   // DOWN or not responding, and not by power saving
+	failed       power = "failed" // DOWN and powered down: ResumeTimeout has passed; Slurm leaves it so
 )
 
 func powerOf(snap *slurm.Snapshot, node string) power {
@@ -35,6 +36,8 @@ func powerOf(snap *slurm.Snapshot, node string) power {
 			return down
 		}
 		return poweringUp
+	case s.Has(slurm.PoweredDown) && s.Base == "DOWN":
+		return failed
 	case s.Has(slurm.PoweredDown):
 		return off
 	case s.Base == "DOWN", s.Has(slurm.NotResponding):
