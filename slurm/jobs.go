@@ -62,10 +62,19 @@ func target(j Job) string {
 	return fmt.Sprintf("%d_[%s]", j.ArrayID, tasks)
 }
 
-// Requeue puts a running, configuring or suspended job back into the queue; a
+// Requeue puts a job, also one that has ended, back into the queue; a
 // heterogeneous job goes as a whole. To requeue a pending job is no error.
 // Slurm holds the job for a while: see Release.
-func (c *Client) Requeue(ctx context.Context, id uint32) error {
+func (c *Client) Requeue(ctx context.Context, id uint32) error { return c.requeue(ctx, id) }
+
+// RequeueRunning is Requeue for a job that has not ended, that is, one that is
+// configuring, running, stopped or suspended. In any other state it does
+// nothing and returns nil: no job that has finished this moment runs again.
+func (c *Client) RequeueRunning(ctx context.Context, id uint32) error {
+	return c.requeue(ctx, id, "incomplete")
+}
+
+func (c *Client) requeue(ctx context.Context, id uint32, option ...string) error {
 	j, err := c.Job(ctx, id)
 	if err != nil {
 		return err
@@ -74,7 +83,8 @@ func (c *Client) Requeue(ctx context.Context, id uint32) error {
 	if j.HetID != 0 {
 		whole = decimal(j.HetID)
 	}
-	if _, err := c.run(ctx, "scontrol", "requeue", whole); err != nil && !errors.Is(err, errPending) {
+	args := append(append([]string{"requeue"}, option...), whole)
+	if _, err := c.run(ctx, "scontrol", args...); err != nil && !errors.Is(err, errPending) {
 		return fmt.Errorf("requeueing job %d: %w", id, err)
 	}
 	return nil

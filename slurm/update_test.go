@@ -177,6 +177,7 @@ func TestJobCommands(t *testing.T) {
 		{"start now", plain, func(c *Client) error { return c.UpdateJob(ctx, 7, JobUpdate{Start: &time.Time{}}) },
 			"scontrol update jobid=7 starttime=now"},
 		{"requeue", plain, func(c *Client) error { return c.Requeue(ctx, 7) }, "scontrol requeue 7"},
+		{"requeue of what runs", plain, func(c *Client) error { return c.RequeueRunning(ctx, 7) }, "scontrol requeue incomplete 7"},
 		{"requeue of the array's first task", Job{ID: 7, ArrayID: 7, ArrayTask: "3"}, func(c *Client) error { return c.Requeue(ctx, 7) },
 			"scontrol requeue 7_3"},
 		{"update of an array's rest", Job{ID: 7, ArrayID: 7, ArrayTask: "3,5-7%2"}, func(c *Client) error { return c.UpdateJob(ctx, 7, JobUpdate{AdminComment: &text}) },

@@ -117,6 +117,8 @@ func TestMessages(t *testing.T) {
 		{"scontrol requeue 9", "", "Invalid job id specified for job 9\n", 1},
 		{"scontrol requeue 3", "", "Requested operation is presently disabled for job 3\n", 1},
 		{"scontrol requeue 4", "", "Job is pending execution for job 4\n", 1},
+		{"scontrol requeue incomplete 2", "", "", 0}, // has ended, and stays so
+		{"scontrol requeue incomplete 9", "", "Invalid job id specified for job 9\n", 1},
 		{"scontrol update jobid=9 admincomment=x", "", "Invalid job id specified for job 9\n", 1},
 		{"scontrol update jobid=2 admincomment=x", "", "Job has already finished for job 2\n", 1},
 		{"scontrol update jobid=1 starttime=now", "", "Job is no longer pending execution for job 1\n", 1},

@@ -127,6 +127,8 @@ func (c *Controller) scontrol(verb string, args []string) answer {
 		return c.update(args)
 	case verb == "requeue" && len(args) == 1:
 		return c.requeue(args[0])
+	case verb == "requeue" && len(args) == 2 && args[0] == "incomplete":
+		return c.requeueActive(args[1])
 	case verb == "write" && len(args) == 3 && args[0] == "batch_script" && args[2] == "-":
 		return c.script(args[1])
 	}
@@ -155,6 +157,15 @@ func (c *Controller) requeue(id string) answer {
 		c.completed(j)
 	}
 	return answer{}
+}
+
+// requeueActive is requeue with the option that passes over, without a word,
+// what is not configuring or running.
+func (c *Controller) requeueActive(id string) answer {
+	if j := c.job(id); !c.down && j != nil && !j.active() {
+		return answer{}
+	}
+	return c.requeue(id)
 }
 
 func (c *Controller) script(id string) answer {
