@@ -10,7 +10,7 @@ const (
 	jobOutput = "heat.out"
 )
 
-// script is the job: nothing in it is special but the #BURST line.
+// script is the job: as for Burst, only its #BURST line is special.
 func script(heat string, o Options) string {
 	return fmt.Sprintf(`#!/bin/bash
 #SBATCH --job-name=heat --partition=cloud
@@ -18,6 +18,8 @@ func script(heat string, o Options) string {
 #SBATCH --requeue --open-mode=append --output=%s
 #BURST signal=USR1 grace=20s
 
+# All nodes are this host, whose other networks may come and go.
+export OMPI_MCA_btl_tcp_if_include=lo
 exec srun --mpi=pmix %s %s \
 	--checkpoint heat.ckpt --restart auto --exit-on-signal \
 	--progress 0.5 --pace %d
