@@ -13,12 +13,14 @@ type JobUpdate struct {
 	AdminComment *string
 	// Start is the time before which the job does not start; the zero time is now.
 	Start *time.Time
+	// Requeue says whether Slurm may requeue the job.
+	Requeue *bool
 }
 
 // UpdateJob changes a job; ErrNoJob when Slurm does not know it, and
 // ErrNotPending when a start time comes too late.
 func (c *Client) UpdateJob(ctx context.Context, id uint32, u JobUpdate) error {
-	if u.AdminComment == nil && u.Start == nil {
+	if u == (JobUpdate{}) {
 		return nil
 	}
 	j, err := c.Job(ctx, id)
@@ -35,6 +37,13 @@ func (c *Client) updateJob(ctx context.Context, j Job, u JobUpdate) error {
 	}
 	if u.Start != nil {
 		args = append(args, "starttime="+startTime(*u.Start))
+	}
+	if u.Requeue != nil {
+		v := "0"
+		if *u.Requeue {
+			v = "1"
+		}
+		args = append(args, "requeue="+v)
 	}
 	if _, err := c.run(ctx, "scontrol", args...); err != nil {
 		return fmt.Errorf("updating job %d: %w", j.ID, err)

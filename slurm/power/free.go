@@ -44,6 +44,9 @@ func (e *Engine) freeNodes(ctx context.Context) (time.Duration, error) {
 		}
 		force[n.Reason] = append(force[n.Reason], n.Name)
 	}
+	if err := e.keepJobs(ctx, snap, nodes); err != nil {
+		return 0, err
+	}
 	err = errors.Join(e.setNodes(ctx, "down", first), e.setNodes(ctx, "power_down_force", force))
 	if err == nil {
 		for _, names := range force {
@@ -53,6 +56,35 @@ func (e *Engine) freeNodes(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	return look, errors.Join(err, e.commit(ctx, c))
+}
+
+// keepJobs lets Slurm requeue the jobs that wait for the nodes: with
+// --no-requeue, power_down_force would end them as NODE_FAIL although they have
+// never run. A job that has no batch script cannot be kept.
+func (e *Engine) keepJobs(ctx context.Context, snap *slurm.Snapshot, nodes []Node) error {
+	var c Change
+	for _, n := range nodes {
+		h, held := e.mem.holds[n.Job]
+		j := snap.Jobs[n.Job]
+		if held && !h.Released && j.State == "CONFIGURING" && j.Batch && !j.Requeue && !h.NoRequeue {
+			h.NoRequeue = true
+			c.Holds = append(c.Holds, h)
+		}
+	}
+	if err := e.commit(ctx, c); err != nil {
+		return err
+	}
+	yes := true
+	for _, id := range slices.Sorted(maps.Keys(e.mem.holds)) {
+		h := e.mem.holds[id]
+		if j := snap.Jobs[id]; !h.NoRequeue || h.Released || j.Requeue || j.State != "CONFIGURING" {
+			continue
+		}
+		if err := e.slurm.UpdateJob(ctx, id, slurm.JobUpdate{Requeue: &yes}); err != nil && !errors.Is(err, slurm.ErrNoJob) {
+			return fmt.Errorf("keeping job %d, which has --no-requeue and has not begun: %w", id, err)
+		}
+	}
+	return nil
 }
 
 func (e *Engine) setNodes(ctx context.Context, state string, by map[string][]string) error {
@@ -120,6 +152,12 @@ func (e *Engine) tell(ctx context.Context, h Hold) error {
 		}
 		switch j.State {
 		case "PENDING":
+			if h.NoRequeue {
+				no := false
+				if err := e.slurm.UpdateJob(ctx, h.Job, slurm.JobUpdate{Requeue: &no}); err != nil {
+					return err
+				}
+			}
 			return e.slurm.Release(ctx, h.Job, j.Restarts, h.Start)
 		case "CONFIGURING", "COMPLETING":
 		default:

@@ -103,8 +103,11 @@ type Hold struct {
 	Restarts int // -1 until the job has been seen requeued
 	Start    time.Time
 	Why      string
-	Tries    int  // launches in a row that failed for this job
-	Released bool // Slurm has taken Start; kept for Tries
+	Tries    int // launches in a row that failed for this job
+	// NoRequeue: the job was submitted with --no-requeue. It has not begun, so to
+	// requeue it repeats nothing; it may be requeued until it waits again.
+	NoRequeue bool
+	Released  bool // Slurm has taken Start; kept for Tries
 }
 
 // Cooling is an offering's cooldown.

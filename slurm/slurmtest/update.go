@@ -202,6 +202,8 @@ func (c *Controller) updateJob(id string, set map[string]string) answer {
 			j.admin = v
 		case "comment":
 			j.Comment = v
+		case "requeue":
+			j.Requeue = v == "1"
 		case "starttime":
 			if j.state == pending { // while COMPLETING it is accepted and forgotten
 				j.reason = "None"

@@ -269,6 +269,23 @@ func TestNoCapacityDoesNotSpin(t *testing.T) {
 		s.fake.SetCapacity(cloud.Offering{Type: "small", Zone: "b", Market: cloud.OnDemand}, -1)
 		s.wait(15*time.Minute, "the job runs when there is capacity", s.runs(id))
 	})
+	bubble("a job with --no-requeue waits too", t, cloudtest.Options{}, func(t *testing.T, s *story) {
+		for _, z := range []string{"a", "b"} {
+			s.fake.SetCapacity(cloud.Offering{Type: "small", Zone: z, Market: cloud.OnDemand}, 0)
+		}
+		s.start("")
+		id := s.ctl.Submit(slurmtest.Job{Nodes: 2, Duration: time.Minute})
+		s.wait(time.Minute, "the job waits and knows why", func() bool {
+			i, _ := s.ctl.Info(id)
+			return i.State == "PENDING" && strings.Contains(i.AdminComment, "no capacity")
+		})
+		s.wait(time.Minute, "it may not be requeued again", func() bool {
+			out, _, err := s.ctl.Run(t.Context(), "scontrol", "-o", "show", "job", fmt.Sprint(id))
+			return err == nil && strings.Contains(string(out), "Requeue=0")
+		})
+		s.fake.SetCapacity(cloud.Offering{Type: "small", Zone: "b", Market: cloud.OnDemand}, -1)
+		s.wait(15*time.Minute, "the job runs when there is capacity", s.runs(id))
+	})
 	bubble("capacity for half of the job", t, cloudtest.Options{}, func(t *testing.T, s *story) {
 		s.fake.SetCapacity(cloud.Offering{Type: "small", Zone: "a", Market: cloud.OnDemand}, 1)
 		s.start("")

@@ -119,7 +119,7 @@ func noCapacity(t *testing.T, s *site) {
 	if err := s.Control.Refuse("*", 0); err != nil {
 		t.Fatal(err)
 	}
-	id := s.submit(sleeper)
+	id := s.submit(sleeper, "--no-requeue") // which must not cost it its place
 	s.wait(30*time.Second, "the job is told why it waits", func() bool { return strings.Contains(s.job(id).AdminComment, "no capacity") })
 	s.wait(20*time.Second, "it waits in the queue", func() bool { j := s.job(id); return j.State == "PENDING" && j.Reason == "BeginTime" })
 	if s.live() > 0 {
@@ -129,6 +129,10 @@ func noCapacity(t *testing.T, s *site) {
 		t.Fatal(err)
 	}
 	s.completes(id)
+	out, err := s.Cluster.Command(t.Context(), "scontrol", "-o", "show", "job", id10(id)).Output()
+	if err != nil || !strings.Contains(string(out), "Requeue=0") {
+		t.Errorf("its --no-requeue was lost: %v\n%s", err, out)
+	}
 }
 
 func journalLost(t *testing.T, s *site) {

@@ -78,7 +78,7 @@ func (s *site) off() int {
 	}
 	n := 0
 	for _, node := range nodes {
-		if node.State.Has(slurm.PoweredDown) {
+		if node.State.Has(slurm.PoweredDown) && node.State.Base == "IDLE" {
 			n++
 		}
 	}

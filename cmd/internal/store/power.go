@@ -52,10 +52,10 @@ func (s *Store) LoadPower(ctx context.Context) (power.State, error) {
 		if st.Instances, err = query(ctx, tx, `SELECT id, provider, token, pool, type, zone, market, state, addr, hostname, node, doomed, launched, ended, gone FROM instances WHERE gone = 0 ORDER BY id`, scanInstance); err != nil {
 			return err
 		}
-		if st.Holds, err = query(ctx, tx, `SELECT job, restarts, start, why, tries, released FROM holds ORDER BY job`,
+		if st.Holds, err = query(ctx, tx, `SELECT job, restarts, start, why, tries, norequeue, released FROM holds ORDER BY job`,
 			func(scan scanner) (h power.Hold, err error) {
 				var start int64
-				err = scan(&h.Job, &h.Restarts, &start, &h.Why, &h.Tries, &h.Released)
+				err = scan(&h.Job, &h.Restarts, &start, &h.Why, &h.Tries, &h.NoRequeue, &h.Released)
 				h.Start = toTime(start)
 				return h, err
 			}); err != nil {
@@ -136,7 +136,8 @@ func putPower(ctx context.Context, tx *sql.Tx, c power.Change) error {
 		putInstance(&w, i)
 	}
 	for _, h := range c.Holds {
-		w.put(`INSERT OR REPLACE INTO holds (job, restarts, start, why, tries, released) VALUES (?, ?, ?, ?, ?, ?)`, h.Job, h.Restarts, fromTime(h.Start), h.Why, h.Tries, h.Released)
+		w.put(`INSERT OR REPLACE INTO holds (job, restarts, start, why, tries, norequeue, released) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+			h.Job, h.Restarts, fromTime(h.Start), h.Why, h.Tries, h.NoRequeue, h.Released)
 	}
 	for _, j := range c.DropHolds {
 		w.put(`DELETE FROM holds WHERE job = ?`, j)

@@ -42,7 +42,7 @@ func sample() power.Change {
 			Request: cloud.LaunchRequest{Token: "t1", Cluster: "x", Pool: "p", Offering: spot, Count: 1, Tags: map[string]string{"a": "b"}, AllOrNothing: true}}},
 		Instances: []power.Instance{{Provider: "east", Assigned: "c1", Doomed: "d",
 			Instance: cloud.Instance{ID: "i-1", Token: "t1", Pool: "p", Offering: spot, State: cloud.Running, Addr: "10.0.0.1", Hostname: "h", Launched: at}}},
-		Holds:    []power.Hold{{Job: 7, Restarts: -1, Start: at, Why: "w", Tries: 3, Released: true}},
+		Holds:    []power.Hold{{Job: 7, Restarts: -1, Start: at, Why: "w", Tries: 3, NoRequeue: true, Released: true}},
 		Coolings: []power.Cooling{{Provider: "east", Offering: spot, Cooldown: fleet.Cooldown{Failures: 2, Until: at}}},
 		Events:   []power.Event{{Time: at, Kind: "k", Node: "c1", Instance: "i-1", Pool: "p", Job: 7, Text: "text"}},
 	}

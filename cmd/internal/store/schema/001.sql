@@ -30,7 +30,7 @@ CREATE INDEX instances_live ON instances (node) WHERE gone = 0;
 
 CREATE TABLE holds (
   job INTEGER PRIMARY KEY, restarts INTEGER NOT NULL, start INTEGER NOT NULL,
-  why TEXT NOT NULL, tries INTEGER NOT NULL, released INTEGER NOT NULL
+  why TEXT NOT NULL, tries INTEGER NOT NULL, norequeue INTEGER NOT NULL, released INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE coolings (
