@@ -15,5 +15,6 @@ func commands() []*cobra.Command {
 		benchCommand(),
 		benchResume1000Command(),
 		localCommand(),
+		demoCommand(),
 	}
 }

@@ -61,7 +61,7 @@ func TestDemo(t *testing.T) {
 		t.Fatalf("building heat (make deps installs an MPI and gcc): %v\n%s", err, out)
 	}
 	t.Run("whole", func(t *testing.T) { testWhole(t, dir) })
-	t.Run("broken job", func(t *testing.T) { testBroken(t, o) })
+	t.Run("broken", func(t *testing.T) { testBroken(t, o) })
 	t.Run("interrupted", func(t *testing.T) { testInterrupted(t, o) })
 }
 
@@ -108,25 +108,37 @@ func testWhole(t *testing.T, dir string) {
 	nothingLeft(t, filepath.Join(dir, "build"))
 }
 
-// A job that cannot run: the demo says so, keeps the logs, and ends all.
+// What cannot run: the demo says so, keeps the logs, and ends all.
 func testBroken(t *testing.T, o Options) {
-	var out bytes.Buffer
-	o.Out, o.Heat = &out, "/bin/false"
-	err := Run(t.Context(), o)
-	var h interface{ Hint() string }
-	if err == nil || !strings.Contains(err.Error(), "the uninterrupted run: exit status 1") || !errors.As(err, &h) {
-		t.Fatalf("%v\n%s", err, out.String())
+	dir := filepath.Dir(filepath.Dir(o.Dir))
+	for name, c := range map[string]struct{ heat, want string }{
+		"reference": {"exit 3", "the uninterrupted run: exit status 3"},
+		"job": {`[ -n "$SLURM_JOB_ID" ] && exit 3; echo "heat: done iterations=300 checksum=0x1 seconds=0"`,
+			"waiting until the job reaches iteration 100: the job has ended as FAILED, exit code 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			o.Out, o.Heat = &out, filepath.Join(dir, name)
+			if err := os.WriteFile(o.Heat, []byte("#!/bin/sh\n"+c.heat+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			err := Run(t.Context(), o)
+			var h interface{ Hint() string }
+			if err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, &h) {
+				t.Fatalf("%v, want %q\n%s", err, c.want, out.String())
+			}
+			logs := o.Dir + "-logs"
+			if want := "the logs are in " + logs; h.Hint() != want {
+				t.Errorf("the hint is %q, want %q", h.Hint(), want)
+			}
+			for _, name := range []string{"burstd.log", "burst.toml", "slurm/slurm.conf", "slurm/log/slurmctld.log"} {
+				if info, err := os.Stat(filepath.Join(logs, name)); err != nil || info.Size() == 0 {
+					t.Errorf("of the logs %s is missing or empty: %v", name, err)
+				}
+			}
+			nothingLeft(t, filepath.Dir(o.Dir))
+		})
 	}
-	logs := o.Dir + "-logs"
-	if want := "the logs are in " + logs; h.Hint() != want {
-		t.Errorf("the hint is %q, want %q", h.Hint(), want)
-	}
-	for _, name := range []string{"burstd.log", "burst.toml", "slurm/slurm.conf", "slurm/log/slurmctld.log"} {
-		if info, err := os.Stat(filepath.Join(logs, name)); err != nil || info.Size() == 0 {
-			t.Errorf("of the logs %s is missing or empty: %v", name, err)
-		}
-	}
-	nothingLeft(t, filepath.Dir(o.Dir))
 }
 
 func testInterrupted(t *testing.T, o Options) {

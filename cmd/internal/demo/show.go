@@ -63,6 +63,7 @@ func (s *show) play(ctx context.Context) (*Report, error) {
 	}
 	s.say("slurm", fmt.Sprintf("is up: %s powered down, %s idle; burstd answers",
 		hostlist.FoldSorted(s.site.Cluster.CloudNodes()), hostlist.FoldSorted(s.site.Cluster.OnPremNodes())))
+	outer := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ref := make(chan string, 1)
@@ -78,6 +79,9 @@ func (s *show) play(ctx context.Context) (*Report, error) {
 		err = s.until(ctx, "all nodes are powered down", s.allOff)
 	}
 	if err != nil {
+		if ctx.Err() != nil && outer.Err() == nil {
+			err = context.Cause(ctx) // rather than what was cut off by it
+		}
 		cancel(nil)
 	}
 	sum := <-ref // also before its folder goes
