@@ -107,8 +107,9 @@ func TestScript(t *testing.T) {
 #SBATCH --requeue --open-mode=append --output=heat.out
 #BURST signal=USR1 grace=20s
 
-# All nodes are this host, whose other networks may come and go.
-export OMPI_MCA_btl_tcp_if_include=lo
+# All nodes are this one host: its cores are shared, and its other networks
+# may come and go.
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_tcp_if_include=lo
 exec srun --mpi=pmix '/opt/it'\''s here/heat' -n 400 -i 1800 --seed 1 \
 	--checkpoint heat.ckpt --restart auto --exit-on-signal \
 	--progress 0.5 --pace 20
