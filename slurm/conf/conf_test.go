@@ -132,6 +132,8 @@ func TestCheckSettings(t *testing.T) {
 		{"parameters merged", "SlurmctldParameters", "a,b=2", Wrong, "a,b=2,idle_on_node_suspend,power_save_interval=1"},
 		{"parameters replaced", "SlurmctldParameters", "power_save_interval=10,x", Wrong, "x,idle_on_node_suspend,power_save_interval=1"},
 		{"parameters there", "SlurmctldParameters", "power_save_interval=1,idle_on_node_suspend", OK, "power_save_interval=1,idle_on_node_suspend"},
+		{"a delay is set where there is none", "SchedulerParameters", "bf_continue", Wrong, "bf_continue,batch_sched_delay=1"},
+		{"the site's own delay stays", "SchedulerParameters", "batch_sched_delay=10,bf_continue", OK, "batch_sched_delay=10,bf_continue"},
 		{"cloud_dns never added", "SlurmctldParameters", "", Missing, "idle_on_node_suspend,power_save_interval=1"},
 		{"gate alone", "PrologSlurmctld", "", Missing, "/usr/bin/burst-gate"},
 		{"gate there", "PrologSlurmctld", "/usr/bin/burst-gate", OK, "/usr/bin/burst-gate"},

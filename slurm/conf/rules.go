@@ -29,6 +29,8 @@ func because(why string) func(Site, Input) string {
 var rules = []rule{
 	{"SlurmctldParameters", because("idle_on_node_suspend: a node that was powered down is IDLE and no longer drained, so that it can be used again. " +
 		"power_save_interval=1: Slurm looks every second, not every 10, for nodes to power up or down."), slurmctldParameters},
+	{"SchedulerParameters", because("batch_sched_delay: a batch job that comes back from an eviction is looked at within 1 s, not 3 s. " +
+		"Where the queue is so heavy that this is too often, write another value: it is left as it is."), schedulerParameters},
 	{"PrologSlurmctld", prologWhy, prolog},
 	{"PrologEpilogTimeout", because("The gate waits while nodes boot: it must not be cut off before the longest ResumeTimeout is over."), prologTimeout},
 	{"ResumeProgram", ours("ResumeProgram", "Hands the order to power nodes up to burstd."), program(func(p Programs) string { return p.Resume })},
@@ -94,6 +96,16 @@ func slurmctldParameters(have string, _ Input) (string, bool) {
 		return strings.EqualFold(key, "power_save_interval") && !strings.EqualFold(w, wanted[1])
 	})
 	return merge(list, wanted, have)
+}
+
+// schedulerParameters leaves a delay that the site has chosen.
+func schedulerParameters(have string, _ Input) (string, bool) {
+	const key = "batch_sched_delay="
+	list := words(have)
+	if slices.ContainsFunc(list, func(w string) bool { return strings.HasPrefix(strings.ToLower(w), key) }) {
+		return have, true
+	}
+	return merge(list, []string{key + "1"}, have)
 }
 
 func privateData(have string, _ Input) (string, bool) {

@@ -95,6 +95,8 @@ func (l layout) powerSaving(line func(string, ...any)) {
 	line("SuspendRate=0")
 	line("# A suspended node is IDLE again, without drain; timers are looked at each second.")
 	line("SlurmctldParameters=idle_on_node_suspend,power_save_interval=1")
+	line("# A requeued job is looked at within a second.")
+	line("SchedulerParameters=batch_sched_delay=1")
 	line("# Show powered-down cloud nodes too.")
 	line("PrivateData=cloud")
 }
