@@ -11,6 +11,7 @@ import (
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/hostlist"
 )
 
 // controller is what the engine needs of Slurm.
@@ -42,8 +43,9 @@ type Engine struct {
 	results chan func(context.Context)
 	calls   sync.WaitGroup
 
-	mu     sync.Mutex // guards mem and the fields of Health
+	mu     sync.Mutex // guards mem, inbox and the fields of Health
 	mem    *memory
+	inbox  []Order           // durable, not yet in mem
 	bad    map[string]string // provider -> its last error
 	turned time.Time         // when Run last began a step
 
@@ -90,11 +92,16 @@ func New(cfg Config, j journal, s controller, providers map[string]cloud.Provide
 // AddOrder makes an order durable and has it carried out. The same id again
 // is no error and does nothing.
 func (e *Engine) AddOrder(ctx context.Context, o Order) error {
-	fresh, err := e.journal.AddOrder(ctx, o)
+	// A client that gives up must not part the journal from what Run knows: the
+	// order's second copy is no news to the journal.
+	fresh, err := e.journal.AddOrder(context.WithoutCancel(ctx), o)
 	if err != nil || !fresh {
 		return err
 	}
-	e.post(ctx, func(context.Context) { e.apply(Change{Orders: []Order{o}}) })
+	e.mu.Lock()
+	e.inbox = append(e.inbox, o)
+	e.mu.Unlock()
+	e.Wake()
 	return nil
 }
 
@@ -118,9 +125,6 @@ func (e *Engine) Load(ctx context.Context) error {
 func (e *Engine) Run(ctx context.Context) {
 	defer e.calls.Wait()
 	for {
-		e.mu.Lock()
-		e.turned = time.Now()
-		e.mu.Unlock()
 		again := e.step(ctx)
 		timer := time.NewTimer(again)
 		select {
@@ -175,6 +179,7 @@ func (e *Engine) step(ctx context.Context) time.Duration {
 			again = min(again, wait)
 			continue
 		}
+		e.turn()
 		due, err := s.do(ctx)
 		if err != nil {
 			due = e.failed(step + s.name)
@@ -192,6 +197,12 @@ func (e *Engine) step(ctx context.Context) time.Duration {
 		return 0
 	}
 	return again
+}
+
+func (e *Engine) turn() {
+	e.mu.Lock()
+	e.turned = time.Now()
+	e.mu.Unlock()
 }
 
 // commit writes a change to the journal, then to memory. With an error
@@ -251,7 +262,7 @@ type Health struct {
 func (e *Engine) Health() Health {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	h := Health{Orders: len(e.mem.orders), Providers: map[string]string{}}
+	h := Health{Orders: len(e.mem.orders) + len(e.inbox), Providers: map[string]string{}}
 	for name := range e.providers {
 		h.Providers[name] = e.bad[name]
 	}
@@ -274,8 +285,9 @@ func (e *Engine) note(provider string, err error) {
 	}
 }
 
-// Turned is when Run last began a step; zero before the first. Run begins one
-// at least every Config.Reconcile unless it hangs.
+// Turned is when Run last began a part of a step; zero before the first. Run
+// begins one at least every Config.Reconcile unless it hangs; a part may wait
+// for two of Slurm's commands.
 func (e *Engine) Turned() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -283,21 +295,32 @@ func (e *Engine) Turned() time.Time {
 }
 
 // closeOrders closes what is settled: a resume whose nodes are up or given
-// up, a suspend whose instances are gone.
+// up, another whose nodes' instances are gone.
 func (e *Engine) closeOrders(ctx context.Context) (time.Duration, error) {
 	open := map[string]bool{}
 	for _, n := range e.mem.inPhase(Wanted, Launching, Booting, Freeing) {
 		open[n.Order] = true
 	}
-	doomed := false
+	ending := map[string]bool{} // nodes
 	for _, i := range e.mem.instances {
-		doomed = doomed || i.Doomed != ""
+		if i.Doomed != "" && i.Assigned != "" {
+			ending[i.Assigned] = true
+		}
 	}
 	var c Change
 	for _, o := range slices.SortedFunc(maps.Values(e.mem.orders), byMade) {
-		if o.Taken && !open[o.ID] && (o.Kind == Resume || !doomed) {
+		if o.Taken && !open[o.ID] && (o.Kind == Resume || !names(o, ending)) {
 			c.CloseOrders = append(c.CloseOrders, o.ID)
 		}
 	}
 	return 0, e.commit(ctx, c)
+}
+
+// names says whether the order names one of the nodes.
+func names(o Order, nodes map[string]bool) bool {
+	if len(nodes) == 0 {
+		return false
+	}
+	list, err := hostlist.Expand(o.Nodes)
+	return err == nil && slices.ContainsFunc(list, func(n string) bool { return nodes[n] })
 }

@@ -13,6 +13,10 @@ import (
 
 // takeOrders turns new orders into records, oldest first.
 func (e *Engine) takeOrders(ctx context.Context) (time.Duration, error) {
+	e.mu.Lock()
+	e.mem.apply(Change{Orders: e.inbox})
+	e.inbox = nil
+	e.mu.Unlock()
 	var fresh []Order
 	for _, o := range e.mem.orders {
 		if !o.Taken {
