@@ -75,14 +75,16 @@ func (t taking) take(o Order) Change {
 		// Slurm 22.05 names only the nodes that it raises, not all of the job's.
 		j.Total = max(j.Total, t.snap.Jobs[j.Job].NumNodes)
 		for _, n := range j.Nodes {
-			forJob[n] = j
+			if j.Total > forJob[n].Total { // of several jobs, the one that needs the most others
+				forJob[n] = j
+			}
 		}
-		t.reused(&c, j)
 	}
+	t.reused(&c, jobs, forJob)
 	c.Events = append(c.Events, t.event("order", "", fmt.Sprintf("%s %s", o.Kind, o.Nodes)))
 	slices.Sort(nodes)
 	for _, n := range slices.Compact(nodes) {
-		if t.pools[n] == "" {
+		if _, have := t.mem.nodes[n]; t.pools[n] == "" && (o.Kind == Resume || !have) {
 			c.Events = append(c.Events, t.event("no-pool", n, fmt.Sprintf("%s: no pool has this node; add it to a pool in burst.toml", o.Kind)))
 			continue
 		}
@@ -98,18 +100,30 @@ func (t taking) take(o Order) Change {
 	return c
 }
 
-// reused notes the job on those of its nodes that are up already: the others
-// are to be of their kind.
-func (t taking) reused(c *Change, j jobNodes) {
-	nodes, err := hostlist.Expand(t.snap.Jobs[j.Job].Nodes)
-	if err != nil {
-		return // Slurm shows no nodes for it, or not yet
-	}
-	for _, name := range nodes {
-		if n, ok := t.mem.nodes[name]; ok && n.Phase == Up && !slices.Contains(j.Nodes, name) {
-			n.Job = j.Job
-			c.Nodes = append(c.Nodes, n)
+// reused notes the jobs on those of their nodes that are up already: the
+// others are to be of their kind. Nodes of an earlier run do not bind a job.
+func (t taking) reused(c *Change, jobs []jobNodes, raised map[string]jobNodes) {
+	has, asked := map[string]uint32{}, map[uint32]bool{}
+	for _, j := range jobs {
+		asked[j.Job] = true
+		nodes, err := hostlist.Expand(t.snap.Jobs[j.Job].Nodes)
+		if err != nil {
+			continue // Slurm shows no nodes for it, or not yet
 		}
+		for _, n := range nodes {
+			has[n] = j.Job
+		}
+	}
+	if len(asked) == 0 {
+		return
+	}
+	for _, n := range t.mem.inPhase(Up) {
+		job := has[n.Name]
+		if raised[n.Name].Job != 0 || job == n.Job || job == 0 && !asked[n.Job] {
+			continue
+		}
+		n.Job = job
+		c.Nodes = append(c.Nodes, n)
 	}
 }
 
@@ -122,14 +136,13 @@ func (t taking) resume(c *Change, o Order, node string, job jobNodes) {
 	if have && !rec.Made.Before(o.Made) {
 		return // this order, or a later one, has the node already
 	}
-	if have && (rec.Phase == Wanted || rec.Phase == Launching) {
-		// No instance yet: the launch under way serves the newer order.
+	i, ok := t.mem.instances[rec.Instance]
+	if late := ok && rec.Phase == Booting && i.Launched.After(o.Made); late || have && (rec.Phase == Wanted || rec.Phase == Launching) {
+		// No instance yet, or one launched after Slurm asked, whose registration
+		// will count: it serves the newer order.
 		rec.Order, rec.Made, rec.Job, rec.Whole = o.ID, o.Made, job.Job, job.Total > 1
 		c.Nodes = append(c.Nodes, rec)
 		return
-	}
-	if i, ok := t.mem.instances[rec.Instance]; ok && rec.Phase == Booting && i.Launched.After(o.Made) {
-		return // launched after Slurm asked: its registration will count
 	}
 	t.doom(c, node, "a newer resume order found it from an older one")
 	c.Nodes = append(c.Nodes, Node{Name: node, Pool: t.pools[node], Phase: Wanted, Since: t.now, Order: o.ID, Made: o.Made, Job: job.Job, Whole: job.Total > 1})
@@ -154,6 +167,14 @@ func (t taking) suspend(c *Change, o Order, node string) {
 func (t taking) resumeFail(c *Change, o Order, node string) {
 	rec, have := t.mem.nodes[node]
 	if have && rec.Made.After(o.Made) {
+		return
+	}
+	switch p := powerOf(t.snap, node); p {
+	case on:
+		c.Events = append(c.Events, t.event("resume-fail-stale", node, "left as it is: it has registered since"))
+		return
+	case poweringUp:
+		c.Events = append(c.Events, t.event("resume-fail-stale", node, "left as it is: Slurm powers it up again"))
 		return
 	}
 	const why = "did not register within ResumeTimeout"
