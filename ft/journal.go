@@ -50,7 +50,7 @@ type Eviction struct {
 	SignalledAt time.Time
 	Began       time.Time
 	Ended       time.Time
-	Outcome     string // for the user: what became of the job
+	Outcome     string // for the user: what became of the job, and before its end what is wrong with its directive
 }
 
 // Event is one line of the history that admins and users read.

@@ -1,0 +1,68 @@
+package ft
+
+import (
+	"context"
+	"time"
+)
+
+// attemptKey names one run of a job.
+type attemptKey struct {
+	job      uint32
+	restarts int
+}
+
+// attempt is one run of a job that has to move. Several notices may mean it,
+// one for each of its nodes; each has an eviction of its own in the journal, but
+// the job is asked, signalled, requeued and released once.
+type attempt struct {
+	turn  chan struct{} // held while one of them does something to the job
+	users int           // evictions that are not closed
+
+	asked     bool   // signal, grace and wrong are known
+	signal    string // as in Eviction
+	grace     time.Duration
+	wrong     string    // with its directive; empty: nothing
+	signalled time.Time // when the signal was sent; zero: not yet
+	requeued  bool
+	released  bool
+}
+
+// join counts an eviction among those that mean its attempt, until leave.
+func (g *Guard) join(e *Eviction) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	key := attemptKey{e.Job, e.Restarts}
+	a := g.attempts[key]
+	if a == nil {
+		a = &attempt{turn: make(chan struct{}, 1)}
+		g.attempts[key] = a
+	}
+	a.users++
+	if e.Signal != "" && (e.Stage == Signalled || e.Stage == Requeued) { // read from the journal
+		a.signalled = e.SignalledAt
+	}
+}
+
+func (g *Guard) leave(e *Eviction) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	key := attemptKey{e.Job, e.Restarts}
+	if a := g.attempts[key]; a != nil {
+		if a.users--; a.users == 0 {
+			delete(g.attempts, key)
+		}
+	}
+}
+
+// hold waits until nobody else does anything to the eviction's job.
+func (g *Guard) hold(ctx context.Context, e *Eviction) (a *attempt, release func(), err error) {
+	g.mu.Lock()
+	a = g.attempts[attemptKey{e.Job, e.Restarts}]
+	g.mu.Unlock()
+	select {
+	case a.turn <- struct{}{}:
+		return a, func() { <-a.turn }, nil
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+}

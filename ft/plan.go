@@ -1,0 +1,165 @@
+package ft
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/directive"
+)
+
+// plan decides how a job is taken off the node.
+func (g *Guard) plan(ctx context.Context, n *Notice, e *Eviction, j slurm.Job) error {
+	next := *e
+	next.Stage = Planned
+	if j.State != "CONFIGURING" || !movable(j) { // else its script has not begun: nothing to save
+		a, release, err := g.hold(ctx, e)
+		if err != nil {
+			return err
+		}
+		err = g.ask(ctx, n, e, j, a)
+		release()
+		if err != nil {
+			return err
+		}
+		next.Signal, next.Grace, next.Outcome = a.signal, a.grace, a.wrong
+	}
+	if err := g.journal.CommitFT(ctx, Change{Evictions: []Eviction{next}, Events: []Event{{
+		Time: e.Began, Kind: "evict", Node: n.Node, Instance: n.Instance, Job: j.ID, Text: describe(next, j),
+	}}}); err != nil {
+		return err
+	}
+	*e = next
+	return nil
+}
+
+// ask reads what the job's user wants, once for an attempt.
+func (g *Guard) ask(ctx context.Context, n *Notice, e *Eviction, j slurm.Job, a *attempt) error {
+	if a.asked {
+		return nil
+	}
+	d, err := g.directive(ctx, n, j)
+	var wrong *directive.Error
+	switch {
+	case err == nil:
+	case errors.As(err, &wrong):
+		a.wrong = fmt.Sprintf("its directive cannot be read, the site's default holds: %v", err)
+	case time.Since(e.Began) < g.patience(n, e):
+		return err // Slurm did not answer: without its signal the job would lose its work
+	default:
+		a.wrong = fmt.Sprintf("its script cannot be read, the site's default holds: %v", err)
+	}
+	if a.wrong != "" {
+		g.log.Warn(a.wrong, "job", j.ID)
+	}
+	a.asked, a.signal, a.grace = true, g.cfg.Signal, g.cfg.Grace
+	if err == nil && d.Signal != "" {
+		a.signal, a.grace = d.Signal, d.Grace
+		if d.Batch {
+			a.signal = "B:" + d.Signal
+		}
+	}
+	return nil
+}
+
+// patience is how long Slurm is asked again for what it does not answer: at
+// most half of the time that there was.
+func (g *Guard) patience(n *Notice, e *Eviction) time.Duration {
+	const most = 30 * time.Second
+	if at := g.deadline(n); !at.IsZero() {
+		return min(most, at.Sub(e.Began)/2)
+	}
+	return most
+}
+
+func (g *Guard) directive(ctx context.Context, n *Notice, j slurm.Job) (d directive.Directive, err error) {
+	if j.Batch {
+		var script string
+		err := g.command(ctx, g.deadline(n), func() (err error) {
+			script, err = g.slurm.BatchScript(ctx, j.ID)
+			return err
+		})
+		if err != nil && !errors.Is(err, slurm.ErrNoJob) { // it may have ended, or have no script
+			return d, err
+		}
+		if d, err = directive.Parse(script); err != nil || d.Signal != "" {
+			return d, err
+		}
+	}
+	return directive.ParseComment(j.Comment)
+}
+
+func describe(e Eviction, j slurm.Job) string {
+	text := fmt.Sprintf("job %d (%s): ", j.ID, j.Name)
+	if e.Signal == "" {
+		text += "no signal"
+	} else {
+		text += "signal " + e.Signal
+	}
+	switch {
+	case !movable(j):
+		text += "; it cannot be requeued"
+	case e.Signal == "":
+		text += ", requeued at once"
+	default:
+		text += fmt.Sprintf(", up to %s to checkpoint, then requeued", e.Grace)
+	}
+	if e.Outcome != "" {
+		text += "; " + e.Outcome
+	}
+	return text
+}
+
+// send signals the job, once for an attempt. The signal is sent before the
+// stage is written: after a crash between the two it is sent twice, and never not at all.
+func (g *Guard) send(ctx context.Context, n *Notice, e *Eviction, j slurm.Job) error {
+	a, release, err := g.hold(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if !a.signalled.IsZero() {
+		return g.sent(ctx, e, a.signalled)
+	}
+	if e.Signal != "" && running(j) && !deaf(j) {
+		name, batch := strings.CutPrefix(e.Signal, "B:")
+		err := g.command(ctx, g.deadline(n), func() error {
+			return g.slurm.Signal(ctx, e.Job, slurm.Signal{Name: name, Batch: batch})
+		})
+		if err != nil && time.Since(e.Began) < g.patience(n, e) {
+			return err // lost, or the job is ending: what became of it is read again
+		}
+		if err != nil {
+			g.log.Warn("the job did not get its signal", "job", e.Job, "signal", e.Signal, "error", err)
+		}
+	}
+	at := time.Now()
+	if e.Signal != "" {
+		a.signalled = at
+	}
+	if !movable(j) {
+		g.comment(ctx, e, fmt.Sprintf("node %s is taken back by the cloud at %s; this job cannot be requeued and ends then", n.Node, g.deadline(n).Format(time.TimeOnly)))
+	}
+	return g.sent(ctx, e, at)
+}
+
+// deaf says that the job takes no signal: scancel would try for 81 s.
+func deaf(j slurm.Job) bool { return j.State == "SUSPENDED" || j.State == "CONFIGURING" }
+
+func (g *Guard) sent(ctx context.Context, e *Eviction, at time.Time) error {
+	next := *e
+	next.Stage, next.SignalledAt = Signalled, at
+	return g.put(ctx, e, next)
+}
+
+// put writes the eviction as it is to be.
+func (g *Guard) put(ctx context.Context, e *Eviction, next Eviction, events ...Event) error {
+	if err := g.journal.CommitFT(ctx, Change{Evictions: []Eviction{next}, Events: events}); err != nil {
+		return err
+	}
+	*e = next
+	return nil
+}
