@@ -19,7 +19,8 @@ type planning struct {
 	maxLaunch map[string]int // by provider
 	cluster   string
 	now       time.Time
-	taken     map[uint32]cloud.Offering // what this round chose for a job
+	taken     map[uint32]kind   // what this round chose for a job
+	of        map[uint32][]Node // the nodes of each job
 }
 
 // group is nodes that one launch may fill: those of one job that needs them
@@ -34,35 +35,87 @@ type group struct {
 // those for which no offering is left. A node is passed over while an older
 // instance of it still lives (it may hold the node's port, and its processes
 // may write what the next ones read), or while an older launch for it has an
-// unknown outcome.
+// unknown outcome. Of a job that needs all its nodes, all are launched or none.
 func (p planning) plan() Change {
 	var c Change
-	p.taken = map[uint32]cloud.Offering{}
-	for _, g := range p.groups() {
-		pool := p.pools[g.pool]
-		offerings := pool.Fleet.Offerings()
-		if o, ok := p.sibling(g); ok {
-			offerings = []cloud.Offering{o}
-		}
-		cool := map[cloud.Offering]fleet.Cooldown{}
-		for k, v := range p.mem.cool {
-			if k.provider == pool.Provider {
-				cool[k.offering] = v
-			}
-		}
-		o, retry, ok := fleet.Next(offerings, cool, p.now)
-		if !ok {
-			p.free(&c, g, retry, offerings)
+	groups := p.groups()
+	p.taken, p.of = map[uint32]kind{}, map[uint32][]Node{}
+	for _, n := range p.mem.inPhase(Wanted, Launching, Booting, Up) {
+		p.of[n.Job] = append(p.of[n.Job], n)
+	}
+	offerings := make([]cloud.Offering, len(groups))
+	passed := map[uint32]bool{} // jobs that cannot be launched now
+	for i, g := range groups {
+		if passed[g.job] {
 			continue
 		}
+		o, ok := p.choose(&c, g)
+		offerings[i] = o
 		if g.job != 0 {
-			p.taken[g.job] = o
+			passed[g.job] = !ok
 		}
+	}
+	for i, g := range groups {
+		if offerings[i] == (cloud.Offering{}) || passed[g.job] {
+			continue
+		}
+		pool := p.pools[g.pool]
 		for nodes := range slices.Chunk(g.nodes, max(1, p.maxLaunch[pool.Provider])) {
-			p.launch(&c, g, pool, o, nodes)
+			p.launch(&c, g, pool, offerings[i], nodes)
 		}
 	}
 	return c
+}
+
+// choose picks the offering for a group. If there is none, it plans what
+// becomes of the group.
+func (p planning) choose(c *Change, g group) (cloud.Offering, bool) {
+	pool := p.pools[g.pool]
+	offerings := pool.Fleet.Offerings()
+	cool := map[cloud.Offering]fleet.Cooldown{}
+	for k, v := range p.mem.cool {
+		if k.provider == pool.Provider {
+			cool[k.offering] = v
+		}
+	}
+	of := offerings
+	if k, ok := p.sibling(g, pool, offerings); ok {
+		of = slices.DeleteFunc(slices.Clone(offerings), func(o cloud.Offering) bool { return k != kindOf(pool.Provider, o) })
+	}
+	o, retry, ok := fleet.Next(of, cool, p.now)
+	if ok {
+		if g.job != 0 {
+			p.taken[g.job] = kindOf(pool.Provider, o)
+		}
+		return o, true
+	}
+	if _, _, open := fleet.Next(offerings, cool, p.now); open && p.again(c, g) {
+		return o, false
+	}
+	p.free(c, g, retry, of)
+	return o, false
+}
+
+// again has all nodes of a job launched anew, since the offering that some of
+// them have got has no room for all. It is false if some are up already: those
+// are Slurm's choice.
+func (p planning) again(c *Change, g group) bool {
+	if slices.ContainsFunc(p.of[g.job], func(n Node) bool { return n.Phase == Up }) {
+		return false
+	}
+	const why = "no room for all nodes of its job"
+	for _, n := range p.of[g.job] {
+		if n.Phase == Wanted || !n.Whole {
+			continue
+		}
+		if i, ok := p.mem.instances[n.Instance]; ok {
+			c.Instances = append(c.Instances, doomed(i, why))
+			c.Events = append(c.Events, Event{Time: p.now, Kind: "terminate", Node: n.Name, Instance: i.ID, Pool: n.Pool, Job: n.Job, Text: why})
+		}
+		n.Phase, n.Since, n.Token, n.Instance, n.AddrSet = Wanted, p.now, "", "", false
+		c.Nodes = append(c.Nodes, n)
+	}
+	return true
 }
 
 func (p planning) launch(c *Change, g group, pool Pool, o cloud.Offering, nodes []Node) {
@@ -127,27 +180,35 @@ func (p planning) groups() []group {
 	return all
 }
 
-// sibling is the offering that the job's other nodes already have: all nodes
-// of one job are of one kind.
-func (p planning) sibling(g group) (cloud.Offering, bool) {
+// kind is what all nodes of one job share.
+type kind struct{ provider, zone, instanceType string }
+
+func kindOf(provider string, o cloud.Offering) kind { return kind{provider, o.Zone, o.Type} }
+
+// sibling is the kind that the job's other nodes already have, if the pool
+// offers it: Slurm may give a job nodes of pools that have nothing in common.
+func (p planning) sibling(g group, pool Pool, offerings []cloud.Offering) (kind, bool) {
 	if g.job == 0 {
-		return cloud.Offering{}, false
+		return kind{}, false
 	}
-	if o, ok := p.taken[g.job]; ok {
-		return o, true
+	offered := func(k kind) bool {
+		return slices.ContainsFunc(offerings, func(o cloud.Offering) bool { return k == kindOf(pool.Provider, o) })
 	}
-	for _, n := range p.mem.nodes {
-		if n.Job != g.job || n.Phase == Freeing {
-			continue
-		}
+	if k, ok := p.taken[g.job]; ok && offered(k) {
+		return k, true
+	}
+	for _, n := range p.of[g.job] {
+		var k kind
 		if l, ok := p.mem.launches[n.Token]; ok && n.Phase == Launching {
-			return l.Request.Offering, true
+			k = kindOf(l.Provider, l.Request.Offering)
+		} else if i, ok := p.mem.instances[n.Instance]; ok && i.Doomed == "" {
+			k = kindOf(i.Provider, i.Offering)
 		}
-		if i, ok := p.mem.instances[n.Instance]; ok && i.Doomed == "" {
-			return i.Offering, true
+		if offered(k) {
+			return k, true
 		}
 	}
-	return cloud.Offering{}, false
+	return kind{}, false
 }
 
 // free gives a group's nodes back, and with them all other nodes of the job.
@@ -157,6 +218,9 @@ func (p planning) free(c *Change, g group, retry time.Time, tried []cloud.Offeri
 		names[i] = o.String()
 	}
 	why := fmt.Sprintf("no capacity in pool %s (%s)", g.pool, strings.Join(names, ", "))
+	if _, ok := p.pools[g.pool]; !ok {
+		why, retry = fmt.Sprintf("pool %s has left the configuration", g.pool), retryAt(Hold{}, p.now)
+	}
 	give(c, p.mem, g.nodes, why, p.now)
 	jobs := map[uint32]bool{}
 	for _, n := range g.nodes {
@@ -199,7 +263,9 @@ func hold(c *Change, m *memory, job uint32, start time.Time, why string) {
 	if slices.ContainsFunc(c.Holds, func(h Hold) bool { return h.Job == job }) {
 		return // one failure, however many nodes of the job have it
 	}
-	c.Holds = append(c.Holds, Hold{Job: job, Restarts: -1, Start: start, Why: why, Tries: m.holds[job].Tries + 1})
+	last := m.holds[job]
+	c.Holds = append(c.Holds, Hold{Job: job, Restarts: -1, Start: start, Why: why, Tries: last.Tries + 1,
+		NoRequeue: last.NoRequeue && !last.Released})
 }
 
 // retryAt is when a job starts again whose nodes failed for another reason
