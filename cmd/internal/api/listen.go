@@ -22,7 +22,7 @@ func Listen(path string) (net.Listener, error) {
 	if len(path) > maxSocketPath {
 		return nil, fmt.Errorf("socket path %s has %d bytes, the kernel takes %d", path, len(path), maxSocketPath)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := makeFolder(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("making the socket's folder: %w", err)
 	}
 	lock, err := lockFile(path + ".lock")
@@ -41,6 +41,18 @@ func Listen(path string) (net.Listener, error) {
 		return nil, errors.Join(fmt.Errorf("opening the socket to users: %w", err), l.Close())
 	}
 	return l, nil
+}
+
+// makeFolder makes the folder if it is not there, for anybody to reach the
+// socket in it, whatever our umask.
+func makeFolder(dir string) error {
+	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		return nil // its mode is the site's affair
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return os.Chmod(dir, 0o755)
 }
 
 // lockFile waits for the lock; closing the file ends it. Others cannot open

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/burst-hpc/burst/cmd/internal/api"
@@ -54,6 +55,21 @@ func TestListen(t *testing.T) {
 				t.Errorf("socket is %v, %v; want mode 0666", info, err)
 			}
 		})
+	}
+}
+
+// TestListenMakesItsFolder: for every user, also under systemd's UMask=0027.
+func TestListenMakesItsFolder(t *testing.T) {
+	old := syscall.Umask(0o077)
+	defer syscall.Umask(old)
+	dir := filepath.Join(t.TempDir(), "run", "burst")
+	l, err := api.Listen(filepath.Join(dir, "b.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("the folder is %v, %v; want mode 0755", info.Mode(), err)
 	}
 }
 

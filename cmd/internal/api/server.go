@@ -109,7 +109,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, answer any, err 
 	w.Header().Set("Content-Type", "application/json")
 	if err != nil {
 		e := s.toError(err)
-		if e.Status == http.StatusInternalServerError {
+		if e.Status == http.StatusInternalServerError && r.Context().Err() == nil { // else the client has gone
 			s.log.Error("request failed", "path", r.URL.Path, "err", err)
 		}
 		w.WriteHeader(e.Status)

@@ -22,9 +22,9 @@ import (
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/local"
 	"github.com/burst-hpc/burst/cmd/internal/api"
+	"github.com/burst-hpc/burst/cmd/internal/cli"
 	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/cmd/internal/crash"
-	"github.com/burst-hpc/burst/cmd/internal/spool"
 	"github.com/burst-hpc/burst/cmd/internal/store"
 	"github.com/burst-hpc/burst/ft"
 	"github.com/burst-hpc/burst/slurm"
@@ -53,6 +53,8 @@ type Daemon struct {
 	engine  *power.Engine
 	guard   *ft.Guard
 	sources map[string]cloud.NoticeSource
+
+	told map[string]string // what was warned of last, by subject; of the spool's reader
 
 	mu       sync.Mutex
 	slurmErr error
@@ -96,7 +98,8 @@ func Run(ctx context.Context, o Options) error {
 }
 
 func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
-	d := &Daemon{cfg: o.Config, version: o.Version, log: o.Log, started: time.Now(), store: st, sources: map[string]cloud.NoticeSource{}}
+	d := &Daemon{cfg: o.Config, version: o.Version, log: o.Log, started: time.Now(), store: st,
+		sources: map[string]cloud.NoticeSource{}, told: map[string]string{}}
 	id, err := st.ClusterID(ctx)
 	if err != nil {
 		return nil, err
@@ -156,6 +159,9 @@ func open(p config.Provider, conf string) (cloud.Provider, error) {
 // read is the watcher's reading; it notes whether Slurm answers.
 func (d *Daemon) read(ctx context.Context) (*slurm.Snapshot, error) {
 	snap, err := d.client.Snapshot(ctx)
+	if ctx.Err() != nil {
+		return snap, err // those who asked have gone: that says nothing of Slurm
+	}
 	d.mu.Lock()
 	d.slurmErr = err
 	d.mu.Unlock()
@@ -219,50 +225,19 @@ func (d *Daemon) slurmUID() int {
 func lock(path string) (func(), error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("opening the state folder: %w", err)
+		return nil, cli.WithHint(fmt.Errorf("opening the state folder: %w", err),
+			"%s must be a folder on a local disk that uid %d may write to ([daemon] state)", filepath.Dir(path), os.Getuid())
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("another burstd has %s: %w", path, err), f.Close())
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	switch {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		f.Close()
+		return nil, cli.WithHint(fmt.Errorf("another burstd has %s", path), "it uses the same [daemon] state: systemctl status burstd")
+	case err != nil:
+		f.Close()
+		return nil, fmt.Errorf("locking %s: %w", path, err)
 	}
 	return func() { f.Close() }, nil
-}
-
-// drainSpool takes the orders that were spooled while burstd was away. An
-// order leaves the spool when the journal has it. Broken files are set aside.
-func (d *Daemon) drainSpool(ctx context.Context) error {
-	if err := spool.Sweep(d.cfg.Endpoint.Spool); err != nil {
-		d.log.Warn("the spool has files that are no orders", "error", err)
-	}
-	orders, err := spool.List(d.cfg.Endpoint.Spool)
-	if err != nil {
-		return fmt.Errorf("reading the spool: %w", err)
-	}
-	for _, o := range orders {
-		if err := d.AddOrder(ctx, o.Order); err != nil {
-			return err
-		}
-		if err := o.Remove(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// watchSpool takes orders that come to the spool while burstd runs: those
-// whose client did not get an answer in time.
-func (d *Daemon) watchSpool(ctx context.Context) error {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			if err := d.drainSpool(ctx); err != nil && ctx.Err() == nil {
-				d.log.Warn("the spool's orders wait", "error", err)
-			}
-		}
-	}
 }
 
 // keep is how long closed records and events are kept.

@@ -13,6 +13,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
+// hung is how long the engine's loop may take for one turn. Each command that a
+// hung slurmctld does not answer takes its 30 s, and a turn may need several:
+// that is no reason to be killed.
+const hung = 10 * time.Minute
+
 // notify tells systemd that burstd is ready, that it lives (as long as the
 // engine's loop turns), and that it stops.
 func (d *Daemon) notify(ctx context.Context) error {
@@ -30,7 +35,7 @@ func (d *Daemon) notify(ctx context.Context) error {
 			select {
 			case <-ctx.Done():
 			case <-tick.C:
-				if time.Since(d.engine.Turned()) < max(interval, 2*time.Minute) {
+				if time.Since(d.engine.Turned()) < max(interval, hung) {
 					if _, err := sd.SdNotify(false, sd.SdNotifyWatchdog); err != nil {
 						d.log.Warn("systemd's watchdog could not be told", "error", err)
 					}
@@ -43,7 +48,11 @@ func (d *Daemon) notify(ctx context.Context) error {
 	return err
 }
 
-// serveMetrics serves /metrics on the configured address, if there is one.
+// listenAgain is the pause before an address that is in use is tried again.
+const listenAgain = 2 * time.Second
+
+// serveMetrics serves /metrics on the configured address, if there is one. An
+// address that is in use must not keep burstd from watching instances.
 func (d *Daemon) serveMetrics(ctx context.Context) error {
 	addr := d.cfg.Endpoint.Metrics
 	if addr == "" {
@@ -55,7 +64,15 @@ func (d *Daemon) serveMetrics(ctx context.Context) error {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
-		return err
+		d.log.Error("no metrics until their address is free", "error", err)
+	}
+	for err != nil {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(listenAgain):
+			ln, err = net.Listen("tcp", addr)
+		}
 	}
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second}
 	stop := context.AfterFunc(ctx, func() { srv.Close() })
