@@ -1,9 +1,12 @@
 package power
 
 import (
+	"errors"
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/burst-hpc/burst/cloud"
 )
 
 // step begins the names of the engine's own steps.
@@ -29,6 +32,17 @@ func (e *Engine) failed(what string) time.Duration {
 	d -= time.Duration(rand.Int64N(int64(d) / 5))
 	e.backoff[what] = backoff{b.failures + 1, time.Now().Add(d)}
 	return d
+}
+
+// refused is failed, after an error in which a cloud may say how long to wait.
+func (e *Engine) refused(what string, err error) time.Duration {
+	wait := e.failed(what)
+	var ce *cloud.Error
+	if errors.As(err, &ce) && ce.RetryAfter > wait {
+		wait = ce.RetryAfter
+		e.backoff[what] = backoff{e.backoff[what].failures, time.Now().Add(wait)}
+	}
+	return wait
 }
 
 // until is how long what is named still has to wait.

@@ -44,17 +44,16 @@ func (e *Engine) setAddresses(ctx context.Context) (time.Duration, error) {
 	if err != nil && !errors.As(err, &partial) {
 		return 0, fmt.Errorf("setting the addresses of %d nodes: %w", len(ready), err)
 	}
-	for provider, ids := range names {
-		if a, ok := e.providers[provider].(cloud.Assigner); ok {
-			if err := a.Assign(ctx, ids); err != nil {
-				e.note(provider, err)
-				return 0, fmt.Errorf("naming %d instances: %w", len(ids), err)
-			}
+	unnamed := map[string]bool{} // providers
+	for _, provider := range slices.Sorted(maps.Keys(names)) {
+		if aerr := e.assignNames(ctx, provider, names[provider]); aerr != nil {
+			unnamed[provider] = true // the others' nodes go on
+			err = errors.Join(err, aerr)
 		}
 	}
 	var c Change
 	for _, n := range ready {
-		if partial != nil && partial.Failed[n.Name] != "" {
+		if partial != nil && partial.Failed[n.Name] != "" || unnamed[e.mem.instances[n.Instance].Provider] {
 			continue
 		}
 		n.AddrSet = true
@@ -64,6 +63,20 @@ func (e *Engine) setAddresses(ctx context.Context) (time.Duration, error) {
 		return 0, cerr
 	}
 	return 0, err
+}
+
+func (e *Engine) assignNames(ctx context.Context, provider string, ids map[string]string) error {
+	a, ok := e.providers[provider].(cloud.Assigner)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := a.Assign(ctx, ids); err != nil {
+		e.note(provider, err)
+		return fmt.Errorf("naming %d instances of %s: %w", len(ids), provider, err)
+	}
+	return nil
 }
 
 // watchBoots looks at the nodes that are on their way: at the cloud for those
@@ -90,7 +103,13 @@ func (e *Engine) watchBoots(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 	}
-	return look, e.commit(ctx, e.booted(snap, moving))
+	if err := e.commit(ctx, e.booted(snap, moving)); err != nil {
+		return 0, err
+	}
+	// Without those that have just registered, which may run something by now.
+	var c Change
+	give(&c, e.mem, forNobody(snap, e.mem.inPhase(Wanted, Launching, Booting)), "its job was cancelled while it booted", time.Now())
+	return look, e.commit(ctx, c)
 }
 
 // bootPace says how soon to look again at what is known of Slurm, and how old
@@ -110,7 +129,7 @@ func bootPace(moving []Node, now time.Time) (look, stale time.Duration) {
 	return look, stale
 }
 
-// booted plans what a reading of Slurm says of nodes on their way.
+// booted plans that nodes which a reading of Slurm shows registered are up.
 func (e *Engine) booted(snap *slurm.Snapshot, moving []Node) Change {
 	var c Change
 	now := time.Now()
@@ -118,9 +137,6 @@ func (e *Engine) booted(snap *slurm.Snapshot, moving []Node) Change {
 		if n.Since.Before(snap.Taken) && powerOf(snap, n.Name) == on && n.Phase == Booting && n.AddrSet {
 			e.registered(&c, n, now)
 		}
-	}
-	if idle := forNobody(snap, moving); len(idle) > 0 {
-		give(&c, e.mem, idle, "its job was cancelled while it booted", now)
 	}
 	return c
 }
@@ -142,7 +158,7 @@ func (e *Engine) registered(c *Change, n Node, now time.Time) {
 	c.Nodes = append(c.Nodes, n)
 	c.Events = append(c.Events, Event{Time: now, Kind: "up", Node: n.Name, Instance: n.Instance, Pool: n.Pool, Job: n.Job,
 		Text: fmt.Sprintf("registered, %s after Slurm asked", took)})
-	if _, held := e.mem.holds[n.Job]; held && !slices.Contains(c.DropHolds, n.Job) {
+	if h, held := e.mem.holds[n.Job]; held && h.Released && !slices.Contains(c.DropHolds, n.Job) {
 		c.DropHolds = append(c.DropHolds, n.Job)
 	}
 }
@@ -161,38 +177,56 @@ func jobless(snap *slurm.Snapshot, n Node) bool {
 // findAddresses asks the clouds for instances that had no address at their launch.
 func (e *Engine) findAddresses(ctx context.Context, moving []Node) {
 	without := map[string][]string{}
+	youngest := map[string]time.Duration{}
 	for _, n := range moving {
-		if i, ok := e.mem.instances[n.Instance]; ok && i.Addr == "" {
-			without[i.Provider] = append(without[i.Provider], i.ID)
-		}
-	}
-	for name, ids := range without {
-		what := "addresses of " + name
-		if e.flying[what] || e.until(what) > 0 {
+		i, ok := e.mem.instances[n.Instance]
+		if !ok || i.Addr != "" {
 			continue
 		}
-		e.look(ctx, what, name, ids)
+		age := time.Since(n.Since)
+		if least, ok := youngest[i.Provider]; !ok || age < least {
+			youngest[i.Provider] = age
+		}
+		without[i.Provider] = append(without[i.Provider], i.ID)
+	}
+	for name, ids := range without {
+		e.look(ctx, "addresses of "+name, name, ids, youngest[name])
 	}
 }
 
-// look lists instances beside Run and takes in what has changed of them.
-func (e *Engine) look(ctx context.Context, what, name string, ids []string) {
+// look lists instances beside Run and takes in what has changed of them,
+// unless that was done not long ago, measured by how long something has been
+// waited for. It returns when it is due again.
+func (e *Engine) look(ctx context.Context, what, name string, ids []string, waited time.Duration) time.Duration {
+	provider, ok := e.providers[name]
+	if !ok || e.flying[what] {
+		return 0 // its provider has left the configuration: said at the start
+	}
+	pace := min(30*time.Second, max(100*time.Millisecond, waited/2))
+	if wait := max(e.until(what), pace-time.Since(e.looked[what])); wait > 0 {
+		return wait
+	}
 	e.flying[what] = true
-	provider := e.providers[name]
 	e.beside(ctx, func(ctx context.Context) func(context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
 		list, err := provider.List(ctx, cloud.Filter{Cluster: e.cfg.Cluster, IDs: ids})
 		return func(ctx context.Context) {
 			delete(e.flying, what)
+			e.looked[what] = time.Now()
 			e.note(name, err)
 			if err == nil {
 				err = e.commit(ctx, e.learn(list))
 			}
 			if err != nil {
-				e.log.Warn("will ask again", "what", what, "error", err)
+				wait := e.refused(what, err)
+				e.log.Warn("will ask again", "what", what, "in", wait.Round(time.Millisecond), "error", err)
+				return
 			}
-			e.failed(what) // also without an error: the next look comes later
+			delete(e.backoff, what)
 		}
 	})
+	return 0
 }
 
 // learn plans what a list says of instances that the journal has.
@@ -224,61 +258,4 @@ func (e *Engine) gone(c *Change, rec Instance) {
 	c.Instances = append(c.Instances, rec)
 	c.Events = append(c.Events, Event{Time: rec.Gone, Kind: "gone", Node: rec.Assigned, Instance: rec.ID, Pool: rec.Pool,
 		Text: fmt.Sprintf("%s ended after %s: %s", rec.Offering, rec.Ended.Sub(rec.Launched).Round(time.Second), rec.Doomed)})
-}
-
-// endInstances asks for the end of doomed instances, again every 30 s, and
-// looks until the cloud says that they are gone.
-func (e *Engine) endInstances(ctx context.Context) (time.Duration, error) {
-	ending := map[string][]string{}
-	for _, id := range slices.Sorted(maps.Keys(e.mem.instances)) {
-		if i := e.mem.instances[id]; i.Doomed != "" {
-			ending[i.Provider] = append(ending[i.Provider], id)
-		}
-	}
-	var due time.Duration
-	for name, ids := range ending {
-		provider, ok := e.providers[name]
-		if !ok {
-			continue
-		}
-		what := "end of " + name
-		var ask []string
-		for _, id := range ids {
-			if time.Since(e.asked[id]) >= 30*time.Second {
-				ask = append(ask, id)
-			}
-		}
-		switch {
-		case e.flying[what]:
-		case len(ask) > 0:
-			for _, id := range ask {
-				e.asked[id] = time.Now()
-			}
-			delete(e.backoff, what)
-			e.flying[what] = true
-			e.beside(ctx, func(ctx context.Context) func(context.Context) {
-				err := provider.Terminate(ctx, ask)
-				return func(ctx context.Context) {
-					delete(e.flying, what)
-					e.note(name, err)
-					if err != nil {
-						for _, id := range ask {
-							e.asked[id] = time.Now().Add(e.failed(what) - 30*time.Second)
-						}
-						e.log.Warn("terminating instances failed; it will be repeated", "provider", name, "instances", ask, "error", err)
-					}
-				}
-			})
-		case e.until(what) > 0:
-			due = sooner(due, e.until(what))
-		default:
-			e.look(ctx, what, name, ids)
-		}
-	}
-	for id := range e.asked {
-		if _, ok := e.mem.instances[id]; !ok {
-			delete(e.asked, id)
-		}
-	}
-	return due, nil
 }

@@ -2,7 +2,6 @@ package power
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -50,14 +49,19 @@ type Engine struct {
 	turned time.Time         // when Run last began a step
 
 	// Run's own:
+	reviewed  bool                 // what an earlier life left wanted has been compared with Slurm
+	doubt     map[string]bool      // launches of which an earlier call may have had its effect, by token
 	changed   bool                 // this step has committed something
 	flying    map[string]bool      // launches under way, by token
 	backoff   map[string]backoff   // of launches, providers and steps, by name
-	asked     map[string]time.Time // instance -> last Terminate
+	asked     map[string]time.Time // instance -> last Terminate that the cloud took
+	looked    map[string]time.Time // lists of some instances, by name -> the last
 	freed     map[string]time.Time // node -> last power_down_force
 	releasing map[uint32]bool
 	missing   map[string]sighting // instance -> absent from the cloud's lists
 	settling  map[string]sighting // node -> action that the table wants
+	listed    *listing            // of the round under way
+	heard     map[string]bool     // providers that have answered since the start, and whose strays are adopted
 	rounds    int                 // of reconciliation
 	next      time.Time           // of the next round
 }
@@ -77,8 +81,8 @@ func New(cfg Config, j journal, s controller, providers map[string]cloud.Provide
 		cfg: cfg, journal: j, slurm: s, providers: providers, log: log,
 		pools: map[string]Pool{}, poolOf: map[string]string{}, mem: newMemory(State{}), bad: map[string]string{},
 		wake: make(chan struct{}, 1), results: make(chan func(context.Context), 64),
-		flying: map[string]bool{}, backoff: map[string]backoff{}, asked: map[string]time.Time{}, freed: map[string]time.Time{},
-		releasing: map[uint32]bool{}, missing: map[string]sighting{}, settling: map[string]sighting{},
+		flying: map[string]bool{}, doubt: map[string]bool{}, backoff: map[string]backoff{}, asked: map[string]time.Time{}, looked: map[string]time.Time{}, freed: map[string]time.Time{},
+		releasing: map[uint32]bool{}, missing: map[string]sighting{}, settling: map[string]sighting{}, heard: map[string]bool{},
 	}
 	for _, p := range cfg.Pools {
 		e.pools[p.Name] = p
@@ -115,10 +119,48 @@ func (e *Engine) Load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	now := time.Now()
+	for _, l := range st.Launches {
+		e.doubt[l.Token] = true
+		if _, ok := e.providers[l.Provider]; !ok {
+			e.log.Warn("a launch's provider has left the configuration: what came of it cannot be learnt, and its nodes are not launched until it is back",
+				"provider", l.Provider, "token", l.Token, "nodes", hostlist.Fold(l.Nodes))
+		}
+	}
+	for _, i := range st.Instances {
+		if _, ok := e.providers[i.Provider]; !ok {
+			e.log.Warn("an instance's provider has left the configuration: it cannot be watched nor ended until it is back",
+				"provider", i.Provider, "instance", i.ID, "node", i.Assigned)
+		}
+	}
 	e.mu.Lock()
-	e.mem = newMemory(st)
+	e.mem = newMemory(notAfter(st, now))
 	e.mu.Unlock()
 	return nil
+}
+
+// notAfter takes back times that lie ahead, as after a step of the clock: what
+// happened cannot be younger than now, nor a cooldown longer than the longest.
+func notAfter(st State, now time.Time) State {
+	past := func(t *time.Time, most time.Duration) {
+		if limit := now.Add(most); t.After(limit) {
+			*t = limit
+		}
+	}
+	for i := range st.Nodes {
+		past(&st.Nodes[i].Since, 0)
+		past(&st.Nodes[i].Made, 0)
+	}
+	for i := range st.Launches {
+		past(&st.Launches[i].Created, 0)
+	}
+	for i := range st.Holds {
+		past(&st.Holds[i].Start, maxRetry)
+	}
+	for i := range st.Coolings {
+		past(&st.Coolings[i].Until, maxRetry)
+	}
+	return st
 }
 
 // Run works until ctx ends. It returns when the calls under way have ended too.
@@ -248,50 +290,6 @@ func (e *Engine) Wake() {
 	case e.wake <- struct{}{}:
 	default:
 	}
-}
-
-// Health is the engine's state in numbers and names.
-type Health struct {
-	Nodes     []Node
-	Instances []Instance
-	Orders    int
-	Providers map[string]string // name -> its last error, or ""
-}
-
-// Health may be called at any time.
-func (e *Engine) Health() Health {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	h := Health{Orders: len(e.mem.orders) + len(e.inbox), Providers: map[string]string{}}
-	for name := range e.providers {
-		h.Providers[name] = e.bad[name]
-	}
-	for _, n := range slices.Sorted(maps.Keys(e.mem.nodes)) {
-		h.Nodes = append(h.Nodes, e.mem.nodes[n])
-	}
-	for _, i := range slices.Sorted(maps.Keys(e.mem.instances)) {
-		h.Instances = append(h.Instances, e.mem.instances[i])
-	}
-	return h
-}
-
-// note remembers how a provider's last call went.
-func (e *Engine) note(provider string, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.bad[provider] = ""
-	if err != nil {
-		e.bad[provider] = fmt.Sprint(err)
-	}
-}
-
-// Turned is when Run last began a part of a step; zero before the first. Run
-// begins one at least every Config.Reconcile unless it hangs; a part may wait
-// for two of Slurm's commands.
-func (e *Engine) Turned() time.Time {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.turned
 }
 
 // closeOrders closes what is settled: a resume whose nodes are up or given

@@ -1,6 +1,7 @@
 package power
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/hostlist"
 )
 
 // freeNodes gives nodes back to Slurm: power_down_force, which requeues what
@@ -21,15 +23,19 @@ func (e *Engine) freeNodes(ctx context.Context) (time.Duration, error) {
 		clear(e.freed)
 		return 0, nil
 	}
-	const look = 500 * time.Millisecond
+	const look, rarely = 500 * time.Millisecond, 5 * time.Second
 	snap, err := e.slurm.Fresh(ctx, time.Now().Add(-look/2))
 	if err != nil {
 		return 0, err
 	}
 	var c Change
-	force, first := map[string][]string{}, map[string][]string{} // reason -> nodes
+	due := rarely // for what Slurm does not show
+	var dead, force []Node
 	for _, n := range nodes {
 		p := powerOf(snap, n.Name)
+		if p != unknown {
+			due = look
+		}
 		switch {
 		case !n.Since.Before(snap.Taken) && p != poweringUp, time.Since(e.freed[n.Name]) < 5*time.Second && p != off && p != poweringDown:
 			continue
@@ -37,64 +43,125 @@ func (e *Engine) freeNodes(ctx context.Context) (time.Duration, error) {
 			c.DropNodes = append(c.DropNodes, n.Name)
 			delete(e.freed, n.Name)
 			continue
-		case p == unknown:
-			continue
+		case p == unknown, p == on && !e.adopted(n):
+			continue // an instance that the journal does not know may serve it by now
 		case p == on, p == down:
-			first[n.Reason] = append(first[n.Reason], n.Name)
+			dead = append(dead, n)
 		}
-		force[n.Reason] = append(force[n.Reason], n.Name)
+		force = append(force, n)
 	}
-	if err := e.keepJobs(ctx, snap, nodes); err != nil {
+	if err := e.commit(ctx, c); err != nil {
 		return 0, err
 	}
-	err = errors.Join(e.setNodes(ctx, "down", first), e.setNodes(ctx, "power_down_force", force))
-	if err == nil {
-		for _, names := range force {
-			for _, n := range names {
-				e.freed[n] = time.Now()
+	unkept, err := e.keepJobs(ctx, snap, force)
+	keep := func(n Node) bool { return unkept[n.Name] }
+	return due, errors.Join(err, e.setNodes(ctx, "down", slices.DeleteFunc(dead, keep)),
+		e.setNodes(ctx, "power_down_force", slices.DeleteFunc(force, keep)))
+}
+
+// adopted says that what runs behind the node would be known by now.
+func (e *Engine) adopted(n Node) bool {
+	name := e.pools[n.Pool].Provider
+	return e.heard[name] || e.providers[name] == nil
+}
+
+// keepJobs sees to the jobs that lose the nodes. Those of which nothing is
+// known yet are held too, so that they are told and released. Slurm is let
+// requeue those that have not begun: with --no-requeue, power_down_force would
+// end them as NODE_FAIL although they have never run. A job that has no batch
+// script cannot be kept. It returns the nodes of those for which that
+// did not succeed.
+func (e *Engine) keepJobs(ctx context.Context, snap *slurm.Snapshot, nodes []Node) (map[string]bool, error) {
+	var c Change
+	now := time.Now()
+	on := jobsOn(snap, nodes)
+	for _, n := range nodes {
+		for _, j := range on[n.Name] {
+			h, held := e.mem.holds[j.ID]
+			if !held || h.Released {
+				hold(&c, e.mem, j.ID, retryAt(h, now), fmt.Sprintf("node %s: %s", n.Name, n.Reason))
+			}
+			if i := slices.IndexFunc(c.Holds, func(h Hold) bool { return h.Job == j.ID }); i >= 0 {
+				c.Holds[i].NoRequeue = c.Holds[i].NoRequeue || !j.Requeue
+			} else if !j.Requeue && !h.NoRequeue {
+				h.NoRequeue = true
+				c.Holds = append(c.Holds, h)
 			}
 		}
 	}
-	return look, errors.Join(err, e.commit(ctx, c))
-}
-
-// keepJobs lets Slurm requeue the jobs that wait for the nodes: with
-// --no-requeue, power_down_force would end them as NODE_FAIL although they have
-// never run. A job that has no batch script cannot be kept.
-func (e *Engine) keepJobs(ctx context.Context, snap *slurm.Snapshot, nodes []Node) error {
-	var c Change
-	for _, n := range nodes {
-		h, held := e.mem.holds[n.Job]
-		j := snap.Jobs[n.Job]
-		if held && !h.Released && j.State == "CONFIGURING" && j.Batch && !j.Requeue && !h.NoRequeue {
-			h.NoRequeue = true
-			c.Holds = append(c.Holds, h)
-		}
-	}
 	if err := e.commit(ctx, c); err != nil {
-		return err
+		return nil, err
 	}
 	yes := true
+	unkept := map[string]bool{}
+	var errs []error
 	for _, id := range slices.Sorted(maps.Keys(e.mem.holds)) {
 		h := e.mem.holds[id]
 		if j := snap.Jobs[id]; !h.NoRequeue || h.Released || j.Requeue || j.State != "CONFIGURING" {
 			continue
 		}
 		if err := e.slurm.UpdateJob(ctx, id, slurm.JobUpdate{Requeue: &yes}); err != nil && !errors.Is(err, slurm.ErrNoJob) {
-			return fmt.Errorf("keeping job %d, which has --no-requeue and has not begun: %w", id, err)
+			for node, jobs := range on {
+				unkept[node] = unkept[node] || slices.ContainsFunc(jobs, func(j slurm.Job) bool { return j.ID == id })
+			}
+			errs = append(errs, fmt.Errorf("keeping job %d, which has --no-requeue and has not begun: %w", id, err))
 		}
 	}
-	return nil
+	return unkept, errors.Join(errs...)
 }
 
-func (e *Engine) setNodes(ctx context.Context, state string, by map[string][]string) error {
-	for _, why := range slices.Sorted(maps.Keys(by)) {
-		if err := e.slurm.UpdateNodes(ctx, slurm.NodeUpdate{Nodes: by[why], State: state, Reason: "burst: " + why}); err != nil {
-			return fmt.Errorf("setting %d nodes %s: %w", len(by[why]), state, err)
+// jobsOn lists, by node, the jobs that lose their nodes when these are forced
+// down, and that Slurm requeues or can be made to.
+func jobsOn(snap *slurm.Snapshot, nodes []Node) map[string][]slurm.Job {
+	on := map[string][]slurm.Job{}
+	if len(nodes) == 0 {
+		return on
+	}
+	for _, n := range nodes {
+		on[n.Name] = nil
+	}
+	for _, id := range slices.Sorted(maps.Keys(snap.Jobs)) {
+		j := snap.Jobs[id]
+		runs := j.Requeue && (j.State == "RUNNING" || j.State == "SUSPENDED")
+		if !j.Batch || !runs && j.State != "CONFIGURING" {
+			continue
+		}
+		names, err := hostlist.Expand(j.Nodes)
+		if err != nil {
+			continue
+		}
+		for _, n := range names {
+			if _, ok := on[n]; ok {
+				on[n] = append(on[n], j)
+			}
 		}
 	}
-	return nil
+	return on
 }
+
+// setNodes sets the nodes to a state, with a call for each reason.
+func (e *Engine) setNodes(ctx context.Context, state string, nodes []Node) error {
+	by := map[string][]string{} // reason -> nodes
+	for _, n := range nodes {
+		by[n.Reason] = append(by[n.Reason], n.Name)
+	}
+	var errs []error
+	for _, why := range slices.Sorted(maps.Keys(by)) {
+		if err := e.slurm.UpdateNodes(ctx, slurm.NodeUpdate{Nodes: by[why], State: state, Reason: "burst: " + why}); err != nil {
+			errs = append(errs, fmt.Errorf("setting %d nodes %s: %w", len(by[why]), state, err))
+			continue
+		}
+		for _, n := range by[why] {
+			if state != "down" {
+				e.freed[n] = time.Now()
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// maxTelling bounds the jobs that are told at once: each is some commands of Slurm's.
+const maxTelling = 16
 
 // tellJobs writes into each held job why it waits, and sets when it may start
 // again, once Slurm has requeued it.
@@ -114,6 +181,9 @@ func (e *Engine) tellJobs(ctx context.Context) (time.Duration, error) {
 			due = sooner(due, 500*time.Millisecond)
 			continue
 		}
+		if len(e.releasing) == maxTelling {
+			break // one that ends wakes us
+		}
 		e.releasing[id] = true
 		e.beside(ctx, func(ctx context.Context) func(context.Context) {
 			err := e.tell(ctx, h)
@@ -126,9 +196,12 @@ func (e *Engine) tellJobs(ctx context.Context) (time.Duration, error) {
 	return due, nil
 }
 
-// freeing says that a node of the job is still to be given back.
+// freeing says that a node of the job is still to be given back. A node of
+// which the job is not known may be the job's, for as long as that takes.
 func (e *Engine) freeing(job uint32) bool {
-	return slices.ContainsFunc(e.mem.inPhase(Freeing), func(n Node) bool { return n.Job == job })
+	return slices.ContainsFunc(e.mem.inPhase(Freeing), func(n Node) bool {
+		return n.Job == job || n.Job == 0 && time.Since(n.Since) < time.Minute
+	})
 }
 
 const releaseTimeout = 2 * time.Minute
@@ -150,23 +223,29 @@ func (e *Engine) tell(ctx context.Context, h Hold) error {
 		if !ok {
 			return slurm.ErrNoJob
 		}
-		switch j.State {
-		case "PENDING":
-			if h.NoRequeue {
-				no := false
-				if err := e.slurm.UpdateJob(ctx, h.Job, slurm.JobUpdate{Requeue: &no}); err != nil {
-					return err
-				}
+		waits := j.State == "PENDING"
+		if !waits && j.State != "CONFIGURING" && j.State != "COMPLETING" {
+			return cmp.Or(e.undoKeep(ctx, h), slurm.ErrNotPending)
+		}
+		if waits {
+			if err := e.undoKeep(ctx, h); err != nil {
+				return err
 			}
 			return e.slurm.Release(ctx, h.Job, j.Restarts, h.Start)
-		case "CONFIGURING", "COMPLETING":
-		default:
-			return slurm.ErrNotPending
 		}
 		if err := pause(ctx, 250*time.Millisecond); err != nil {
 			return err
 		}
 	}
+}
+
+// undoKeep takes back what keepJobs has let Slurm do.
+func (e *Engine) undoKeep(ctx context.Context, h Hold) error {
+	if !h.NoRequeue {
+		return nil
+	}
+	no := false
+	return e.slurm.UpdateJob(ctx, h.Job, slurm.JobUpdate{Requeue: &no})
 }
 
 // told notes how telling a job went. A job that is gone, or that runs, needs it no more.

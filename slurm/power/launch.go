@@ -42,12 +42,27 @@ func (e *Engine) takeOrders(ctx context.Context) (time.Duration, error) {
 
 // launchWanted writes launches for wanted nodes, and calls the written ones.
 func (e *Engine) launchWanted(ctx context.Context) (time.Duration, error) {
+	if err := e.reviewWanted(ctx); err != nil {
+		return 0, err
+	}
 	limits := map[string]int{}
 	for name, p := range e.providers {
 		limits[name] = p.Limits().MaxLaunch
 	}
 	p := planning{mem: e.mem, pools: e.pools, maxLaunch: limits, cluster: e.cfg.Cluster, now: time.Now()}
-	if err := e.commit(ctx, p.plan()); err != nil {
+	c := p.plan()
+	if slices.ContainsFunc(c.Nodes, func(n Node) bool { return n.Phase == Freeing }) {
+		// What has registered is not given back: it may run another job by now.
+		snap, err := e.slurm.Fresh(ctx, p.now)
+		if err != nil {
+			return 0, err
+		}
+		if err := e.commit(ctx, e.booted(snap, e.mem.inPhase(Booting))); err != nil {
+			return 0, err
+		}
+		c = p.plan()
+	}
+	if err := e.commit(ctx, c); err != nil {
 		return 0, err
 	}
 	var due time.Duration
@@ -79,7 +94,43 @@ func (e *Engine) launchWanted(ctx context.Context) (time.Duration, error) {
 	return due, nil
 }
 
-const launchTimeout = 2 * time.Minute
+// launchTimeout bounds one Launch, callTimeout any other call of a provider.
+const (
+	launchTimeout = 2 * time.Minute
+	callTimeout   = time.Minute
+)
+
+// reviewWanted drops the nodes that an earlier life, or the backup of a
+// journal, left wanted and that Slurm does not power up any more: another may
+// be behind them by now.
+func (e *Engine) reviewWanted(ctx context.Context) error {
+	if e.reviewed {
+		return nil
+	}
+	var c Change
+	if wanted := e.mem.inPhase(Wanted); len(wanted) > 0 {
+		snap, err := e.slurm.Fresh(ctx, time.Now())
+		if err != nil {
+			return fmt.Errorf("launches wait for Slurm's answer: %w", err)
+		}
+		for _, n := range wanted {
+			switch p := powerOf(snap, n.Name); p {
+			case poweringUp:
+			case failed:
+				give(&c, e.mem, e.mem.whole([]Node{n}, snap), "it did not come up in time", time.Now())
+			default:
+				c.DropNodes = append(c.DropNodes, n.Name)
+				c.Events = append(c.Events, Event{Time: time.Now(), Kind: "resume-stale", Node: n.Name, Pool: n.Pool, Job: n.Job,
+					Text: fmt.Sprintf("not raised: Slurm does not power it up any more, it is %s", p)})
+			}
+		}
+	}
+	if err := e.commit(ctx, c); err != nil {
+		return err
+	}
+	e.reviewed = true
+	return nil
+}
 
 // claimants are the nodes that still wait for the launch.
 func (e *Engine) claimants(l Launch) []Node {
@@ -103,11 +154,14 @@ func (e *Engine) launched(ctx context.Context, token string, got []cloud.Instanc
 	e.note(l.Provider, err)
 	nodes := e.claimants(l)
 	c, known := e.assign(l, nodes, got, err)
+	if err != nil && !known {
+		e.doubt[token] = true
+	}
 	if !known && time.Since(l.Created) > e.cfg.BootTimeout {
 		// Too late for Slurm: the nodes go back, the outcome is still to be learnt.
 		l.State, l.Error = Abandoned, fmt.Sprint(err)
 		c.Launches = append(c.Launches, l)
-		give(&c, e.mem, nodes, fmt.Sprintf("%s does not answer: %v", l.Provider, err), time.Now())
+		give(&c, e.mem, e.mem.whole(nodes, nil), fmt.Sprintf("%s does not answer: %v", l.Provider, err), time.Now())
 		for _, n := range nodes {
 			if n.Job != 0 {
 				hold(&c, e.mem, n.Job, retryAt(e.mem.holds[n.Job], time.Now()), fmt.Sprintf("%s does not answer", l.Provider))
@@ -121,13 +175,10 @@ func (e *Engine) launched(ctx context.Context, token string, got []cloud.Instanc
 	}
 	if known {
 		delete(e.backoff, "launch "+token)
+		delete(e.doubt, token)
 		return
 	}
-	wait := e.failed("launch " + token)
-	var ce *cloud.Error
-	if errors.As(err, &ce) && ce.RetryAfter > wait {
-		e.backoff["launch "+token] = backoff{e.backoff["launch "+token].failures, time.Now().Add(ce.RetryAfter)}
-	}
+	e.refused("launch "+token, err)
 	e.log.Warn("the launch's outcome is not known; the same request follows", "pool", l.Request.Pool, "token", token, "error", err)
 }
 
@@ -177,19 +228,26 @@ func (e *Engine) assign(l Launch, nodes []Node, got []cloud.Instance, err error)
 	case e.mem.cool[key].Failures > 0:
 		c.Coolings = append(c.Coolings, Cooling{Provider: l.Provider, Offering: l.Request.Offering})
 	}
-	l.Resolved = now
+	if l.Resolved = now; err != nil && e.doubt[l.Token] {
+		// An earlier call's outcome is unknown, and a refusal need not have looked
+		// for it: it is looked up before another launch is tried for the nodes.
+		l.Resolved, l.State = time.Time{}, Abandoned
+	}
 	c.Launches = append(c.Launches, l)
 	return c, true
 }
 
 // resolve learns what became of a launch that no node waits for: what is
-// found under its token ends. Nothing found means nothing before the cloud's
+// found under its token ends, but for what says that it is a node: that was
+// claimed, and reconciliation knows whether it still serves. Nothing found means nothing before the cloud's
 // lag has passed, counted from now, since the call may have been a moment ago.
 func (e *Engine) resolve(ctx context.Context, l Launch, provider cloud.Provider) {
 	e.beside(ctx, func(ctx context.Context) func(context.Context) {
 		err := pause(ctx, provider.Limits().Lag)
 		var found []cloud.Instance
 		if err == nil {
+			ctx, cancel := context.WithTimeout(ctx, callTimeout)
+			defer cancel()
 			found, err = provider.List(ctx, cloud.Filter{Cluster: e.cfg.Cluster, Tokens: []string{l.Token}})
 		}
 		return func(ctx context.Context) {
@@ -199,7 +257,7 @@ func (e *Engine) resolve(ctx context.Context, l Launch, provider cloud.Provider)
 				l.Resolved = time.Now()
 				c.Launches = append(c.Launches, l)
 				for _, i := range found {
-					if _, have := e.mem.instances[i.ID]; !have && i.State.Live() {
+					if _, have := e.mem.instances[i.ID]; !have && i.State.Live() && i.Node == "" {
 						c.Instances = append(c.Instances, Instance{Instance: i, Provider: l.Provider, Doomed: "launched for nobody"})
 					}
 				}
@@ -207,7 +265,10 @@ func (e *Engine) resolve(ctx context.Context, l Launch, provider cloud.Provider)
 			}
 			if err != nil {
 				e.failed("launch " + l.Token)
+				return
 			}
+			delete(e.backoff, "launch "+l.Token)
+			delete(e.doubt, l.Token)
 		}
 	})
 }

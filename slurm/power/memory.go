@@ -6,6 +6,7 @@ import (
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/fleet"
+	"github.com/burst-hpc/burst/slurm"
 )
 
 type coolKey struct {
@@ -87,6 +88,24 @@ func (m *memory) inPhase(phases ...Phase) []Node {
 	var all []Node
 	for _, name := range slices.Sorted(maps.Keys(m.nodes)) {
 		if n := m.nodes[name]; slices.Contains(phases, n.Phase) {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// whole adds to some nodes every other node on its way for a job of theirs
+// that needs them all, but for what a reading of Slurm (nil: none) has up: Slurm
+// may have given that to another job.
+func (m *memory) whole(nodes []Node, snap *slurm.Snapshot) []Node {
+	jobs, have := map[uint32]bool{}, map[string]bool{}
+	for _, n := range nodes {
+		have[n.Name] = true
+		jobs[n.Job] = jobs[n.Job] || n.Whole
+	}
+	all := slices.Clone(nodes)
+	for _, n := range m.inPhase(Wanted, Launching, Booting) {
+		if n.Whole && jobs[n.Job] && !have[n.Name] && (snap == nil || powerOf(snap, n.Name) != on) {
 			all = append(all, n)
 		}
 	}

@@ -221,7 +221,7 @@ func (p planning) free(c *Change, g group, retry time.Time, tried []cloud.Offeri
 	if _, ok := p.pools[g.pool]; !ok {
 		why, retry = fmt.Sprintf("pool %s has left the configuration", g.pool), retryAt(Hold{}, p.now)
 	}
-	give(c, p.mem, g.nodes, why, p.now)
+	give(c, p.mem, p.mem.whole(g.nodes, nil), why, p.now)
 	jobs := map[uint32]bool{}
 	for _, n := range g.nodes {
 		if n.Job != 0 && !jobs[n.Job] {
@@ -231,28 +231,14 @@ func (p planning) free(c *Change, g group, retry time.Time, tried []cloud.Offeri
 	}
 }
 
-// give plans that the nodes are freed, with every other node of a job that
-// needs them all, and that their instances end.
+// give plans that the nodes are freed, and that their instances end.
 func give(c *Change, m *memory, nodes []Node, why string, now time.Time) {
-	jobs := map[uint32]bool{}
-	all := map[string]Node{}
 	for _, n := range nodes {
-		all[n.Name] = n
-		if n.Whole {
-			jobs[n.Job] = true
-		}
-	}
-	for _, n := range m.inPhase(Wanted, Launching, Booting) {
-		if n.Whole && jobs[n.Job] {
-			all[n.Name] = n
-		}
-	}
-	for _, n := range all {
 		if i, ok := m.instances[n.Instance]; ok && i.Doomed == "" {
 			i.Doomed = why
 			c.Instances = append(c.Instances, i)
 		}
-		n.Phase, n.Since, n.Reason, n.Token, n.Instance = Freeing, now, why, "", ""
+		n.Phase, n.Since, n.Reason, n.Token, n.Instance, n.AddrSet = Freeing, now, why, "", "", false
 		c.Nodes = append(c.Nodes, n)
 		c.Events = append(c.Events, Event{Time: now, Kind: "free", Node: n.Name, Pool: n.Pool, Job: n.Job, Text: why})
 	}
@@ -271,6 +257,8 @@ func hold(c *Change, m *memory, job uint32, start time.Time, why string) {
 // retryAt is when a job starts again whose nodes failed for another reason
 // than capacity: after 30 s doubled with each failure in a row, at most 10 minutes.
 func retryAt(last Hold, now time.Time) time.Time {
-	const first, most = 30 * time.Second, 10 * time.Minute
-	return now.Add(min(most, first<<min(last.Tries, 5)))
+	return now.Add(min(maxRetry, 30*time.Second<<min(last.Tries, 5)))
 }
+
+// maxRetry is the longest wait of a job or an offering that failed.
+const maxRetry = 10 * time.Minute

@@ -105,8 +105,9 @@ func decide(c cell) action {
 // stray is what a round does about an instance of ours that serves no node of the journal.
 type stray struct {
 	launchOpen bool // its launch is not resolved: the launcher will claim or end it
-	first      bool // the first round after a start only adopts
-	adoptable  bool // it says its node; Slurm has that node up or powering up, and the journal has nothing
+	first      bool // the first answer of its provider after a start: that round only adopts
+	adoptable  bool // it says its node; Slurm has that node, and the journal has nothing that lives
+	up         bool // Slurm has that node down, perhaps behind a broken network: it is up until Slurm says more
 }
 
 type strayAction string

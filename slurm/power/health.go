@@ -1,0 +1,52 @@
+package power
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Health is the engine's state in numbers and names.
+type Health struct {
+	Nodes     []Node
+	Instances []Instance
+	Orders    int
+	Providers map[string]string // name -> its last error, or ""
+}
+
+// Health may be called at any time.
+func (e *Engine) Health() Health {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	h := Health{Orders: len(e.mem.orders) + len(e.inbox), Providers: map[string]string{}}
+	for name := range e.providers {
+		h.Providers[name] = e.bad[name]
+	}
+	for _, n := range slices.Sorted(maps.Keys(e.mem.nodes)) {
+		h.Nodes = append(h.Nodes, e.mem.nodes[n])
+	}
+	for _, i := range slices.Sorted(maps.Keys(e.mem.instances)) {
+		h.Instances = append(h.Instances, e.mem.instances[i])
+	}
+	return h
+}
+
+// note remembers how a provider's last call went.
+func (e *Engine) note(provider string, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.bad[provider] = ""
+	if err != nil {
+		e.bad[provider] = fmt.Sprint(err)
+	}
+}
+
+// Turned is when Run last began a part of a step; zero before the first. Run
+// begins one at least every Config.Reconcile unless it hangs; a part may wait
+// for two of Slurm's commands.
+func (e *Engine) Turned() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.turned
+}

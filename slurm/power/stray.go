@@ -1,0 +1,117 @@
+package power
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/slurm"
+)
+
+// takeLists brings what the clouds say into the journal: changed states,
+// instances that are gone, strays.
+func (e *Engine) takeLists(c *Change, l *listing, snap *slurm.Snapshot) {
+	now := time.Now()
+	ended := 0
+	live := map[string]bool{}
+	for _, list := range l.lists {
+		for _, i := range list {
+			live[i.ID] = i.State.Live()
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.lists)) {
+		list := l.lists[name]
+		known := e.learn(list)
+		c.Instances, c.Events = append(c.Instances, known.Instances...), append(c.Events, known.Events...)
+		listed := map[string]bool{}
+		for _, i := range list {
+			listed[i.ID] = true
+			if _, have := e.mem.instances[i.ID]; have || !i.State.Live() {
+				continue
+			}
+			e.takeStray(c, Instance{Instance: i, Provider: name}, e.claim(i, snap, live), &ended)
+		}
+		for id, i := range e.mem.instances {
+			if i.Provider != name {
+				continue
+			}
+			if listed[id] || l.began.Sub(i.Launched) <= e.providers[name].Limits().Lag {
+				delete(e.missing, id)
+				continue
+			}
+			s := e.missing[id].seen("absent", now)
+			e.missing[id] = s
+			if s.times < absentTimes || now.Sub(s.since) < absentFor {
+				continue
+			}
+			if i.Doomed != "" {
+				e.gone(c, i)
+			} else if i.State != cloud.Terminated {
+				i.State, i.Ended = cloud.Terminated, now
+				c.Instances = append(c.Instances, i)
+			}
+		}
+	}
+	for id := range e.missing {
+		if _, ok := e.mem.instances[id]; !ok {
+			delete(e.missing, id)
+		}
+	}
+	// An instance that ended without having been asked to, and serves no node any more, is closed.
+	for id, i := range e.mem.instances {
+		if n, ok := e.mem.nodes[i.Assigned]; i.State == cloud.Terminated && i.Doomed == "" && (!ok || n.Instance != id) {
+			i.Doomed = "ended by itself"
+			e.gone(c, i)
+		}
+	}
+}
+
+// claim is what can be said of an instance of ours that serves no node of the
+// journal. It may say that it is a node. If Slurm has that node, and what the
+// journal has behind it does not live, then the journal is the older one: a
+// backup, or lost.
+func (e *Engine) claim(i cloud.Instance, snap *slurm.Snapshot, live map[string]bool) stray {
+	_, open := e.mem.launches[i.Token]
+	s := stray{launchOpen: open, first: true}
+	if i.Node == "" || !e.Owns(i.Node) {
+		return s
+	}
+	n, have := e.mem.nodes[i.Node]
+	switch p := powerOf(snap, i.Node); p {
+	case poweringUp:
+		s.adoptable = !have
+	case on, down:
+		s.adoptable, s.up = !have || !live[n.Instance], p == down
+	}
+	return s
+}
+
+func (e *Engine) takeStray(c *Change, rec Instance, s stray, ended *int) {
+	now := time.Now()
+	s.first = !e.heard[rec.Provider]
+	ev := Event{Time: now, Node: rec.Node, Instance: rec.ID, Pool: rec.Pool}
+	switch s.decide() {
+	case adopt:
+		rec.Assigned = rec.Node
+		n := Node{Name: rec.Node, Pool: e.poolOf[rec.Node], Phase: Booting, Since: now, Made: rec.Launched, Instance: rec.ID}
+		if s.up {
+			n.Phase = Up
+		}
+		if slices.ContainsFunc(c.Nodes, func(o Node) bool { return o.Name == n.Name }) {
+			return // two say that they are one node: the next round ends the second
+		}
+		c.Nodes = append(c.Nodes, n)
+		ev.Kind, ev.Text = "adopt", fmt.Sprintf("%s is node %s, which the journal did not know", rec.Offering, rec.Node)
+	case terminate:
+		if *ended++; *ended > e.cfg.MaxTerminate {
+			return
+		}
+		rec.Doomed = "an orphan: no node and no launch of ours has it"
+		ev.Kind, ev.Text = "terminate", rec.Doomed
+	default:
+		return
+	}
+	c.Instances, c.Events = append(c.Instances, rec), append(c.Events, ev)
+}
