@@ -135,7 +135,12 @@ func (d *Daemon) Gate(ctx context.Context, job uint32, nodes string, wait time.D
 		select {
 		case <-ctx.Done():
 			return api.GateAnswer{}, ctx.Err()
-		case <-time.After(minGap):
+		case <-time.After(gatePause(time.Since(j.Start))):
 		}
 	}
 }
+
+// gatePause is the wait between two looks at the nodes of a job that was
+// given them so long ago: a fiftieth of it, at least minGap, at most 1 s. A boot
+// of minutes is not worth a reading of Slurm each 100 ms.
+func gatePause(age time.Duration) time.Duration { return min(time.Second, max(minGap, age/50)) }

@@ -156,19 +156,6 @@ func (s *Site) StopBurstd() error {
 	return nil
 }
 
-// AwaitBurstd waits until burstd has ended by itself, as at a crash point.
-func (s *Site) AwaitBurstd(ctx context.Context) error {
-	if s.burstd == nil {
-		return nil
-	}
-	select {
-	case <-s.burstd.done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("waiting for burstd's end: %w", context.Cause(ctx))
-	}
-}
-
 // tail quotes the end of a log, for an error.
 func tail(path string) string {
 	data, err := os.ReadFile(path)
