@@ -50,8 +50,8 @@ func (e *Engine) freeNodes(ctx context.Context) (time.Duration, error) {
 		}
 		force = append(force, n)
 	}
-	if err := e.commit(ctx, c); err != nil {
-		return 0, err
+	if err := e.commit(ctx, c); err != nil || len(force) == 0 {
+		return due, err
 	}
 	unkept, err := e.keepJobs(ctx, snap, force)
 	keep := func(n Node) bool { return unkept[n.Name] }
@@ -114,9 +114,6 @@ func (e *Engine) keepJobs(ctx context.Context, snap *slurm.Snapshot, nodes []Nod
 // down, and that Slurm requeues or can be made to.
 func jobsOn(snap *slurm.Snapshot, nodes []Node) map[string][]slurm.Job {
 	on := map[string][]slurm.Job{}
-	if len(nodes) == 0 {
-		return on
-	}
 	for _, n := range nodes {
 		on[n.Name] = nil
 	}

@@ -1,0 +1,185 @@
+package power
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/slurm"
+)
+
+// TestAbsentInstances: with lists of two clouds, each that an instance is
+// missing from its own.
+func TestAbsentInstances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := func(id, provider, doomed string) Instance {
+			return Instance{Provider: provider, Assigned: id, Doomed: doomed, Instance: cloud.Instance{ID: id, State: cloud.Running, Launched: at.Add(-100 * 365 * 24 * time.Hour)}}
+		}
+		st := State{Nodes: []Node{{Name: "c1", Phase: Up, Instance: "c1"}, {Name: "d1", Phase: Up, Instance: "d1"}},
+			Instances: []Instance{i("c1", "east", ""), i("d1", "west", ""), i("c2", "east", "x"), i("d2", "west", "x"), i("c3", "silent", "x")}}
+		e, _ := testEngine(st)
+		ended := map[string]time.Duration{}
+		for begin := time.Now(); time.Since(begin) < 10*time.Minute; time.Sleep(30 * time.Second) {
+			var c Change
+			e.takeLists(&c, &listing{time.Now(), map[string][]cloud.Instance{"east": {}, "west": {}}}, reading(nil))
+			if err := e.commit(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range c.Instances {
+				if _, ok := ended[i.ID]; !ok && i.State == cloud.Terminated {
+					ended[i.ID] = time.Since(begin)
+				}
+			}
+		}
+		want := map[string]time.Duration{"c1": absentFor, "c2": absentFor, "d1": absentFor, "d2": absentFor}
+		if diff := cmp.Diff(want, ended); diff != "" {
+			t.Errorf("ended (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestTakeStray: instances of ours that the journal does not have.
+func TestTakeStray(t *testing.T) {
+	const boots, up, off, lost = "ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP", "ALLOCATED+CLOUD", "IDLE+CLOUD+POWERED_DOWN", "ALLOCATED+CLOUD+NOT_RESPONDING"
+	former := Instance{Provider: "east", Assigned: "c1", Instance: cloud.Instance{ID: "i-former", State: cloud.Running}}
+	for _, tt := range []struct {
+		name   string
+		node   string // that it says it is
+		slurm  string // of that node
+		record *Node  // of that node
+		listed bool   // the record's instance lives
+		first  bool
+		want   []string
+	}{
+		{name: "says no node", want: []string{"i-1 doomed"}},
+		{name: "says no node, first round", first: true},
+		{name: "a node that is up", node: "c1", slurm: up, want: []string{"c1 booting"}},
+		{name: "a node that is up, first round", node: "c1", slurm: up, first: true, want: []string{"c1 booting"}},
+		{name: "a node that boots", node: "c1", slurm: boots, want: []string{"c1 booting"}},
+		{name: "a node that does not respond", node: "c1", slurm: lost, want: []string{"c1 up"}},
+		{name: "a node that is off", node: "c1", slurm: off, want: []string{"i-1 doomed"}},
+		{name: "a node that Slurm does not show", node: "c1", want: []string{"i-1 doomed"}},
+		{name: "a node of nobody's", node: "x1", slurm: up, want: []string{"i-1 doomed"}},
+		{name: "the node's instance in the journal lives", node: "c1", slurm: up, record: &Node{Phase: Up, Instance: "i-former"}, listed: true, want: []string{"i-1 doomed"}},
+		{name: "the node's instance in the journal is gone", node: "c1", slurm: up, record: &Node{Phase: Up, Instance: "i-former"}, want: []string{"c1 booting"}},
+		{name: "the journal wants the node", node: "c1", slurm: up, record: &Node{Phase: Wanted}, want: []string{"c1 booting"}},
+		{name: "the journal launches the node, which boots", node: "c1", slurm: boots, record: &Node{Phase: Launching}, want: []string{"i-1 doomed"}},
+		{name: "the journal frees the node", node: "c1", slurm: up, record: &Node{Phase: Freeing}, want: []string{"c1 booting"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			st := State{Instances: []Instance{former}}
+			if tt.record != nil {
+				tt.record.Name = tt.node
+				st.Nodes = []Node{*tt.record}
+			}
+			e, _ := testEngine(st)
+			e.heard["east"] = !tt.first
+			list := []cloud.Instance{{ID: "i-1", Node: tt.node, State: cloud.Running}}
+			if tt.listed {
+				list = append(list, former.Instance)
+			}
+			nodes := map[string]string{}
+			if tt.slurm != "" {
+				nodes[tt.node] = tt.slurm
+			}
+			var c Change
+			e.takeLists(&c, &listing{at, map[string][]cloud.Instance{"east": list}}, reading(nodes))
+			if got := sum(c); !slices.Equal(got, tt.want) {
+				t.Errorf("planned %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestSettleNodes plays a round, and another after settle, on nodes that all sides show the same.
+func TestSettleNodes(t *testing.T) {
+	const boots, asked, off, lost = "ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP", "ALLOCATED+CLOUD+POWERED_DOWN+POWER_UP", "IDLE+CLOUD+POWERED_DOWN", "DOWN+CLOUD+POWERED_DOWN"
+	booting := func(name string) Node {
+		return Node{Name: name, Pool: "p", Phase: Booting, Job: 7, Whole: true, Instance: "i-" + name}
+	}
+	is := func(node string, state cloud.State) Instance {
+		i := onInstance("i-"+node, node, at)
+		i.State = state
+		return i
+	}
+	for _, tt := range []struct {
+		name  string
+		st    State
+		slurm map[string]string
+		made  string // nodes of a resume order that was made again
+		want  map[string]Phase
+	}{
+		{name: "powered up without an order", slurm: map[string]string{"c1": boots}, made: "c1"},
+		{name: "to be powered up: the order is yet to come", slurm: map[string]string{"c1": asked}},
+		{name: "powered up, and nobody's", st: State{Nodes: []Node{{Name: "x1", Phase: Up, Instance: "i-x1"}}, Instances: []Instance{is("x1", cloud.Running)}},
+			slurm: map[string]string{"x1": boots}, want: map[string]Phase{"x1": Up}},
+		{name: "off, and nobody's", st: State{Nodes: []Node{{Name: "x1", Phase: Up, Instance: "i-x1"}}, Instances: []Instance{is("x1", cloud.Running)}},
+			slurm: map[string]string{"x1": off}},
+		{name: "one of a job failed, another's instance died", st: State{Nodes: []Node{booting("c1"), booting("c2")}, Instances: []Instance{is("c1", cloud.Running), is("c2", cloud.Terminated)}},
+			slurm: map[string]string{"c1": lost, "c2": boots}, want: map[string]Phase{"c1": Freeing, "c2": Freeing}},
+		{name: "one of a job failed, another is up", st: State{Nodes: []Node{booting("c1"), booting("c2")}, Instances: []Instance{is("c1", cloud.Running), is("c2", cloud.Running)}},
+			slurm: map[string]string{"c1": lost, "c2": "ALLOCATED+CLOUD"}, want: map[string]Phase{"c1": Freeing, "c2": Up}},
+		{name: "one of a job failed, another boots", st: State{Nodes: []Node{booting("c1"), booting("c2")}, Instances: []Instance{is("c1", cloud.Running), is("c2", cloud.Running)}},
+			slurm: map[string]string{"c1": lost, "c2": boots}, want: map[string]Phase{"c1": Freeing, "c2": Freeing}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inSlurm(t, tt.st, tt.slurm, nil, func(t *testing.T, e *Engine, s *scripted) {
+				e.rounds = 2
+				for range 2 {
+					list := slices.Collect(func(yield func(cloud.Instance) bool) {
+						for _, i := range tt.st.Instances {
+							if !yield(i.Instance) {
+								return
+							}
+						}
+					})
+					l := &listing{time.Now(), map[string][]cloud.Instance{"east": list}}
+					if err := e.settleNodes(t.Context(), s.snap, l); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(settle)
+				}
+				var made []string
+				for _, o := range e.mem.orders {
+					made = append(made, o.Nodes)
+				}
+				if got := strings.Join(made, " "); got != tt.made {
+					t.Errorf("orders made again for %q, want %q", got, tt.made)
+				}
+				if diff := cmp.Diff(tt.want, nodePhases(e)); diff != "" && len(tt.want)+len(e.mem.nodes) > 0 {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestADeadNodesJobs: all of them are held until the node is given back.
+func TestADeadNodesJobs(t *testing.T) {
+	job := func(id uint32) slurm.Job {
+		return slurm.Job{ID: id, State: "RUNNING", Nodes: "c1", Requeue: true, Batch: true}
+	}
+	st := State{Nodes: []Node{{Name: "c1", Pool: "p", Phase: Up, Instance: "i-1", Job: 3}}, Instances: []Instance{{Provider: "east", Assigned: "c1", Instance: cloud.Instance{ID: "i-1", State: cloud.Terminated}}}}
+	inSlurm(t, st, map[string]string{"c1": "MIXED+CLOUD"}, []slurm.Job{job(7), job(8)}, func(t *testing.T, e *Engine, s *scripted) {
+		e.rounds = 2
+		if err := e.settleNodes(t.Context(), s.snap, &listing{time.Now(), map[string][]cloud.Instance{"east": {}}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.Sorted(maps.Keys(e.mem.holds)); !slices.Equal(got, []uint32{7, 8}) {
+			t.Errorf("held are %v", got)
+		}
+		if !e.freeing(7) || !e.freeing(8) {
+			t.Error("a job is told before it is requeued")
+		}
+		time.Sleep(2 * time.Minute)
+		if e.freeing(7) {
+			t.Error("a node that cannot be freed keeps jobs from being told")
+		}
+	})
+}

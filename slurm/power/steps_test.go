@@ -1,0 +1,324 @@
+package power
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/fleet"
+	"github.com/burst-hpc/burst/slurm"
+)
+
+// scripted is a Slurm that always shows the same, and notes what it is asked:
+// "down c1,c2", "addr c1", "job 7 requeue".
+type scripted struct {
+	snap *slurm.Snapshot
+
+	mu    sync.Mutex
+	asked []string
+	fail  map[string]error // by what is asked
+}
+
+func (s *scripted) note(what string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, what)
+	return s.fail[what]
+}
+
+func (s *scripted) Fresh(context.Context, time.Time) (*slurm.Snapshot, error) {
+	snap := *s.snap
+	snap.Taken = time.Now()
+	return &snap, nil
+}
+
+func (s *scripted) UpdateNodes(_ context.Context, u slurm.NodeUpdate) error {
+	state := u.State
+	if state == "" {
+		state = "addr"
+	}
+	return s.note(state + " " + strings.Join(u.Nodes, ","))
+}
+
+func (s *scripted) UpdateJob(_ context.Context, id uint32, u slurm.JobUpdate) error {
+	what := "comment"
+	if u.Requeue != nil {
+		what = fmt.Sprint("requeue ", *u.Requeue)
+	}
+	return s.note(fmt.Sprintf("job %d %s", id, what))
+}
+
+func (s *scripted) Release(_ context.Context, id uint32, _ int, _ time.Time) error {
+	return s.note(fmt.Sprintf("job %d release", id))
+}
+
+// named is a cloud that is told names, or is not.
+type named struct {
+	still
+	err error
+}
+
+func (n named) Assign(context.Context, map[string]string) error { return n.err }
+
+// inSlurm gives the engine a Slurm that shows these nodes and jobs, in a bubble of virtual time.
+func inSlurm(t *testing.T, st State, nodes map[string]string, jobs []slurm.Job, f func(t *testing.T, e *Engine, s *scripted)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := testEngine(st)
+		s := &scripted{snap: reading(nodes, jobs...), fail: map[string]error{}}
+		e.slurm, e.heard = s, map[string]bool{"east": true, "west": true}
+		time.Sleep(time.Hour) // all records are older than now
+		f(t, e, s)
+	})
+}
+
+func nodePhases(e *Engine) map[string]Phase {
+	m := map[string]Phase{}
+	for name, n := range e.mem.nodes {
+		m[name] = n.Phase
+	}
+	return m
+}
+
+// TestWatchBoots: job 7 was cancelled while its nodes booted.
+func TestWatchBoots(t *testing.T) {
+	const idle, given, up = "IDLE+CLOUD+NOT_RESPONDING+POWERING_UP", "ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP", "IDLE+CLOUD"
+	boots := func(name string) Node {
+		return Node{Name: name, Pool: "p", Phase: Booting, Job: 7, Whole: true, Instance: "i-" + name, AddrSet: true}
+	}
+	for _, tt := range []struct {
+		name  string
+		slurm map[string]string
+		jobs  []slurm.Job
+		want  map[string]Phase
+	}{
+		{"nobody has its nodes", map[string]string{"c1": idle, "c2": idle}, nil, map[string]Phase{"c1": Freeing, "c2": Freeing}},
+		{"another job has got one", map[string]string{"c1": given, "c2": idle}, nil, map[string]Phase{"c1": Booting, "c2": Freeing}},
+		{"one has just registered", map[string]string{"c1": up, "c2": idle}, nil, map[string]Phase{"c1": Up, "c2": Freeing}},
+		{"it waits again", map[string]string{"c1": idle, "c2": idle}, []slurm.Job{{ID: 7, State: "PENDING"}}, map[string]Phase{"c1": Freeing, "c2": Freeing}},
+		{"it is not cancelled at all", map[string]string{"c1": given, "c2": given}, []slurm.Job{{ID: 7, State: "CONFIGURING"}}, map[string]Phase{"c1": Booting, "c2": Booting}},
+		{"Slurm does not show one", map[string]string{"c1": idle}, nil, map[string]Phase{"c1": Freeing, "c2": Booting}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			st := State{Nodes: []Node{boots("c1"), boots("c2")}, Instances: []Instance{onInstance("i-c1", "c1", at), onInstance("i-c2", "c2", at)}}
+			inSlurm(t, st, tt.slurm, tt.jobs, func(t *testing.T, e *Engine, _ *scripted) {
+				if _, err := e.watchBoots(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(tt.want, nodePhases(e)); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestAHoldOutlivesALateNode: the job has not been told yet.
+func TestAHoldOutlivesALateNode(t *testing.T) {
+	for _, released := range []bool{true, false} {
+		st := State{Nodes: []Node{{Name: "c1", Phase: Booting, Job: 7, AddrSet: true}}, Holds: []Hold{{Job: 7, Released: released}}}
+		inSlurm(t, st, map[string]string{"c1": "ALLOCATED+CLOUD"}, nil, func(t *testing.T, e *Engine, _ *scripted) {
+			if _, err := e.watchBoots(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if len(e.mem.holds) == 0 != released {
+				t.Errorf("released %v: holds are %v", released, e.mem.holds)
+			}
+		})
+	}
+}
+
+// TestOneCloudDoesNotKeepTheOthersNodes: names that cannot be told are told again.
+func TestOneCloudDoesNotKeepTheOthersNodes(t *testing.T) {
+	for broken, want := range map[string]string{"east": "d1", "west": "c1"} {
+		i := func(id, provider, node string) Instance {
+			return Instance{Provider: provider, Assigned: node, Instance: cloud.Instance{ID: id, Addr: "10.0.0.1", State: cloud.Running}}
+		}
+		st := State{Nodes: []Node{{Name: "c1", Phase: Booting, Instance: "i-1"}, {Name: "d1", Phase: Booting, Instance: "i-2"}},
+			Instances: []Instance{i("i-1", "east", "c1"), i("i-2", "west", "d1")}}
+		inSlurm(t, st, nil, nil, func(t *testing.T, e *Engine, _ *scripted) {
+			e.providers = map[string]cloud.Provider{"east": named{}, "west": named{}}
+			e.providers[broken] = named{err: errors.New("no answer")}
+			if _, err := e.setAddresses(t.Context()); err == nil {
+				t.Error("the failure is not told")
+			}
+			for name, n := range e.mem.nodes {
+				if n.AddrSet != (name == want) {
+					t.Errorf("%s is broken: %s AddrSet %v", broken, name, n.AddrSet)
+				}
+			}
+		})
+	}
+}
+
+// TestAProviderThatLeftTheConfiguration: what it has left behind breaks nothing.
+func TestAProviderThatLeftTheConfiguration(t *testing.T) {
+	st := State{Nodes: []Node{{Name: "c1", Pool: "p", Phase: Booting, Instance: "i-1"}, {Name: "c2", Pool: "p", Phase: Launching, Token: "t"}},
+		Instances: []Instance{{Provider: "old", Assigned: "c1", Instance: cloud.Instance{ID: "i-1", State: cloud.Pending}},
+			{Provider: "old", Assigned: "c3", Doomed: "why", Instance: cloud.Instance{ID: "i-2", State: cloud.Running}}},
+		Launches: []Launch{{Token: "t", Provider: "old", Nodes: []string{"c2"}, State: Written}}}
+	inSlurm(t, st, map[string]string{"c1": "ALLOCATED+CLOUD+POWERING_UP"}, nil, func(t *testing.T, e *Engine, _ *scripted) {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { e.Run(ctx); close(done) }()
+		time.Sleep(10 * time.Minute)
+		cancel()
+		<-done
+		if n := len(e.mem.instances); n != 2 {
+			t.Errorf("%d instances are known", n)
+		}
+	})
+}
+
+func TestFreeNodes(t *testing.T) {
+	const boots, up, off, lost, goes = "ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP", "ALLOCATED+CLOUD", "IDLE+CLOUD+POWERED_DOWN", "DOWN+CLOUD+POWERED_DOWN", "IDLE+CLOUD+POWERING_DOWN"
+	node := func(name, why string, job uint32) Node {
+		return Node{Name: name, Pool: "p", Phase: Freeing, Job: job, Reason: why}
+	}
+	job := func(id uint32, state, nodes string, requeue bool) slurm.Job {
+		return slurm.Job{ID: id, State: state, Nodes: nodes, Requeue: requeue, Batch: true}
+	}
+	for _, tt := range []struct {
+		name  string
+		nodes []Node
+		holds []Hold
+		slurm map[string]string
+		jobs  []slurm.Job
+		fail  map[string]error
+		deaf  bool // no cloud has answered since the start
+		asked []string
+		held  []uint32
+		left  []string // still being freed
+	}{
+		{name: "while it boots", nodes: []Node{node("c1", "x", 0)}, slurm: map[string]string{"c1": boots},
+			asked: []string{"power_down_force c1"}, left: []string{"c1"}},
+		{name: "while it is up: DOWN first", nodes: []Node{node("c1", "x", 0)}, slurm: map[string]string{"c1": up},
+			asked: []string{"down c1", "power_down_force c1"}, left: []string{"c1"}},
+		{name: "while it is up, and what serves it may not be known yet", deaf: true, nodes: []Node{node("c1", "x", 0), node("c2", "x", 0)},
+			slurm: map[string]string{"c1": up, "c2": boots}, asked: []string{"power_down_force c2"}, left: []string{"c1", "c2"}},
+		{name: "after ResumeTimeout", nodes: []Node{node("c1", "x", 0)}, slurm: map[string]string{"c1": lost},
+			asked: []string{"power_down_force c1"}, left: []string{"c1"}},
+		{name: "done", nodes: []Node{node("c1", "x", 0), node("c2", "x", 0)}, slurm: map[string]string{"c1": off, "c2": goes}},
+		{name: "Slurm does not show it", nodes: []Node{node("c1", "x", 0)}, left: []string{"c1"}},
+		{name: "one reason's nodes are refused", nodes: []Node{node("c1", "x", 0), node("c2", "y", 0)}, slurm: map[string]string{"c1": up, "c2": up},
+			fail:  map[string]error{"down c1": errors.New("refused"), "power_down_force c1": errors.New("refused")},
+			asked: []string{"down c1", "down c2", "power_down_force c1", "power_down_force c2"}, left: []string{"c1", "c2"}},
+		{name: "jobs that nobody has held", nodes: []Node{node("c1", "x", 5)}, slurm: map[string]string{"c1": up},
+			jobs:  []slurm.Job{job(7, "RUNNING", "c[1-2]", true), job(8, "RUNNING", "c1", true), job(9, "RUNNING", "c2", true), job(10, "RUNNING", "c1", false), job(11, "COMPLETED", "c1", true)},
+			asked: []string{"down c1", "power_down_force c1"}, held: []uint32{7, 8}, left: []string{"c1"}},
+		{name: "a job that is held already", nodes: []Node{node("c1", "x", 7)}, holds: []Hold{{Job: 7, Tries: 4}}, slurm: map[string]string{"c1": boots},
+			jobs: []slurm.Job{job(7, "CONFIGURING", "c1", true)}, asked: []string{"power_down_force c1"}, held: []uint32{7}, left: []string{"c1"}},
+		{name: "a job with --no-requeue that has not begun", nodes: []Node{node("c1", "x", 7)}, holds: []Hold{{Job: 7}}, slurm: map[string]string{"c1": boots},
+			jobs: []slurm.Job{job(7, "CONFIGURING", "c1", false)}, asked: []string{"job 7 requeue true", "power_down_force c1"}, held: []uint32{7}, left: []string{"c1"}},
+		{name: "such a job that nobody has held", nodes: []Node{node("c1", "x", 0)}, slurm: map[string]string{"c1": boots},
+			jobs: []slurm.Job{job(7, "CONFIGURING", "c1", false)}, asked: []string{"job 7 requeue true", "power_down_force c1"}, held: []uint32{7}, left: []string{"c1"}},
+		{name: "such a job that Slurm does not let be kept", nodes: []Node{node("c1", "x", 7), node("c2", "x", 0)}, slurm: map[string]string{"c1": boots, "c2": boots},
+			jobs: []slurm.Job{job(7, "CONFIGURING", "c1", false)}, fail: map[string]error{"job 7 requeue true": errors.New("refused")},
+			asked: []string{"job 7 requeue true", "power_down_force c2"}, held: []uint32{7}, left: []string{"c1", "c2"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inSlurm(t, State{Nodes: tt.nodes, Holds: tt.holds}, tt.slurm, tt.jobs, func(t *testing.T, e *Engine, s *scripted) {
+				maps.Copy(s.fail, tt.fail)
+				if tt.deaf {
+					clear(e.heard)
+				}
+				due, err := e.freeNodes(t.Context())
+				if (err != nil) != (tt.fail != nil) {
+					t.Error(err)
+				}
+				if len(tt.slurm) == 0 && due < time.Second {
+					t.Errorf("Slurm is asked again after %s", due)
+				}
+				slices.Sort(s.asked)
+				if diff := cmp.Diff(tt.asked, s.asked); diff != "" {
+					t.Errorf("asked (-want +got):\n%s", diff)
+				}
+				if got := slices.Sorted(maps.Keys(e.mem.holds)); !slices.Equal(got, tt.held) {
+					t.Errorf("held are %v, want %v", got, tt.held)
+				}
+				if got := slices.Sorted(maps.Keys(e.mem.nodes)); !slices.Equal(got, tt.left) {
+					t.Errorf("still freed are %v, want %v", got, tt.left)
+				}
+				s.asked = nil
+				if _, err := e.freeNodes(t.Context()); tt.fail == nil && (err != nil || len(s.asked) > 0) {
+					t.Errorf("at once again: %v, %v", s.asked, err)
+				}
+			})
+		})
+	}
+}
+
+// TestTellJobsIsBounded: thousands of jobs may wait, and each is told by some commands.
+func TestTellJobsIsBounded(t *testing.T) {
+	st := State{}
+	var jobs []slurm.Job
+	for id := range uint32(200) {
+		st.Holds = append(st.Holds, Hold{Job: id + 1, Restarts: -1})
+		jobs = append(jobs, slurm.Job{ID: id + 1, State: "PENDING"})
+	}
+	inSlurm(t, st, map[string]string{"c1": "IDLE"}, jobs, func(t *testing.T, e *Engine, s *scripted) {
+		if _, err := e.tellJobs(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(e.releasing); n != maxTelling {
+			t.Errorf("%d jobs are told at once", n)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { e.Run(ctx); close(done) }()
+		time.Sleep(time.Minute)
+		cancel()
+		<-done
+		for id, h := range e.mem.holds {
+			if !h.Released {
+				t.Errorf("job %d was not told", id)
+			}
+		}
+	})
+}
+
+// TestTellUndoesWhatKeptAJob: a job with --no-requeue is that again, whatever came of it.
+func TestTellUndoesWhatKeptAJob(t *testing.T) {
+	for state, want := range map[string][]string{
+		"PENDING": {"job 7 comment", "job 7 requeue false", "job 7 release"},
+		"RUNNING": {"job 7 comment", "job 7 requeue false"},
+	} {
+		inSlurm(t, State{}, map[string]string{"c1": "IDLE"}, []slurm.Job{{ID: 7, State: state}}, func(t *testing.T, e *Engine, s *scripted) {
+			err := e.tell(t.Context(), Hold{Job: 7, NoRequeue: true})
+			if errors.Is(err, slurm.ErrNotPending) != (state == "RUNNING") || !slices.Equal(s.asked, want) {
+				t.Errorf("%s: asked %v, %v", state, s.asked, err)
+			}
+		})
+	}
+}
+
+func TestTimesAheadAreTakenBack(t *testing.T) {
+	ahead := at.Add(time.Hour)
+	st := notAfter(State{
+		Nodes:     []Node{{Since: ahead, Made: ahead}, {Since: at.Add(-time.Hour), Made: at.Add(-time.Hour)}},
+		Launches:  []Launch{{Created: ahead}},
+		Holds:     []Hold{{Start: ahead}, {Start: at.Add(time.Minute)}},
+		Coolings:  []Cooling{{Cooldown: fleet.Cooldown{Until: ahead}}},
+		Instances: []Instance{{Instance: cloud.Instance{Launched: ahead}}}, // the cloud's clock
+	}, at)
+	want := State{
+		Nodes:     []Node{{Since: at, Made: at}, {Since: at.Add(-time.Hour), Made: at.Add(-time.Hour)}},
+		Launches:  []Launch{{Created: at}},
+		Holds:     []Hold{{Start: at.Add(maxRetry)}, {Start: at.Add(time.Minute)}},
+		Coolings:  []Cooling{{Cooldown: fleet.Cooldown{Until: at.Add(maxRetry)}}},
+		Instances: []Instance{{Instance: cloud.Instance{Launched: ahead}}},
+	}
+	if diff := cmp.Diff(want, st); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
