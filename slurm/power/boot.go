@@ -251,6 +251,7 @@ func (e *Engine) learn(list []cloud.Instance) Change {
 // gone plans that an instance is closed: the cloud has confirmed its end.
 func (e *Engine) gone(c *Change, rec Instance) {
 	rec.Gone = time.Now()
+	e.closed[rec.ID] = rec.Gone
 	if rec.Ended.IsZero() {
 		rec.Ended = rec.Gone
 	}

@@ -58,12 +58,13 @@ type Engine struct {
 	looked    map[string]time.Time // lists of some instances, by name -> the last
 	freed     map[string]time.Time // node -> last power_down_force
 	releasing map[uint32]bool
-	missing   map[string]sighting // instance -> absent from the cloud's lists
-	settling  map[string]sighting // node -> action that the table wants
-	listed    *listing            // of the round under way
-	heard     map[string]bool     // providers that have answered since the start, and whose strays are adopted
-	rounds    int                 // of reconciliation
-	next      time.Time           // of the next round
+	closed    map[string]time.Time // instances that are gone, which an older list may still show
+	missing   map[string]sighting  // instance -> absent from the cloud's lists
+	settling  map[string]sighting  // node -> action that the table wants
+	listed    *listing             // of the round under way
+	heard     map[string]bool      // providers that have answered since the start, and whose strays are adopted
+	rounds    int                  // of reconciliation
+	next      time.Time            // of the next round
 }
 
 // New makes an engine. Providers are by name, as the pools have them.
@@ -82,7 +83,7 @@ func New(cfg Config, j journal, s controller, providers map[string]cloud.Provide
 		pools: map[string]Pool{}, poolOf: map[string]string{}, mem: newMemory(State{}), bad: map[string]string{},
 		wake: make(chan struct{}, 1), results: make(chan func(context.Context), 64),
 		flying: map[string]bool{}, doubt: map[string]bool{}, backoff: map[string]backoff{}, asked: map[string]time.Time{}, looked: map[string]time.Time{}, freed: map[string]time.Time{},
-		releasing: map[uint32]bool{}, missing: map[string]sighting{}, settling: map[string]sighting{}, heard: map[string]bool{},
+		releasing: map[uint32]bool{}, closed: map[string]time.Time{}, missing: map[string]sighting{}, settling: map[string]sighting{}, heard: map[string]bool{},
 	}
 	for _, p := range cfg.Pools {
 		e.pools[p.Name] = p

@@ -93,15 +93,6 @@ func parseState(text string) slurm.NodeState {
 	return s
 }
 
-// phasesOf is what a change makes of the nodes it writes: the last word counts.
-func phasesOf(c Change) map[string]Phase {
-	m := map[string]Phase{}
-	for _, n := range c.Nodes {
-		m[n.Name] = n.Phase
-	}
-	return m
-}
-
 // TestAnOrderIsHeardThoughItsClientIsGone: the journal has it, so that the
 // copy in the spool is no news; it must not wait for the next start.
 func TestAnOrderIsHeardThoughItsClientIsGone(t *testing.T) {

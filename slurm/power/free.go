@@ -248,6 +248,7 @@ func (e *Engine) undoKeep(ctx context.Context, h Hold) error {
 // told notes how telling a job went. A job that is gone, or that runs, needs it no more.
 func (e *Engine) told(ctx context.Context, h Hold, err error, what string) {
 	if e.mem.holds[h.Job] != h {
+		delete(e.backoff, what)
 		return // changed or dropped meanwhile: the next step looks at what it is now
 	}
 	c := Change{}

@@ -27,6 +27,10 @@ const (
 // order: the order itself may be on its way.
 const settle = 10 * time.Second
 
+// forgetHold is how long a job's failed launches are remembered when Slurm has
+// forgotten the job: no memory may grow without end.
+const forgetHold = time.Hour
+
 // listing is what the clouds said in one round; a provider that did not answer
 // has no list.
 type listing struct {
@@ -62,6 +66,11 @@ func (e *Engine) reconcile(ctx context.Context) (time.Duration, error) {
 	}
 	var c Change
 	e.takeLists(&c, l, snap)
+	for id, h := range e.mem.holds {
+		if _, known := snap.Jobs[id]; !known && h.Released && time.Since(h.Start) > forgetHold {
+			c.DropHolds = append(c.DropHolds, id)
+		}
+	}
 	if err := e.commit(ctx, c); err != nil {
 		return 0, err
 	}

@@ -183,3 +183,26 @@ func TestADeadNodesJobs(t *testing.T) {
 		}
 	})
 }
+
+// TestAnOlderListRevivesNothing: it was begun before the instance was gone.
+func TestAnOlderListRevivesNothing(t *testing.T) {
+	i := onInstance("i-1", "c1", at)
+	i.Doomed = "why"
+	e, _ := testEngine(State{Instances: []Instance{i}})
+	e.heard["east"] = true
+	older := &listing{time.Now(), map[string][]cloud.Instance{"east": {i.Instance}}}
+	ended := i.Instance
+	ended.State = cloud.Terminated
+	if err := e.commit(t.Context(), e.learn([]cloud.Instance{ended})); err != nil {
+		t.Fatal(err)
+	}
+	var c Change
+	e.takeLists(&c, older, reading(nil))
+	if !c.Empty() {
+		t.Errorf("an older list: %v", sum(c))
+	}
+	e.takeLists(&c, &listing{time.Now(), older.lists}, reading(nil))
+	if got := sum(c); !slices.Equal(got, []string{"i-1 doomed"}) {
+		t.Errorf("a newer list that shows it again: %v", got)
+	}
+}

@@ -15,6 +15,11 @@ import (
 func (e *Engine) takeLists(c *Change, l *listing, snap *slurm.Snapshot) {
 	now := time.Now()
 	ended := 0
+	for id, at := range e.closed {
+		if at.Before(l.began) {
+			delete(e.closed, id)
+		}
+	}
 	live := map[string]bool{}
 	for _, list := range l.lists {
 		for _, i := range list {
@@ -28,7 +33,8 @@ func (e *Engine) takeLists(c *Change, l *listing, snap *slurm.Snapshot) {
 		listed := map[string]bool{}
 		for _, i := range list {
 			listed[i.ID] = true
-			if _, have := e.mem.instances[i.ID]; have || !i.State.Live() {
+			_, have := e.mem.instances[i.ID]
+			if _, closed := e.closed[i.ID]; have || closed || !i.State.Live() {
 				continue
 			}
 			e.takeStray(c, Instance{Instance: i, Provider: name}, e.claim(i, snap, live), &ended)
