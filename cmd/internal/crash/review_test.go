@@ -232,3 +232,59 @@ func TestRule4AnUnknownOutcomeIsResolvedBeforeAnotherToken(t *testing.T) {
 		})
 	}
 }
+
+// freed plays two jobs that find no capacity at first, one of which may not be
+// requeued once it has begun, with a daemon that dies at a point.
+func (s *story) freed(at string) *life {
+	zones := func(n int) {
+		for _, z := range []string{"a", "b"} {
+			s.fake.SetCapacity(cloud.Offering{Type: "small", Zone: z, Market: cloud.OnDemand}, n)
+		}
+	}
+	zones(0)
+	first := s.start(at)
+	wait := func(d time.Duration, what string, cond func() bool) {
+		s.t.Helper()
+		s.wait(d, what, func() bool {
+			if s.isDead() {
+				s.die()
+				time.Sleep(3 * time.Second)
+				s.start("")
+			}
+			return cond()
+		})
+	}
+	keep := s.ctl.Submit(slurmtest.Job{Nodes: 2, Requeue: true, Duration: 5 * time.Minute})
+	once := s.ctl.Submit(slurmtest.Job{Nodes: 1, Duration: 5 * time.Minute})
+	for _, id := range []uint32{keep, once} {
+		wait(2*time.Minute, fmt.Sprintf("job %d is told", id), func() bool {
+			i, _ := s.ctl.Info(id)
+			return i.State == "PENDING" && strings.Contains(i.AdminComment, "no capacity")
+		})
+	}
+	zones(-1)
+	for _, id := range []uint32{keep, once} {
+		wait(5*time.Minute, fmt.Sprintf("job %d runs", id), s.runs(id))
+	}
+	out, _, err := s.ctl.Run(s.t.Context(), "scontrol", "-o", "show", "job", fmt.Sprint(once))
+	if err != nil || !strings.Contains(string(out), "Requeue=0") {
+		s.t.Errorf("a job with --no-requeue can be requeued now that it runs: %s, %v", out, err)
+	}
+	wait(20*time.Minute, "all is over", func() bool { return s.live() == 0 && s.open() == "" })
+	return first
+}
+
+// TestKillAtEveryPointOfAFailedLaunch: as TestKillAtEveryPoint.
+func TestKillAtEveryPointOfAFailedLaunch(t *testing.T) {
+	var points []string
+	bubble("alive", t, cloudtest.Options{}, func(t *testing.T, s *story) { points = s.freed("").log })
+	chosen := choose(points)
+	if t.Failed() || len(chosen) < 10 {
+		t.Fatalf("only these points: %v", points)
+	}
+	for n, p := range chosen {
+		if !testing.Short() || n%8 == 0 {
+			bubble(strings.ReplaceAll(p, " ", "_"), t, cloudtest.Options{}, func(_ *testing.T, s *story) { s.freed(p) })
+		}
+	}
+}
