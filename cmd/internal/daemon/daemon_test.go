@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -27,7 +28,7 @@ const text = `cluster = "test"
 [slurm]
 conf = "DIR/slurm.conf"
 bin = "DIR/bin"
-user = "root"
+user = "USER"
 [daemon]
 socket = "DIR/run/s"
 spool = "DIR/spool"
@@ -74,7 +75,11 @@ func newSite(t *testing.T) *site {
 		}
 	}
 	s.write("slurm.conf", "", 0o644)
-	s.write("burst.toml", strings.NewReplacer("DIR", dir, "METRICS", s.metrics).Replace(text), 0o644)
+	me, err := user.Current() // who gives orders here
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.write("burst.toml", strings.NewReplacer("DIR", dir, "USER", me.Username, "METRICS", s.metrics).Replace(text), 0o644)
 	if s.config, err = config.Load(filepath.Join(dir, "burst.toml")); err != nil {
 		t.Fatal(err)
 	}
