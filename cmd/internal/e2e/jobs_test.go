@@ -52,7 +52,7 @@ func attemptsDoNotOverlap(t *testing.T, s *site) {
 	id := s.submit(`#!/bin/sh
 #SBATCH -N2 --requeue --open-mode=append
 if [ -z "$SLURM_RESTART_COUNT" ]; then
-  srun sh -c 'trap "" TERM; echo started; while :; do date +%s%N > beat-$SLURM_PROCID; sleep 0.05; done'
+  exec srun sh -c 'trap "" TERM; echo started; while :; do date +%s%N > beat-$SLURM_PROCID; sleep 0.05; done'
 fi
 date +%s%N > begin; sleep 1
 `)
