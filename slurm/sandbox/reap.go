@@ -181,7 +181,8 @@ func killAll(conf, mark string) error {
 
 // members lists the processes of a sandbox, as far as their environment tells:
 // those with its mark, its Slurm daemons (whoever resumes a node need not
-// pass the mark on) and its jobs (a user's --export may drop the mark). A
+// pass the mark on), its jobs (a user's --export may drop the mark), and the
+// commands that ask and the programs that serve its controller. A
 // shell in which someone has set SLURM_CONF to look at the cluster is none.
 func members(conf, mark string) ([]int, error) {
 	pids, err := slurmd.Marked(mark)
@@ -208,6 +209,10 @@ func isSlurmOrJob(pid int) bool {
 	}
 	switch strings.TrimSpace(string(comm)) {
 	case "slurmctld", "slurmscriptd", "slurmd", "slurmstepd":
+		return true
+	case "scontrol", "squeue", "sinfo", "scancel": // of a daemon that was killed: nobody waits for them
+		return true
+	case "burst-resume", "burst-suspend", "burst-resume-fa": // slurmctld's, which leaves them without a mark
 		return true
 	}
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
