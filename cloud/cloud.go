@@ -5,6 +5,7 @@ package cloud
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 )
@@ -45,9 +46,27 @@ type LaunchRequest struct {
 	UserData string            `json:"user_data,omitempty"` // holds no secret
 	Tags     map[string]string `json:"tags,omitempty"`      // the site's own
 	// AllOrNothing forbids a partial launch: fewer than Count is a Capacity error
-	// and leaves nothing running.
+	// and leaves nothing running. All instances are then of one type and in one zone.
 	AllOrNothing bool `json:"all_or_nothing,omitempty"`
+	// Or lists more offerings of the same market, best first, that may fill the
+	// launch as well, for providers whose Limits say Choice.
+	Or []Offering `json:"or,omitempty"`
+	// MaxPrice is what a spot instance may cost at most, in USD per hour; 0: no limit.
+	MaxPrice float64 `json:"max_price,omitempty"`
+	// Spec is the provider's own part, which Preparer has written: with it the
+	// request is exact, whatever the configuration says later.
+	Spec json.RawMessage `json:"spec,omitempty"`
 }
+
+// Offerings lists all that may fill the launch, best first.
+func (r LaunchRequest) Offerings() []Offering { return append([]Offering{r.Offering}, r.Or...) }
+
+// Tags that the engine sets where it knows them, beside the site's own.
+const (
+	TagJob     = "burst:job"
+	TagUser    = "burst:user"
+	TagAccount = "burst:account"
+)
 
 // State is an instance's state in the cloud.
 type State string
@@ -117,6 +136,8 @@ type Limits struct {
 	Lag time.Duration
 	// MaxLaunch is the largest Count of one Launch.
 	MaxLaunch int
+	// Choice says that one Launch may choose among offerings (LaunchRequest.Or).
+	Choice bool
 }
 
 // NoticeKind says what a notice announces.

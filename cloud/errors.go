@@ -26,7 +26,14 @@ type Error struct {
 	Code string // the cloud's own code, for the log
 	// RetryAfter is the cloud's wish, zero if it has none.
 	RetryAfter time.Duration
-	Err        error
+	// Offering is what the error is about, where a launch had a choice of
+	// several; zero: the whole request.
+	Offering Offering
+	// Settled says that the launch is over and its outcome known: a repeat under the
+	// same token brings nothing more. It tells a throttled part of a fleet from a
+	// call that was refused and never began.
+	Settled bool
+	Err     error
 }
 
 func (e *Error) Error() string {
@@ -38,8 +45,29 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
+// Errors lists the *Error values that err joins or wraps, in order. A launch
+// that had a choice fails with one for each offering that was tried.
+func Errors(err error) []*Error {
+	switch e := err.(type) {
+	case nil:
+		return nil
+	case *Error:
+		return []*Error{e}
+	case interface{ Unwrap() []error }:
+		var all []*Error
+		for _, part := range e.Unwrap() {
+			all = append(all, Errors(part)...)
+		}
+		return all
+	case interface{ Unwrap() error }:
+		return Errors(e.Unwrap())
+	}
+	return nil
+}
+
 // KindOf reads the kind of err; an error that carries none is Transient, the
-// kind after which an outcome is looked up rather than assumed.
+// kind after which an outcome is looked up rather than assumed. Of several
+// joined errors it is the first's.
 func KindOf(err error) Kind {
 	var e *Error
 	if errors.As(err, &e) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {

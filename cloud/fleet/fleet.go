@@ -24,7 +24,20 @@ type Config struct {
 	Types  []string // instance types, in order of preference; at least one
 	Zones  []string // zones, in order of preference; empty: the provider's choice
 	Market string   // SpotOnly, OnDemandOnly (the default) or SpotThenOnDemand
+	// MaxPrice is what a spot instance may cost at most, in USD per hour; 0: no limit.
+	MaxPrice float64
+	// SpotTimeout is how long, from Slurm's order on, spot alone is tried before
+	// on-demand may fill a SpotThenOnDemand pool; 0: on-demand as soon as no spot
+	// offering is left.
+	SpotTimeout time.Duration
+	Order       string // of the types: "" as written, ByPrice or ByPricePerCore
 }
+
+// Orders of a pool's types.
+const (
+	ByPrice        = "price"
+	ByPricePerCore = "price-per-core"
+)
 
 // Validate says what is wrong with the configuration.
 func (c Config) Validate() error {

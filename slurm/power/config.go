@@ -20,6 +20,9 @@ type Pool struct {
 	Image     string
 	UserData  string
 	Tags      map[string]string
+	// MaxBootFailures is how many instances in a row may fail to become nodes
+	// before the pool is stopped; 0: no limit.
+	MaxBootFailures int
 }
 
 // Validate says what is wrong with the pool on its own.

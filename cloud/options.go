@@ -1,0 +1,73 @@
+package cloud
+
+import (
+	"context"
+	"time"
+)
+
+// Preparer is met by providers whose requests must be completed before they
+// are written to the journal: images resolved, the kind of call chosen, the
+// site's settings copied.
+type Preparer interface {
+	// Prepare completes the requests of one round in place, each with its Spec.
+	// It launches nothing, and may be called again for the same requests. The errors
+	// are in the requests' order: nil, or why that launch must not be tried
+	// (Quota or Invalid: never as it is; Auth, Throttled, Transient: not now).
+	Prepare(ctx context.Context, requests []LaunchRequest) []error
+}
+
+// GPU is one kind of accelerator of an instance type.
+type GPU struct {
+	Name  string `json:"name"` // as GRES has it: lower case, without blanks ("a100")
+	Count int    `json:"count"`
+}
+
+// InstanceType is what a cloud says of a type.
+type InstanceType struct {
+	Name           string   `json:"name"`
+	CPUs           int      `json:"cpus"` // vCPUs with all threads
+	Cores          int      `json:"cores"`
+	ThreadsPerCore int      `json:"threads_per_core"`
+	MemoryMiB      int      `json:"memory_mib"` // as advertised; the system takes its share
+	GPUs           []GPU    `json:"gpus,omitempty"`
+	Arch           string   `json:"arch"`                // "x86_64", "arm64"
+	EFACards       int      `json:"efa_cards,omitempty"` // network cards that can have an EFA interface
+	Spot           bool     `json:"spot"`                // is sold on the spot market
+	Zones          []string `json:"zones"`               // that offer it
+}
+
+// Catalog is met by providers that know their instance types.
+type Catalog interface {
+	// Types describes the named types, in the order of the names. A name that
+	// the cloud does not know is an Invalid error that says it.
+	Types(ctx context.Context, names []string) ([]InstanceType, error)
+}
+
+// OfferingPrice is what an offering costs.
+type OfferingPrice struct {
+	Offering   Offering  `json:"offering"`
+	USDPerHour float64   `json:"usd_per_hour"`
+	Date       time.Time `json:"date"`   // when it was so
+	Source     string    `json:"source"` // "spot-history", "pricing-api", "table"
+}
+
+// Pricer is met by providers that know prices.
+type Pricer interface {
+	// Prices returns those it knows, in the order of the offerings; one without a
+	// price is left out, never zero.
+	Prices(ctx context.Context, offerings []Offering) ([]OfferingPrice, error)
+}
+
+// Consoler is met by providers that can show an instance's console.
+type Consoler interface {
+	// Console returns the console's last output, at most 64 KiB; empty if there is none yet.
+	Console(ctx context.Context, id string) (string, error)
+}
+
+// Tidier is met by providers that make things beside instances (templates,
+// placement groups).
+type Tidier interface {
+	// Tidy removes what the cluster has no more use for: of pools that are not
+	// named, and what is empty. It never touches instances.
+	Tidy(ctx context.Context, cluster string, pools []string) error
+}
