@@ -1,0 +1,52 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/burst-hpc/burst/cloud"
+)
+
+// Provider is one account in one region of AWS.
+type Provider struct {
+	c       Config
+	aws     aws.Config
+	clients clients
+	limits  *limits
+	log     *slog.Logger
+}
+
+// New reads the configuration and the default credential chain. It calls
+// nothing: what is wrong with the account shows in `burst aws check` and in
+// the first call.
+func New(ctx context.Context, c Config) (*Provider, error) {
+	if c.Region == "" {
+		return nil, fmt.Errorf("provider %q: region is missing", c.Name)
+	}
+	cfg, err := loadConfig(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	p := &Provider{c: c, aws: cfg, limits: limitsOf(c), log: c.Log}
+	if p.log == nil {
+		p.log = slog.New(slog.DiscardHandler)
+	}
+	p.clients = clients{ec2: p.newEC2()}
+	return p, nil
+}
+
+// lag is how long EC2 may hide a new instance: its Describe calls are
+// eventually consistent, as a rule for seconds.
+const lag = 60 * time.Second
+
+// maxLaunch is how many instances one launch may ask for: the resource bucket's size.
+const maxLaunch = 1000
+
+// Limits implements cloud.Provider.
+func (p *Provider) Limits() cloud.Limits {
+	return cloud.Limits{Lag: lag, MaxLaunch: maxLaunch, Choice: true}
+}
