@@ -75,8 +75,8 @@ var programs = []string{
 
 // internals are the rooms of cmd/internal.
 var internals = []string{
-	"api", "bench", "cli", "config", "crash", "daemon", "demo", "e2e", "endpoint", "handover", "rig", "spool", "store",
-	"tree",
+	"api", "bench", "cli", "config", "crash", "daemon", "demo", "e2e", "endpoint", "handover", "ledger", "munge", "nodeapi",
+	"rig", "spool", "store", "tree",
 }
 
 // top is what may lie at the top, besides names that begin with a dot.
