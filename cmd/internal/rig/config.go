@@ -36,10 +36,19 @@ func (s *Site) configText(socket, user string) string {
 	line("socket = %q", socket)
 	line("spool = %q", filepath.Join(s.Dir, spoolDir))
 	line("state = %q", filepath.Join(s.Dir, stateDir))
+	block := func(text string) {
+		if text != "" {
+			line("%s", strings.TrimRight(text, "\n"))
+		}
+	}
+	block(s.o.DaemonToml)
 	line("")
 	line("[provider.here]")
-	line("kind = \"local\"")
-	line("dir = %q", s.Control.Dir)
+	if s.o.ProviderToml == "" {
+		line("kind = \"local\"")
+		line("dir = %q", s.Control.Dir)
+	}
+	block(s.o.ProviderToml)
 	if s.o.NetNS {
 		line("network = %q", local.NetNS)
 		line("subnet = %q", s.subnet)
@@ -54,13 +63,12 @@ func (s *Site) configText(socket, user string) string {
 	line("market = %q", s.o.Market)
 	line("cpus = %d", s.o.CPUs)
 	line("real_memory = 1000")
-	if first, last := s.Cluster.CloudPorts(); first > 0 {
+	if first, last := s.Cluster.CloudPorts(); first > 0 && s.o.ProviderToml == "" {
 		line("ports = \"%d-%d\"", first, last)
 	}
-	if s.o.ExtraToml != "" {
-		line("")
-		line("%s", strings.TrimRight(s.o.ExtraToml, "\n"))
-	}
+	block(s.o.PoolToml)
+	line("")
+	block(s.o.ExtraToml)
 	return b.String()
 }
 

@@ -60,6 +60,10 @@ type Options struct {
 	Zones     []string // [a, b]
 	BurstdEnv []string // NAME=value, beside the cluster's own
 	ExtraToml string   // more sections of burst.toml
+	// ProviderToml and PoolToml are lines of [provider.here] and [pool.cloud], for
+	// a provider other than cloud/local: its instances are then the caller's.
+	ProviderToml, PoolToml string
+	DaemonToml             string // more lines of [daemon]
 }
 
 func (o Options) withDefaults() Options {
