@@ -53,7 +53,7 @@ func (s *Store) events(ctx context.Context, after int64) ([]Event, error) {
 // Prune forgets closed orders, resolved launches, gone instances, closed
 // notices and events older than the given time. An order's id is remembered
 // for as long: a spooled copy that is older is not taken for a new one, since
-// what it asks is compared with Slurm's present state.
+// what it asks is compared with Slurm's present state. The ledger is kept longer.
 func (s *Store) Prune(ctx context.Context, before time.Time) error {
 	for _, text := range []string{
 		`DELETE FROM orders WHERE closed > 0 AND closed < ?`,
@@ -62,13 +62,14 @@ func (s *Store) Prune(ctx context.Context, before time.Time) error {
 		`DELETE FROM holds WHERE released AND start < ?`,
 		`DELETE FROM evictions WHERE ended > 0 AND ended < ?`,
 		`DELETE FROM notices WHERE stage = 'acked' AND received < ?`,
+		`DELETE FROM boots WHERE ended > 0 AND ended < ?`,
 		`DELETE FROM events WHERE time < ?`,
 	} {
 		if _, err := s.db.ExecContext(ctx, text, fromTime(before)); err != nil {
 			return err
 		}
 	}
-	return nil
+	return s.pruneUsage(ctx, before)
 }
 
 // notify wakes all who wait for events.
