@@ -94,6 +94,8 @@ type Instance struct {
 	Provider string
 	Assigned string    // the node; empty: none
 	Doomed   string    // why it is being terminated; empty: it is not
+	Failed   bool      // it did not become a node: a boot failure
+	Console  bool      // of a Failed one: its console is to be kept before it ends
 	Gone     time.Time // confirmed by the cloud; then it is no longer in State
 }
 
@@ -117,6 +119,38 @@ type Cooling struct {
 	fleet.Cooldown
 }
 
+// Breaker is how a pool's boots go: after Pool.MaxBootFailures in a row, or
+// by an admin's hand, the pool is stopped and launches nothing.
+type Breaker struct {
+	Pool     string
+	Failures int       // instances in a row that did not become nodes
+	Stopped  time.Time // zero: it is not
+	Why      string    // of Stopped
+}
+
+// Boot is one node's way up for one order. A time is zero for as long as it
+// is not known. After a failed boot, Called and what follows are the next one's.
+type Boot struct {
+	Node, Order, Pool string
+	Job               uint32
+	Instance          string
+	Tries             int       // instances before this one
+	Ordered           time.Time // Slurm asked
+	Called            time.Time // the launch call began
+	Launched          time.Time // it was answered
+	Running           time.Time // the cloud says that it runs
+	Reachable         time.Time // the node's first word
+	Setup             time.Time // the site's commands began
+	Ready             time.Time // slurmd was started
+	Registered        time.Time // with slurmctld
+	Started           time.Time // the job for which Slurm asked, as Slurm says
+	Ended             time.Time // nothing more will be noted
+	Outcome           string    // of Ended: BootUp, or why the node did not come up
+}
+
+// BootUp is the outcome of a node that came up.
+const BootUp = "up"
+
 // Event is one line of the history that admins and users read.
 type Event struct {
 	Time                       time.Time
@@ -133,6 +167,8 @@ type State struct {
 	Instances []Instance
 	Holds     []Hold
 	Coolings  []Cooling
+	Breakers  []Breaker
+	Boots     []Boot // not ended
 }
 
 // Change is what one transaction writes: records are put whole, by their key.
@@ -146,13 +182,15 @@ type Change struct {
 	Holds       []Hold
 	DropHolds   []uint32
 	Coolings    []Cooling // with Failures 0: forgotten
+	Breakers    []Breaker // without Failures, and not Stopped: forgotten
+	Boots       []Boot
 	Events      []Event
 }
 
 // Empty says whether the change writes nothing.
 func (c *Change) Empty() bool {
 	return len(c.Orders)+len(c.CloseOrders)+len(c.Nodes)+len(c.DropNodes)+len(c.Launches)+
-		len(c.Instances)+len(c.Holds)+len(c.DropHolds)+len(c.Coolings)+len(c.Events) == 0
+		len(c.Instances)+len(c.Holds)+len(c.DropHolds)+len(c.Coolings)+len(c.Breakers)+len(c.Boots)+len(c.Events) == 0
 }
 
 // journal is what the engine needs of the store. A Commit is atomic and

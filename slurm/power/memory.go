@@ -23,11 +23,15 @@ type memory struct {
 	instances map[string]Instance
 	holds     map[uint32]Hold
 	cool      map[coolKey]fleet.Cooldown
+	breakers  map[string]Breaker // by pool
+	boots     map[string]Boot    // by node
 }
 
 func newMemory(s State) *memory {
-	m := &memory{map[string]Order{}, map[string]Node{}, map[string]Launch{}, map[string]Instance{}, map[uint32]Hold{}, map[coolKey]fleet.Cooldown{}}
-	m.apply(Change{Orders: s.Orders, Nodes: s.Nodes, Launches: s.Launches, Instances: s.Instances, Holds: s.Holds, Coolings: s.Coolings})
+	m := &memory{map[string]Order{}, map[string]Node{}, map[string]Launch{}, map[string]Instance{}, map[uint32]Hold{}, map[coolKey]fleet.Cooldown{},
+		map[string]Breaker{}, map[string]Boot{}}
+	m.apply(Change{Orders: s.Orders, Nodes: s.Nodes, Launches: s.Launches, Instances: s.Instances, Holds: s.Holds, Coolings: s.Coolings,
+		Breakers: s.Breakers, Boots: s.Boots})
 	return m
 }
 
@@ -68,6 +72,18 @@ func (m *memory) apply(c Change) {
 		m.cool[key] = k.Cooldown
 		if k.Failures == 0 {
 			delete(m.cool, key)
+		}
+	}
+	for _, b := range c.Breakers {
+		m.breakers[b.Pool] = b
+		if b.Failures == 0 && b.Stopped.IsZero() {
+			delete(m.breakers, b.Pool)
+		}
+	}
+	for _, b := range c.Boots {
+		m.boots[b.Node] = b
+		if !b.Ended.IsZero() {
+			delete(m.boots, b.Node)
 		}
 	}
 }

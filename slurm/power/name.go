@@ -26,5 +26,7 @@ func (c *Change) Name() string {
 	add(len(c.Instances), "instances")
 	add(len(c.Holds)+len(c.DropHolds), "holds")
 	add(len(c.Coolings), "coolings")
+	add(len(c.Breakers), "breakers")
+	add(len(c.Boots), "boots")
 	return strings.Join(names, ",")
 }

@@ -22,8 +22,8 @@ func (s *Store) AddOrder(ctx context.Context, o power.Order) (bool, error) {
 	return n == 1, err
 }
 
-// LoadPower reads what is open of orders, nodes, launches, instances, holds
-// and cooldowns.
+// LoadPower reads what is open of orders, nodes, launches, instances, holds,
+// cooldowns, breakers and boots.
 func (s *Store) LoadPower(ctx context.Context) (power.State, error) {
 	var st power.State
 	err := s.tx(ctx, func(tx *sql.Tx) error {
@@ -49,7 +49,7 @@ func (s *Store) LoadPower(ctx context.Context) (power.State, error) {
 		if st.Launches, err = query(ctx, tx, `SELECT token, provider, request, nodes, state, created, error FROM launches WHERE resolved = 0 ORDER BY created, token`, scanLaunch); err != nil {
 			return err
 		}
-		if st.Instances, err = query(ctx, tx, `SELECT id, provider, token, pool, type, zone, market, state, addr, hostname, node, doomed, launched, ended, gone FROM instances WHERE gone = 0 ORDER BY id`, scanInstance); err != nil {
+		if st.Instances, err = query(ctx, tx, `SELECT id, provider, token, pool, type, zone, market, state, addr, hostname, node, doomed, failed, console, launched, ended, gone FROM instances WHERE gone = 0 ORDER BY id`, scanInstance); err != nil {
 			return err
 		}
 		if st.Holds, err = query(ctx, tx, `SELECT job, restarts, start, why, tries, norequeue, released FROM holds ORDER BY job`,
@@ -68,7 +68,10 @@ func (s *Store) LoadPower(ctx context.Context) (power.State, error) {
 				c.Until = toTime(until)
 				return c, err
 			})
-		return err
+		if err != nil {
+			return err
+		}
+		return loadBoots(ctx, tx, &st)
 	})
 	if err != nil {
 		return power.State{}, fmt.Errorf("reading the journal: %w", err)
@@ -95,7 +98,7 @@ func scanLaunch(scan scanner) (l power.Launch, err error) {
 func scanInstance(scan scanner) (i power.Instance, err error) {
 	var launched, ended, gone int64
 	err = scan(&i.ID, &i.Provider, &i.Token, &i.Pool, &i.Offering.Type, &i.Offering.Zone, &i.Offering.Market, &i.State,
-		&i.Addr, &i.Hostname, &i.Assigned, &i.Doomed, &launched, &ended, &gone)
+		&i.Addr, &i.Hostname, &i.Assigned, &i.Doomed, &i.Failed, &i.Console, &launched, &ended, &gone)
 	i.Launched, i.Ended, i.Gone = toTime(launched), toTime(ended), toTime(gone)
 	return i, err
 }
@@ -150,6 +153,7 @@ func putPower(ctx context.Context, tx *sql.Tx, c power.Change) error {
 		}
 		w.put(`INSERT OR REPLACE INTO coolings (provider, type, zone, market, failures, until) VALUES (?, ?, ?, ?, ?, ?)`, k.Provider, o.Type, o.Zone, o.Market, k.Failures, fromTime(k.Until))
 	}
+	putBoots(&w, c)
 	for _, e := range c.Events {
 		w.event(Event{Time: e.Time, Kind: e.Kind, Node: e.Node, Instance: e.Instance, Pool: e.Pool, Job: e.Job, Text: e.Text})
 	}
@@ -157,9 +161,9 @@ func putPower(ctx context.Context, tx *sql.Tx, c power.Change) error {
 }
 
 func putInstance(w *writer, i power.Instance) {
-	w.put(`INSERT OR REPLACE INTO instances (id, provider, token, pool, type, zone, market, state, addr, hostname, node, doomed, launched, ended, gone)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, i.ID, i.Provider, i.Token, i.Pool, i.Offering.Type, i.Offering.Zone, i.Offering.Market,
-		i.State, i.Addr, i.Hostname, i.Assigned, i.Doomed, fromTime(i.Launched), fromTime(i.Ended), fromTime(i.Gone))
+	w.put(`INSERT OR REPLACE INTO instances (id, provider, token, pool, type, zone, market, state, addr, hostname, node, doomed, failed, console, launched, ended, gone)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, i.ID, i.Provider, i.Token, i.Pool, i.Offering.Type, i.Offering.Zone, i.Offering.Market,
+		i.State, i.Addr, i.Hostname, i.Assigned, i.Doomed, i.Failed, i.Console, fromTime(i.Launched), fromTime(i.Ended), fromTime(i.Gone))
 }
 
 // NodeOf is the node that the instance serves now; empty: none.
@@ -172,6 +176,6 @@ func (s *Store) NodeOf(ctx context.Context, instance string) (string, error) {
 // Instances reads the instances launched since the given time, gone ones too,
 // oldest first: what they cost is for the reader to say.
 func (s *Store) Instances(ctx context.Context, since time.Time) ([]power.Instance, error) {
-	return query(ctx, s.db, `SELECT id, provider, token, pool, type, zone, market, state, addr, hostname, node, doomed, launched, ended, gone
+	return query(ctx, s.db, `SELECT id, provider, token, pool, type, zone, market, state, addr, hostname, node, doomed, failed, console, launched, ended, gone
 		FROM instances WHERE launched >= ? ORDER BY launched, id`, scanInstance, fromTime(since))
 }

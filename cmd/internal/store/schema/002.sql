@@ -1,0 +1,18 @@
+ALTER TABLE instances ADD COLUMN failed INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE instances ADD COLUMN console INTEGER NOT NULL DEFAULT 0;
+
+CREATE TABLE breakers (
+  pool TEXT PRIMARY KEY, failures INTEGER NOT NULL, stopped INTEGER NOT NULL, why TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE boots (
+  node TEXT NOT NULL, order_id TEXT NOT NULL, pool TEXT NOT NULL, job INTEGER NOT NULL,
+  instance TEXT NOT NULL, tries INTEGER NOT NULL,
+  ordered INTEGER NOT NULL, called INTEGER NOT NULL, launched INTEGER NOT NULL,
+  running INTEGER NOT NULL, reachable INTEGER NOT NULL, setup INTEGER NOT NULL, ready INTEGER NOT NULL,
+  registered INTEGER NOT NULL, started INTEGER NOT NULL,
+  ended INTEGER NOT NULL, outcome TEXT NOT NULL,
+  PRIMARY KEY (node, order_id)
+) STRICT;
+CREATE INDEX boots_open ON boots (node) WHERE ended = 0;
+CREATE INDEX boots_ordered ON boots (ordered);
