@@ -17,6 +17,7 @@ type Provider struct {
 	aws     aws.Config
 	clients clients
 	limits  *limits
+	know    knowledge
 	log     *slog.Logger
 }
 

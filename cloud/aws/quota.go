@@ -1,0 +1,190 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/servicequotas"
+	"github.com/aws/aws-sdk-go-v2/service/servicequotas/types"
+
+	"github.com/burst-hpc/burst/cloud"
+)
+
+// quotaTimeout bounds what a launch waits for a look at quotas.
+const quotaTimeout = 3 * time.Second
+
+// refusalAge is how old a quota may be that refuses a launch: the site may
+// just have got more.
+const refusalAge = time.Minute
+
+// quotaCodes are Service Quotas' codes of the vCPUs that an account may have
+// running in a region, on-demand and spot, by the letters that a type's family begins
+// with. Families that are not here (Mac) have quotas of another kind.
+// https://docs.aws.amazon.com/general/latest/gr/ec2-service.html
+var quotaCodes = map[string]struct{ onDemand, spot string }{
+	"dl":  {"L-6E869C2A", "L-85EED4F7"},
+	"f":   {"L-74FC7D96", "L-88CF9481"},
+	"g":   {"L-DB2E81BA", "L-3819A6DF"},
+	"gr":  {"L-DB2E81BA", "L-3819A6DF"},
+	"vt":  {"L-DB2E81BA", "L-3819A6DF"},
+	"hpc": {"L-F7808C92", ""},
+	"inf": {"L-1945791B", "L-B5D1601B"},
+	"p":   {"L-417A185B", ""}, // spot: by generation, see quotaCode
+	"trn": {"L-2C3B7624", "L-6B0D517C"},
+	"u":   {"L-43DA4232", ""},
+	"x":   {"L-7295265B", "L-E3A00192"},
+}
+
+const (
+	standardOnDemand = "L-1216C47A"
+	standardSpot     = "L-34B43A08"
+)
+
+// quotaCode returns the code of the quota that a type counts against; "" if
+// none is known.
+func quotaCode(instanceType string, market cloud.Market) string {
+	family, _, _ := strings.Cut(instanceType, ".")
+	letters := family[:len(family)-len(strings.TrimLeft(family, "abcdefghijklmnopqrstuvwxyz"))]
+	codes, ok := quotaCodes[letters]
+	if !ok && letters != "" && strings.Contains("acdhimrtz", letters[:1]) && letters != "mac" {
+		codes.onDemand, codes.spot = standardOnDemand, standardSpot
+	}
+	switch {
+	case market != cloud.Spot:
+		return codes.onDemand
+	case letters != "p":
+		return codes.spot
+	}
+	switch generation := strings.TrimLeft(family, "p") + " "; generation[0] {
+	case '2', '3', '4':
+		return "L-7212CCBC"
+	case '5':
+		return "L-C4BD4855"
+	}
+	return ""
+}
+
+// limit is a quota's name and value.
+type limit struct {
+	code, name string
+	vcpus      float64
+}
+
+// quota returns how many vCPUs of the type's quota the account may have running
+// at once; not known where Service Quotas has no such quota.
+func (p *Provider) quota(ctx context.Context, instanceType string, market cloud.Market) (vcpus float64, known bool, err error) {
+	l, err := p.limit(ctx, instanceType, market, quotaAge)
+	return l.vcpus, l.code != "", err
+}
+
+// limit returns the quota with its name, no older than age; the zero limit if
+// there is none.
+func (p *Provider) limit(ctx context.Context, instanceType string, market cloud.Market, age time.Duration) (limit, error) {
+	code := quotaCode(instanceType, market)
+	if code == "" {
+		return limit{}, nil
+	}
+	if l, ok := p.know.quotas.get(code, age); ok {
+		return l, nil
+	}
+	out, err := p.newQuotas().GetServiceQuota(ctx, &servicequotas.GetServiceQuotaInput{
+		ServiceCode: aws.String("ec2"), QuotaCode: &code,
+	})
+	var none *types.NoSuchResourceException
+	if errors.As(err, &none) {
+		p.know.quotas.put(code, limit{}) // a partition or emulator without this quota
+		return limit{}, nil
+	}
+	if err != nil {
+		err = fmt.Errorf("reading quota %s (vCPUs of %s) in %s: %w", code, instanceType, p.c.Region, err)
+		return limit{}, failure("quota", err)
+	}
+	if out.Quota == nil || out.Quota.Value == nil {
+		return limit{}, nil
+	}
+	l := limit{code: code, name: aws.ToString(out.Quota.QuotaName), vcpus: *out.Quota.Value}
+	p.know.quotas.put(code, l)
+	return l, nil
+}
+
+// checkQuota returns a Quota error for a request that can never be met: the
+// account may not have as many vCPUs of any of its offerings, even with nothing
+// else running. A request that may be met in part needs room for one instance.
+// Where quotas cannot be read, nothing is hindered: EC2 itself will say so.
+func (p *Provider) checkQuota(ctx context.Context, r cloud.LaunchRequest) error {
+	if _, silent := p.know.failed.get("quotas", silenceAge); silent {
+		return nil
+	}
+	within, cancel := context.WithTimeout(ctx, quotaTimeout)
+	defer cancel()
+	var refusals []error
+	for _, o := range r.Offerings() {
+		refusal, err := p.refuses(within, r, o)
+		if err != nil {
+			if ctx.Err() == nil {
+				p.know.failed.put("quotas", err)
+				p.log.Warn("quotas cannot be read: launches are tried without a look at them", "provider", p.c.Name, "error", err)
+			}
+			return nil
+		}
+		if refusal == nil {
+			return nil
+		}
+		refusals = append(refusals, refusal)
+	}
+	return errors.Join(refusals...)
+}
+
+// refuses returns the Quota error that forbids o to meet the request, or nil.
+func (p *Provider) refuses(ctx context.Context, r cloud.LaunchRequest, o cloud.Offering) (refusal, err error) {
+	code := quotaCode(o.Type, o.Market)
+	if code == "" {
+		return nil, nil
+	}
+	known, err := p.describeTypes(ctx, []string{o.Type})
+	if err != nil {
+		return nil, err
+	}
+	instances := 1
+	if r.AllOrNothing {
+		instances = r.Count
+	}
+	need := float64(instances * vcpus(known[o.Type], p.c.Pools[r.Pool].ThreadsPerCore))
+	l, err := p.limit(ctx, o.Type, o.Market, quotaAge)
+	if err == nil && l.code != "" && need > l.vcpus {
+		l, err = p.limit(ctx, o.Type, o.Market, refusalAge)
+	}
+	if err != nil || l.code == "" || need <= l.vcpus {
+		return nil, err
+	}
+	return &cloud.Error{
+		Kind: cloud.Quota, Op: "quota", Offering: o, Settled: true,
+		Err: fmt.Errorf("%d of %s needs %.0f vCPUs, the quota %q in %s is %.0f: ask for more at %s",
+			instances, o.Type, need, l.name, p.c.Region, l.vcpus, quotaPage(p.c.Region, code)),
+	}, nil
+}
+
+// vcpus is what an instance of the type counts, zero for an unknown type. With
+// one thread per core asked for it counts at least its cores.
+func vcpus(t cloud.InstanceType, threadsPerCore int) int {
+	if threadsPerCore == 1 && t.Cores > 0 {
+		return t.Cores
+	}
+	return t.CPUs
+}
+
+// quotaPage is where a site asks for more.
+func quotaPage(region, code string) string {
+	host := "console.aws.amazon.com"
+	switch {
+	case strings.HasPrefix(region, "us-gov-"):
+		host = "console.amazonaws-us-gov.com"
+	case strings.HasPrefix(region, "cn-"):
+		host = "console.amazonaws.cn"
+	}
+	return fmt.Sprintf("https://%s.%s/servicequotas/home/services/ec2/quotas/%s", region, host, code)
+}
