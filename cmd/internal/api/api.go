@@ -7,6 +7,7 @@
 //	GET  /v1/status   -> Status                     anybody on the host
 //	GET  /v1/nodes    -> []NodeStatus               anybody on the host
 //	GET  /v1/events   -> []Event (after, wait)      anybody on the host
+//	GET  /v1/usage    -> []Usage (since, by)        anybody, of own jobs; SlurmUser, root: of all
 package api
 
 import (
@@ -132,6 +133,8 @@ type Backend interface {
 	// at a time; after < 0 asks for the last -after of them. If there are none it
 	// waits up to wait for one, and returns none without an error.
 	Events(ctx context.Context, after int64, wait time.Duration) ([]Event, error)
+	// Usage sums the ledger up, the most expensive first.
+	Usage(ctx context.Context, q UsageQuery) ([]Usage, error)
 	// Gate returns at once when the gate is open, else after wait at the latest.
 	Gate(ctx context.Context, job uint32, nodes string, wait time.Duration) (GateAnswer, error)
 }

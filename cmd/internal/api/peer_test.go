@@ -53,6 +53,8 @@ func child(socket string) {
 	say("nodes", err)
 	_, err = c.Events(ctx, 0, 0)
 	say("events", err)
+	_, err = c.Usage(ctx, api.UsageQuery{By: "user", UID: -1})
+	say("usage", err)
 	for range 200 {
 		if _, err = c.Status(ctx); err != nil {
 			break
@@ -90,8 +92,8 @@ func TestUIDDecides(t *testing.T) {
 		slurmUID int
 		want     string
 	}{
-		{"another user", uid + 1, "order 403\ngate 403\nstatus 200\nnodes 200\nevents 200\nflood 429\ncrowd 429\n"},
-		{"SlurmUser", uid, "order 200\ngate 200\nstatus 200\nnodes 200\nevents 200\nflood 200\ncrowd 200\n"},
+		{"another user", uid + 1, "order 403\ngate 403\nstatus 200\nnodes 200\nevents 200\nusage 200\nflood 429\ncrowd 429\n"},
+		{"SlurmUser", uid, "order 200\ngate 200\nstatus 200\nnodes 200\nevents 200\nusage 200\nflood 200\ncrowd 200\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -105,6 +107,13 @@ func TestUIDDecides(t *testing.T) {
 			defer srv.Close()
 			if got := runAs(t, uid, dir); got != test.want {
 				t.Errorf("uid %d was answered\n%swant\n%s", uid, got, test.want)
+			}
+			sees := uid
+			if test.slurmUID == uid {
+				sees = -1
+			}
+			if q := b.UsageQuery(); q.UID != sees {
+				t.Errorf("sees the usage of uid %d, want %d", q.UID, sees)
 			}
 			if taken := len(b.Orders()) == 1; taken != (test.slurmUID == uid) {
 				t.Errorf("order taken: %v", taken)

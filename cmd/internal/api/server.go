@@ -40,6 +40,7 @@ func NewServer(b Backend, a Authz, log *slog.Logger) *http.Server {
 	mux.HandleFunc("GET /v1/status", s.anybody(func(r *http.Request) (any, error) { return b.Status(r.Context()) }))
 	mux.HandleFunc("GET /v1/nodes", s.anybody(func(r *http.Request) (any, error) { return b.Nodes(r.Context()) }))
 	mux.HandleFunc("GET /v1/events", s.anybody(s.getEvents))
+	mux.HandleFunc("GET /v1/usage", s.anybody(s.getUsage))
 	h := &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: headerTimeout,

@@ -53,6 +53,8 @@ type Daemon struct {
 	engine  *power.Engine
 	guard   *ft.Guard
 	sources map[string]cloud.NoticeSource
+	prices  *prices
+	ended   chan struct{} // an instance has ended: the ledger is due
 
 	told map[string]string // what was warned of last, by subject; of the spool's reader
 
@@ -99,7 +101,7 @@ func Run(ctx context.Context, o Options) error {
 
 func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	d := &Daemon{cfg: o.Config, version: o.Version, log: o.Log, started: time.Now(), store: st,
-		sources: map[string]cloud.NoticeSource{}, told: map[string]string{}}
+		sources: map[string]cloud.NoticeSource{}, ended: make(chan struct{}, 1), told: map[string]string{}}
 	id, err := st.ClusterID(ctx)
 	if err != nil {
 		return nil, err
@@ -127,6 +129,8 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 			d.sources[p.Name] = s
 		}
 	}
+	d.prices = newPrices(o.Config.Providers, providers, o.Log)
+	journal = watched{journal, d.ended}
 	ctl := controller{d.client, d.watcher}
 	d.engine = power.New(o.Config.Power(id), journal, ctl, providers, o.Log)
 	d.guard = ft.New(ft.Config{Signal: o.Config.Checkpoint.Signal, Grace: o.Config.Checkpoint.Grace}, journal, ctl, providers, o.Log)
@@ -184,6 +188,7 @@ func (d *Daemon) serve(ctx context.Context, srv *http.Server, ln net.Listener) e
 	part("evictions", func(ctx context.Context) error { return d.guard.Run(ctx, d.sources) })
 	part("spool", d.watchSpool)
 	part("pruning", d.prune)
+	part("ledger", d.keepLedger)
 	part("metrics", d.serveMetrics)
 	part("socket", func(context.Context) error {
 		if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {

@@ -23,6 +23,8 @@ type Backend struct {
 	status  api.Status
 	nodes   []api.NodeStatus
 	events  []api.Event
+	usage   []api.Usage
+	query   api.UsageQuery // the last one
 	gate    api.GateAnswer
 	asked   int           // gate questions so far
 	changed chan struct{} // closed at the next change, nil if nobody waits
@@ -58,6 +60,24 @@ func (b *Backend) Nodes(context.Context) ([]api.NodeStatus, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.nodes, b.fail
+}
+
+// Usage returns what SetUsage set.
+func (b *Backend) Usage(_ context.Context, q api.UsageQuery) ([]api.Usage, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.query = q
+	return b.usage, b.fail
+}
+
+// SetUsage sets what Usage returns.
+func (b *Backend) SetUsage(u []api.Usage) { b.change(func() { b.usage = u }) }
+
+// UsageQuery is the last question that Usage was asked.
+func (b *Backend) UsageQuery() api.UsageQuery {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.query
 }
 
 // Events returns events given to AddEvent.

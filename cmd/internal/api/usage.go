@@ -1,0 +1,60 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// UsageKeys are what usage can be summed up by.
+var UsageKeys = []string{"job", "user", "account", "pool", "offering"}
+
+// UsageQuery says which sums of the ledger are asked for.
+type UsageQuery struct {
+	Since time.Time
+	By    string // one of UsageKeys
+	// UID narrows to the jobs of one user; below 0: all. The server sets it.
+	UID int
+}
+
+// Usage is what one job, user, account, pool or offering has used.
+type Usage struct {
+	Key     string  `json:"key"` // "" for time that no job had, where it is by job, user or account
+	User    string  `json:"user,omitempty"`
+	Account string  `json:"account,omitempty"`
+	Seconds float64 `json:"seconds"` // of instances
+	// USD is what the instances cost of which the price is known; null where none is.
+	USD             *float64 `json:"usd"`
+	UnpricedSeconds float64  `json:"unpriced_seconds,omitempty"` // of Seconds
+	Instances       int      `json:"instances"`
+}
+
+// Usage is Backend.Usage; who asks is for the server to see.
+func (c *Client) Usage(ctx context.Context, q UsageQuery) (u []Usage, err error) {
+	v := url.Values{"by": {q.By}, "since": {q.Since.UTC().Format(time.RFC3339Nano)}}
+	err = c.call(ctx, http.MethodGet, "/v1/usage?"+v.Encode(), nil, &u)
+	return u, err
+}
+
+// getUsage serves users their own jobs' usage, SlurmUser and root all.
+func (s *server) getUsage(r *http.Request) (any, error) {
+	v := r.URL.Query()
+	q := UsageQuery{By: v.Get("by"), UID: r.Context().Value(uidKey{}).(int)}
+	if s.peers.authz.privileged(q.UID) {
+		q.UID = -1
+	}
+	if !slices.Contains(UsageKeys, q.By) {
+		return nil, &Error{http.StatusBadRequest, fmt.Sprintf("by %.40q is none of %s", q.By, strings.Join(UsageKeys, ", "))}
+	}
+	if text := v.Get("since"); text != "" {
+		var err error
+		if q.Since, err = time.Parse(time.RFC3339Nano, text); err != nil {
+			return nil, &Error{http.StatusBadRequest, "since is not a time as in 2026-01-31T00:00:00Z"}
+		}
+	}
+	return s.backend.Usage(r.Context(), q)
+}

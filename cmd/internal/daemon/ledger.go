@@ -1,0 +1,105 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud/price"
+	"github.com/burst-hpc/burst/cmd/internal/api"
+	"github.com/burst-hpc/burst/cmd/internal/crash"
+	"github.com/burst-hpc/burst/cmd/internal/ledger"
+	"github.com/burst-hpc/burst/cmd/internal/store"
+	"github.com/burst-hpc/burst/slurm/power"
+)
+
+// The ledger is booked each bookEvery, and settle after an instance has
+// ended: those that end together are booked together.
+const (
+	bookEvery = 30 * time.Second
+	settle    = time.Second
+)
+
+// keepLedger books what instances cost until ctx ends. A round that fails is
+// made good by the next.
+func (d *Daemon) keepLedger(ctx context.Context) error {
+	tick := time.NewTicker(bookEvery)
+	defer tick.Stop()
+	told := ""
+	for {
+		text := ""
+		if err := d.book(ctx); err != nil {
+			text = err.Error()
+		}
+		if text != "" && text != told && ctx.Err() == nil {
+			d.log.Warn("what instances cost is not booked now; it will be, from the cloud's times", "error", text)
+		}
+		told = text
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-d.ended:
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(settle):
+			}
+		}
+	}
+}
+
+func (d *Daemon) book(ctx context.Context) error {
+	instances, rows, err := d.store.LoadUsage(ctx)
+	if err != nil || len(instances) == 0 {
+		return err
+	}
+	d.prices.learn(ctx, instances)
+	return d.store.PutUsage(ctx, ledger.Book(rows, ledger.Input{
+		Instances: instances, Snapshot: d.watcher.Latest(), Price: d.prices.price, Increment: d.increment}))
+}
+
+// increment is how a provider bills.
+func (d *Daemon) increment(provider string) price.Increment {
+	if p, ok := d.cfg.Provider(provider); ok && p.Kind == "vultr" {
+		return price.PerHour
+	}
+	return price.PerSecond
+}
+
+// Usage sums the ledger up.
+func (d *Daemon) Usage(ctx context.Context, q api.UsageQuery) ([]api.Usage, error) {
+	sums, err := d.store.Usage(ctx, store.UsageQuery{Since: q.Since, By: q.By, UID: q.UID})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]api.Usage, len(sums))
+	for i, s := range sums {
+		all[i] = api.Usage{Key: s.Key, User: s.User, Account: s.Account, Seconds: s.Seconds, UnpricedSeconds: s.Unpriced, Instances: s.Instances}
+		if s.Unpriced < s.Seconds {
+			all[i].USD = &s.USD
+		}
+	}
+	return all, nil
+}
+
+// watched is a journal that tells the ledger of ends.
+type watched struct {
+	crash.Journal
+	ended chan<- struct{}
+}
+
+func (j watched) CommitPower(ctx context.Context, c power.Change) error {
+	if err := j.Journal.CommitPower(ctx, c); err != nil {
+		return err
+	}
+	for _, i := range c.Instances {
+		if !i.Gone.IsZero() {
+			select {
+			case j.ended <- struct{}{}:
+			default: // it is told already
+			}
+			break
+		}
+	}
+	return nil
+}

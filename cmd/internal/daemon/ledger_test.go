@@ -1,0 +1,112 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cmd/internal/api"
+	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/cmd/internal/store"
+	"github.com/burst-hpc/burst/slurm/power"
+)
+
+func machine(id string, o cloud.Offering) power.Instance {
+	return power.Instance{Provider: "here", Instance: cloud.Instance{ID: id, Pool: "p", Offering: o}}
+}
+
+// TestTheLedgerIsBookedAfterAnAbsence: what ended before burstd was started is
+// in the ledger, at its price where that is known.
+func TestTheLedgerIsBookedAfterAnAbsence(t *testing.T) {
+	s := newSite(t)
+	st, err := store.Open(t.Context(), s.config.Endpoint.DB())
+	if err != nil {
+		t.Fatal(err)
+	}
+	launched := time.Now().Add(-2 * time.Hour)
+	known, unknown := machine("i-1", cloud.Offering{Type: "local.small", Market: cloud.OnDemand}), machine("i-2", cloud.Offering{Type: "odd", Market: cloud.Spot})
+	for _, i := range []*power.Instance{&known, &unknown} {
+		i.State, i.Launched, i.Ended, i.Gone = cloud.Terminated, launched, launched.Add(time.Hour), launched.Add(time.Hour)
+	}
+	if err := st.CommitPower(t.Context(), power.Change{Instances: []power.Instance{known, unknown}}); err != nil {
+		t.Fatal(err)
+	}
+	st.Close()
+	r := s.start()
+	var usage []api.Usage
+	r.until("it is booked", func() bool {
+		usage, err = r.Usage(t.Context(), api.UsageQuery{By: "offering"})
+		return err == nil && len(usage) == 2
+	})
+	if u := usage[0]; u.Key != "local.small/on-demand" || u.Seconds != 3600 || u.USD == nil || *u.USD != 0.085 || u.UnpricedSeconds != 0 {
+		t.Errorf("the one with a price: %+v", u)
+	}
+	if u := usage[1]; u.Key != "odd/spot" || u.Seconds != 3600 || u.USD != nil || u.UnpricedSeconds != 3600 {
+		t.Errorf("the one without: %+v", u)
+	}
+}
+
+// pricer is a cloud that knows the price of spot only.
+type pricer struct {
+	cloud.Provider
+	usd   float64
+	err   error
+	asked int
+}
+
+func (p *pricer) Prices(_ context.Context, offerings []cloud.Offering) (all []cloud.OfferingPrice, err error) {
+	p.asked++
+	for _, o := range offerings {
+		if o.Market == cloud.Spot && p.err == nil {
+			all = append(all, cloud.OfferingPrice{Offering: o, USDPerHour: p.usd, Source: "spot-history"})
+		}
+	}
+	return all, p.err
+}
+
+func TestPrices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := filepath.Join(t.TempDir(), "p.csv")
+		if err := os.WriteFile(table, []byte("type,zone,market,usd_per_hour,date\nm5,,spot,7,2026-01-01\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c := &pricer{usd: 1}
+		p := newPrices([]config.Provider{{Name: "here", PriceTable: table}, {Name: "bad", PriceTable: "/nowhere"}},
+			map[string]cloud.Provider{"here": c}, slog.New(slog.DiscardHandler))
+		spot, full, own := cloud.Offering{Type: "c6", Market: cloud.Spot}, cloud.Offering{Type: "c6", Market: cloud.OnDemand}, cloud.Offering{Type: "m5", Market: cloud.Spot}
+		all := []power.Instance{machine("i-1", spot), machine("i-2", spot), machine("i-3", full), machine("i-4", own)}
+		expect := func(what string, asked int, usd float64) {
+			t.Helper()
+			p.learn(t.Context(), all)
+			if got := p.price("here", spot).USDPerHour; c.asked != asked || got != usd {
+				t.Errorf("%s: asked %d times, want %d; price %v, want %v", what, c.asked, asked, got, usd)
+			}
+		}
+		expect("first", 1, 1)
+		if p.price("here", full).Known() || p.price("bad", spot).Known() {
+			t.Error("a price that nobody knows is known")
+		}
+		if q := p.price("here", own); q.USDPerHour != 7 || q.Source != "table" {
+			t.Errorf("the site's own price: %+v", q)
+		}
+		all = all[:2]
+		expect("at once", 1, 1)
+		c.usd = 2
+		time.Sleep(59 * time.Minute)
+		expect("within the hour", 1, 1)
+		time.Sleep(2 * time.Minute)
+		expect("after an hour", 2, 2)
+		c.err = errors.New("throttled")
+		time.Sleep(61 * time.Minute)
+		expect("while the cloud does not say", 3, 2)
+		expect("and at once", 3, 2)
+		time.Sleep(priceAgain)
+		expect("and five minutes later", 4, 2)
+	})
+}

@@ -1,0 +1,109 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/price"
+	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/cmd/internal/ledger"
+	"github.com/burst-hpc/burst/slurm/power"
+)
+
+// How long a price of a cloud holds, after what time one is asked for again
+// that could not be had, and how long a cloud has to say.
+const (
+	priceAge     = time.Hour
+	priceAgain   = 5 * time.Minute
+	priceTimeout = 20 * time.Second
+)
+
+// prices knows what offerings cost: by the provider's table, where the site
+// has written one, else by the cloud's own word. It is the ledger's alone.
+type prices struct {
+	tables  map[string]price.Table // by provider
+	pricers map[string]cloud.Pricer
+	known   map[priceKey]quote
+	log     *slog.Logger
+}
+
+type priceKey struct {
+	provider string
+	cloud.Offering
+}
+
+// quote is a cloud's last word on a price, the zero Price if it had none, and
+// when it is asked again.
+type quote struct {
+	ledger.Price
+	again time.Time
+}
+
+func newPrices(all []config.Provider, providers map[string]cloud.Provider, log *slog.Logger) *prices {
+	p := &prices{tables: map[string]price.Table{}, pricers: map[string]cloud.Pricer{}, known: map[priceKey]quote{}, log: log}
+	for _, c := range all {
+		if pricer, ok := providers[c.Name].(cloud.Pricer); ok {
+			p.pricers[c.Name] = pricer
+		}
+		var table price.Table
+		var err error
+		switch {
+		case c.PriceTable != "":
+			table, err = price.Load(c.PriceTable)
+		case c.Kind == "local":
+			table, err = price.Local()
+		}
+		if err != nil {
+			log.Error("the ledger has no prices from this table: correct it and restart burstd", "provider", c.Name, "error", err)
+		}
+		p.tables[c.Name] = table
+	}
+	return p
+}
+
+// price is that of the provider's instance now, or the zero Price.
+func (p *prices) price(provider string, o cloud.Offering) ledger.Price {
+	if t, ok := p.tables[provider].Price(o); ok {
+		return ledger.Price{USDPerHour: t.USDPerHour, Date: t.Date, Source: "table"}
+	}
+	return p.known[priceKey{provider, o}].Price
+}
+
+// learn asks the clouds for the prices of the instances that no table has and
+// that are not known, or are old. A price that cannot be had now stays as it was.
+func (p *prices) learn(ctx context.Context, instances []power.Instance) {
+	due := map[string][]cloud.Offering{}
+	now := time.Now()
+	for _, i := range instances {
+		if _, ok := p.tables[i.Provider].Price(i.Offering); ok || p.pricers[i.Provider] == nil {
+			continue
+		}
+		key := priceKey{i.Provider, i.Offering}
+		q, known := p.known[key]
+		if wait := q.again.Sub(now); known && wait > 0 && wait <= priceAge { // more: the clock was set back
+			continue
+		}
+		q.again = now.Add(priceAgain)
+		p.known[key] = q
+		due[i.Provider] = append(due[i.Provider], i.Offering)
+	}
+	for name, offerings := range due {
+		p.ask(ctx, name, offerings)
+	}
+}
+
+func (p *prices) ask(ctx context.Context, provider string, offerings []cloud.Offering) {
+	ctx, cancel := context.WithTimeout(ctx, priceTimeout)
+	defer cancel()
+	found, err := p.pricers[provider].Prices(ctx, offerings)
+	if err != nil {
+		p.log.Warn("prices cannot be had now; the ledger asks again", "provider", provider, "in", priceAgain, "error", err)
+	}
+	for _, f := range found {
+		if f.USDPerHour > 0 {
+			p.known[priceKey{provider, f.Offering}] = quote{ledger.Price{USDPerHour: f.USDPerHour, Date: f.Date, Source: f.Source}, time.Now().Add(priceAge)}
+		}
+	}
+}
