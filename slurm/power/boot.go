@@ -108,8 +108,31 @@ func (e *Engine) watchBoots(ctx context.Context) (time.Duration, error) {
 	}
 	// Without those that have just registered, which may run something by now.
 	var c Change
+	e.tooLate(&c, snap)
+	if err := e.commit(ctx, c); err != nil {
+		return 0, err
+	}
+	c = Change{}
 	give(&c, e.mem, forNobody(snap, e.mem.inPhase(Wanted, Launching, Booting)), "its job was cancelled while it booted", time.Now())
 	return look, e.commit(ctx, c)
+}
+
+// lateMargin is what a boot is given beyond BootTimeout: until then it is
+// Slurm that gives the node up, and tells us by its ResumeFailProgram.
+const lateMargin = time.Minute
+
+// tooLate plans the end of boots that take too long, and that Slurm still waits for.
+func (e *Engine) tooLate(c *Change, snap *slurm.Snapshot) {
+	for _, n := range e.mem.inPhase(Booting) {
+		if n.Made.IsZero() {
+			continue // adopted from a cloud that does not say when it was launched
+		}
+		if snap.Taken.Sub(n.Made) > e.cfg.BootTimeout+lateMargin && powerOf(snap, n.Name) == poweringUp {
+			why := fmt.Sprintf("it did not register within %s", e.cfg.BootTimeout)
+			fail(c, e.mem, n.Instance, why)
+			e.giveUp(c, n, why, snap)
+		}
+	}
 }
 
 // bootPace says how soon to look again at what is known of Slurm, and how old
@@ -174,15 +197,23 @@ func jobless(snap *slurm.Snapshot, n Node) bool {
 	return !known || !slices.Contains([]string{"CONFIGURING", "RUNNING", "SUSPENDED", "COMPLETING", "STAGE_OUT"}, j.State)
 }
 
-// findAddresses asks the clouds for instances that had no address at their launch.
+// runningPace is the least time between two looks at instances of which
+// nothing is wanted but when they began to run.
+const runningPace = 2 * time.Second
+
+// findAddresses asks the clouds for instances that had no address at their
+// launch. The same call tells which run; those of which that alone is not known
+// are asked for less often, and not at all once the node has spoken.
 func (e *Engine) findAddresses(ctx context.Context, moving []Node) {
 	without := map[string][]string{}
 	youngest := map[string]time.Duration{}
+	urgent := map[string]bool{}
 	for _, n := range moving {
 		i, ok := e.mem.instances[n.Instance]
-		if !ok || i.Addr != "" {
+		if !ok || i.Addr != "" && (i.State != cloud.Pending || !e.mem.boots[n.Name].Reachable.IsZero()) {
 			continue
 		}
+		urgent[i.Provider] = urgent[i.Provider] || i.Addr == ""
 		age := time.Since(n.Since)
 		if least, ok := youngest[i.Provider]; !ok || age < least {
 			youngest[i.Provider] = age
@@ -190,7 +221,10 @@ func (e *Engine) findAddresses(ctx context.Context, moving []Node) {
 		without[i.Provider] = append(without[i.Provider], i.ID)
 	}
 	for name, ids := range without {
-		e.look(ctx, "addresses of "+name, name, ids, youngest[name])
+		what := "addresses of " + name
+		if urgent[name] || youngest[name] >= runningPace && time.Since(e.looked[what]) >= runningPace {
+			e.look(ctx, what, name, ids, youngest[name])
+		}
 	}
 }
 

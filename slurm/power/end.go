@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/burst-hpc/burst/slurm/hostlist"
 )
 
 // askAgain is how long the cloud has to end an instance before it is asked again.
@@ -21,11 +23,20 @@ func (e *Engine) endInstances(ctx context.Context) (time.Duration, error) {
 	}
 	var due time.Duration
 	for name, ids := range ending {
+		if later := e.keepConsoles(ctx, name, ids); len(later) > 0 {
+			ids = slices.DeleteFunc(ids, func(id string) bool { return later[id] })
+			due = sooner(due, time.Second)
+		}
 		due = sooner(due, e.end(ctx, name, ids))
 	}
 	for id := range e.asked {
 		if _, ok := e.mem.instances[id]; !ok {
 			delete(e.asked, id)
+		}
+	}
+	for id := range e.consoles {
+		if _, ok := e.mem.instances[id]; !ok {
+			delete(e.consoles, id)
 		}
 	}
 	return due, nil
@@ -75,4 +86,35 @@ func (e *Engine) end(ctx context.Context, name string, ids []string) time.Durati
 		}
 	})
 	return 0
+}
+
+// closeOrders closes what is settled: a resume whose nodes are up or given
+// up, another whose nodes' instances are gone.
+func (e *Engine) closeOrders(ctx context.Context) (time.Duration, error) {
+	open := map[string]bool{}
+	for _, n := range e.mem.inPhase(Wanted, Launching, Booting, Freeing) {
+		open[n.Order] = true
+	}
+	ending := map[string]bool{} // nodes
+	for _, i := range e.mem.instances {
+		if i.Doomed != "" && i.Assigned != "" {
+			ending[i.Assigned] = true
+		}
+	}
+	var c Change
+	for _, o := range slices.SortedFunc(maps.Values(e.mem.orders), byMade) {
+		if o.Taken && !open[o.ID] && (o.Kind == Resume || !names(o, ending)) {
+			c.CloseOrders = append(c.CloseOrders, o.ID)
+		}
+	}
+	return 0, e.commit(ctx, c)
+}
+
+// names says whether the order names one of the nodes.
+func names(o Order, nodes map[string]bool) bool {
+	if len(nodes) == 0 {
+		return false
+	}
+	list, err := hostlist.Expand(o.Nodes)
+	return err == nil && slices.ContainsFunc(list, func(n string) bool { return nodes[n] })
 }

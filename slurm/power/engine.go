@@ -3,8 +3,6 @@ package power
 import (
 	"context"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -42,11 +40,13 @@ type Engine struct {
 	results chan func(context.Context)
 	calls   sync.WaitGroup
 
-	mu     sync.Mutex // guards mem, inbox and the fields of Health
+	mu     sync.Mutex // guards mem, inbox, words, spoke and the fields of Health
 	mem    *memory
 	inbox  []Order           // durable, not yet in mem
 	bad    map[string]string // provider -> its last error
 	turned time.Time         // when Run last began a step
+	words  []word            // of nodes, not yet in the journal
+	spoke  map[string]bool   // instances whose first WhoAmI is among them
 
 	// Run's own:
 	reviewed  bool                 // what an earlier life left wanted has been compared with Slurm
@@ -57,6 +57,8 @@ type Engine struct {
 	asked     map[string]time.Time // instance -> last Terminate that the cloud took
 	looked    map[string]time.Time // lists of some instances, by name -> the last
 	freed     map[string]time.Time // node -> last power_down_force
+	consoles  map[string]time.Time // failed instance -> since when it waits for its console
+	fetching  int                  // consoles under way
 	releasing map[uint32]bool
 	closed    map[string]time.Time // instances that are gone, which an older list may still show
 	missing   map[string]sighting  // instance -> absent from the cloud's lists
@@ -84,6 +86,7 @@ func New(cfg Config, j journal, s controller, providers map[string]cloud.Provide
 		wake: make(chan struct{}, 1), results: make(chan func(context.Context), 64),
 		flying: map[string]bool{}, doubt: map[string]bool{}, backoff: map[string]backoff{}, asked: map[string]time.Time{}, looked: map[string]time.Time{}, freed: map[string]time.Time{},
 		releasing: map[uint32]bool{}, closed: map[string]time.Time{}, missing: map[string]sighting{}, settling: map[string]sighting{}, heard: map[string]bool{},
+		spoke: map[string]bool{}, consoles: map[string]time.Time{},
 	}
 	for _, p := range cfg.Pools {
 		e.pools[p.Name] = p
@@ -207,6 +210,7 @@ func (e *Engine) step(ctx context.Context) time.Duration {
 	}{
 		{"orders", e.takeOrders},
 		{"launches", e.launchWanted},
+		{"words", e.takeWords},
 		{"addresses", e.setAddresses},
 		{"boots", e.watchBoots},
 		{"freeing", e.freeNodes},
@@ -248,9 +252,11 @@ func (e *Engine) turn() {
 	e.mu.Unlock()
 }
 
-// commit writes a change to the journal, then to memory. With an error
-// nothing has changed, and the step is tried again.
+// commit writes a change to the journal, then to memory, with what it says of
+// boots and breakers. With an error nothing has changed, and the step is tried again.
 func (e *Engine) commit(ctx context.Context, c Change) error {
+	e.mem.timeline(&c, time.Now())
+	e.count(&c, time.Now())
 	if c.Empty() {
 		return nil
 	}
@@ -291,35 +297,4 @@ func (e *Engine) Wake() {
 	case e.wake <- struct{}{}:
 	default:
 	}
-}
-
-// closeOrders closes what is settled: a resume whose nodes are up or given
-// up, another whose nodes' instances are gone.
-func (e *Engine) closeOrders(ctx context.Context) (time.Duration, error) {
-	open := map[string]bool{}
-	for _, n := range e.mem.inPhase(Wanted, Launching, Booting, Freeing) {
-		open[n.Order] = true
-	}
-	ending := map[string]bool{} // nodes
-	for _, i := range e.mem.instances {
-		if i.Doomed != "" && i.Assigned != "" {
-			ending[i.Assigned] = true
-		}
-	}
-	var c Change
-	for _, o := range slices.SortedFunc(maps.Values(e.mem.orders), byMade) {
-		if o.Taken && !open[o.ID] && (o.Kind == Resume || !names(o, ending)) {
-			c.CloseOrders = append(c.CloseOrders, o.ID)
-		}
-	}
-	return 0, e.commit(ctx, c)
-}
-
-// names says whether the order names one of the nodes.
-func names(o Order, nodes map[string]bool) bool {
-	if len(nodes) == 0 {
-		return false
-	}
-	list, err := hostlist.Expand(o.Nodes)
-	return err == nil && slices.ContainsFunc(list, func(n string) bool { return nodes[n] })
 }

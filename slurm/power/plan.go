@@ -70,6 +70,10 @@ func (p planning) plan() Change {
 // choose picks the offering for a group. If there is none, it plans what
 // becomes of the group.
 func (p planning) choose(c *Change, g group) (cloud.Offering, bool) {
+	if why, stopped := p.mem.stopped(g.pool); stopped {
+		p.halt(c, g, why)
+		return cloud.Offering{}, false
+	}
 	pool := p.pools[g.pool]
 	offerings := pool.Fleet.Offerings()
 	cool := map[cloud.Offering]fleet.Cooldown{}

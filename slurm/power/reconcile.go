@@ -71,6 +71,7 @@ func (e *Engine) reconcile(ctx context.Context) (time.Duration, error) {
 			c.DropHolds = append(c.DropHolds, id)
 		}
 	}
+	e.mem.started(&c, snap)
 	if err := e.commit(ctx, c); err != nil {
 		return 0, err
 	}
@@ -210,7 +211,13 @@ func (e *Engine) act(c *Change, a action, n Node, snap *slurm.Snapshot) {
 		c.DropNodes = append(c.DropNodes, n.Name)
 		ev.Text = "Slurm has powered it down, the order was lost: suspended"
 	case free:
-		give(c, e.mem, e.mem.whole([]Node{n}, snap), "it did not come up in time", now)
+		const why = "it did not come up in time"
+		if n.Phase == Booting {
+			fail(c, e.mem, n.Instance, why)
+			e.giveUp(c, n, why, snap)
+			return
+		}
+		give(c, e.mem, e.mem.whole([]Node{n}, snap), why, now)
 		return
 	case dead:
 		c.Instances = append(c.Instances, doomed(i, "the cloud ended it"))
@@ -226,19 +233,8 @@ func (e *Engine) act(c *Change, a action, n Node, snap *slurm.Snapshot) {
 		c.Nodes = append(c.Nodes, n)
 		ev.Kind, ev.Text = "died", "the cloud says that its instance is gone: DOWN, its jobs are requeued"
 	case retry:
-		c.Instances = append(c.Instances, doomed(i, "it ended before it registered"))
-		n.Tries++
-		if n.Tries >= maxTries {
-			why := fmt.Sprintf("%d instances in a row ended before they registered", n.Tries)
-			give(c, e.mem, e.mem.whole([]Node{n}, snap), why, now)
-			if n.Job != 0 {
-				hold(c, e.mem, n.Job, retryAt(e.mem.holds[n.Job], now), fmt.Sprintf("node %s: %s", n.Name, why))
-			}
-			return
-		}
-		n.Phase, n.Since, n.Token, n.Instance, n.AddrSet = Wanted, now, "", "", false
-		c.Nodes = append(c.Nodes, n)
-		ev.Kind, ev.Text = "retry", "its instance ended before it registered: another is launched"
+		e.bootFailed(c, n, "it ended before it registered", snap)
+		return
 	}
 	c.Events = append(c.Events, ev)
 }

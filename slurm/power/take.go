@@ -179,6 +179,9 @@ func (t taking) resumeFail(c *Change, o Order, node string) {
 	}
 	const why = "did not register within ResumeTimeout"
 	t.doom(c, node, why)
+	if rec.Phase == Booting {
+		fail(c, t.mem, rec.Instance, why)
+	}
 	if !have {
 		rec = Node{Name: node, Pool: t.pools[node], Order: o.ID, Made: o.Made}
 	}

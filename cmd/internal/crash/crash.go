@@ -111,6 +111,7 @@ var (
 	_ cloud.NoticeSource = (*provider)(nil)
 	_ cloud.Acknowledger = (*provider)(nil)
 	_ cloud.Assigner     = (*provider)(nil)
+	_ cloud.Consoler     = (*provider)(nil)
 )
 
 func (w *provider) Limits() cloud.Limits { return w.inner.Limits() }
@@ -152,4 +153,12 @@ func (w *provider) Assign(ctx context.Context, nodes map[string]string) error {
 	}
 	_, err := around(w.point, "assign", nothing(func() error { return a.Assign(ctx, nodes) }))
 	return err
+}
+
+func (w *provider) Console(ctx context.Context, id string) (string, error) {
+	c, ok := w.inner.(cloud.Consoler)
+	if !ok {
+		return "", nil
+	}
+	return around(w.point, "console", func() (string, error) { return c.Console(ctx, id) })
 }
