@@ -11,6 +11,7 @@ func commands() []*cobra.Command {
 		statusCommand(),
 		nodesCommand(),
 		eventsCommand(),
+		costCommand(),
 		hostlistCommand(),
 		benchCommand(),
 		benchResume1000Command(),

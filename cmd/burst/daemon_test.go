@@ -48,6 +48,12 @@ func populate(b *apitest.Backend) {
 		{Node: "c1", Pool: "p", Slurm: "ALLOCATED+CLOUD", Journal: "up", Instance: "i-1", Offering: "m5.large/a/spot", Addr: "10.0.0.1", Since: at},
 		{Node: "c2", Pool: "p", Slurm: "IDLE+CLOUD+POWERED_DOWN", Reason: "no \x1b[31mcapacity"},
 	})
+	carol, idle := 1.25, 0.1
+	b.SetUsage([]api.Usage{
+		{Key: "7", User: "carol", Account: "phys", Seconds: 36000, USD: &carol, Instances: 2},
+		{Seconds: 1800, USD: &idle, Instances: 3},
+		{Key: "8", User: "dave", Seconds: 5400, UnpricedSeconds: 5400, Instances: 1},
+	})
 	b.AddEvent(api.Event{Seq: 1, Time: at, Kind: "order", Text: "resume c1"})
 	b.AddEvent(api.Event{Seq: 2, Time: at.Add(time.Second), Kind: "launch", Node: "c1", Instance: "i-1", Pool: "p", Job: 7, Text: "launched"})
 }

@@ -29,8 +29,10 @@ func TestTheLedgerIsBookedAfterAnAbsence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.write("prices.csv", "type,zone,market,usd_per_hour,date\nsmall,,on-demand,0.085,2026-08-01\n", 0o644)
+	s.config.Providers[0].PriceTable = filepath.Join(s.dir, "prices.csv")
 	launched := time.Now().Add(-2 * time.Hour)
-	known, unknown := machine("i-1", cloud.Offering{Type: "local.small", Market: cloud.OnDemand}), machine("i-2", cloud.Offering{Type: "odd", Market: cloud.Spot})
+	known, unknown := machine("i-1", cloud.Offering{Type: "small", Market: cloud.OnDemand}), machine("i-2", cloud.Offering{Type: "odd", Market: cloud.Spot})
 	for _, i := range []*power.Instance{&known, &unknown} {
 		i.State, i.Launched, i.Ended, i.Gone = cloud.Terminated, launched, launched.Add(time.Hour), launched.Add(time.Hour)
 	}
@@ -44,7 +46,7 @@ func TestTheLedgerIsBookedAfterAnAbsence(t *testing.T) {
 		usage, err = r.Usage(t.Context(), api.UsageQuery{By: "offering"})
 		return err == nil && len(usage) == 2
 	})
-	if u := usage[0]; u.Key != "local.small/on-demand" || u.Seconds != 3600 || u.USD == nil || *u.USD != 0.085 || u.UnpricedSeconds != 0 {
+	if u := usage[0]; u.Key != "small/on-demand" || u.Seconds != 3600 || u.USD == nil || *u.USD != 0.085 || u.UnpricedSeconds != 0 {
 		t.Errorf("the one with a price: %+v", u)
 	}
 	if u := usage[1]; u.Key != "odd/spot" || u.Seconds != 3600 || u.USD != nil || u.UnpricedSeconds != 3600 {

@@ -47,14 +47,10 @@ func newPrices(all []config.Provider, providers map[string]cloud.Provider, log *
 		if pricer, ok := providers[c.Name].(cloud.Pricer); ok {
 			p.pricers[c.Name] = pricer
 		}
-		var table price.Table
-		var err error
-		switch {
-		case c.PriceTable != "":
-			table, err = price.Load(c.PriceTable)
-		case c.Kind == "local":
-			table, err = price.Local()
+		if c.PriceTable == "" {
+			continue
 		}
+		table, err := price.Load(c.PriceTable)
 		if err != nil {
 			log.Error("the ledger has no prices from this table: correct it and restart burstd", "provider", c.Name, "error", err)
 		}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/burst-hpc/burst/cmd/internal/api"
+	"github.com/burst-hpc/burst/cmd/internal/cli"
+)
+
+type costOptions struct {
+	since time.Duration
+	by    string
+	json  bool
+	now   time.Time
+}
+
+func costCommand() *cobra.Command {
+	var o costOptions
+	var since string
+	cmd := &cobra.Command{
+		Use:   "cost",
+		Short: "Show what the instances cost, by job, user, account, pool or offering",
+		Long: "Show what the instances cost, as burstd's ledger has it: users see their own jobs,\n" +
+			"root and SlurmUser everything. Time that no job had, as boots and idle nodes, stands as \"-\".\n\n" +
+			"Exit codes: 0 done, 1 burstd does not answer, 2 wrong usage.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if o.since, err = parseSince(since); err != nil {
+				return cli.UsageError(err, "see burst cost --help")
+			}
+			if !slices.Contains(api.UsageKeys, o.by) {
+				return cli.UsageError(fmt.Errorf("--by is %q, none of %s", o.by, strings.Join(api.UsageKeys, ", ")), "see burst cost --help")
+			}
+			client, err := dial(cmd)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			o.now = time.Now()
+			return runCost(cmd.Context(), cmd.OutOrStdout(), client, o)
+		},
+	}
+	cmd.Flags().StringVar(&since, "since", "30d", "count the last `TIME`, as in 12h or 7d; at most 400d are kept")
+	cmd.Flags().StringVar(&o.by, "by", "job", "sum up by `WHAT`: "+strings.Join(api.UsageKeys, ", "))
+	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
+	return cmd
+}
+
+// maxDays is more than the ledger keeps.
+const maxDays = 10_000
+
+// parseSince reads a duration that may be in days.
+func parseSince(text string) (time.Duration, error) {
+	var d time.Duration
+	var err error
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		var n int
+		if n, err = strconv.Atoi(days); n > maxDays {
+			err = errors.New("too long")
+		}
+		d = time.Duration(n) * 24 * time.Hour
+	} else {
+		d, err = time.ParseDuration(text)
+	}
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("--since is %q: write a time as in 12h or 7d", text)
+	}
+	return d, nil
+}
+
+func runCost(ctx context.Context, w io.Writer, client *api.Client, o costOptions) error {
+	usage, err := client.Usage(ctx, api.UsageQuery{Since: o.now.Add(-o.since), By: o.by})
+	if err != nil {
+		return explain(err)
+	}
+	if o.json {
+		return writeJSON(w, append([]api.Usage{}, usage...)) // [] in JSON, not null
+	}
+	head := []string{strings.ToUpper(o.by)}
+	if o.by == "job" {
+		head = append(head, "USER", "ACCOUNT")
+	}
+	rows := [][]string{append(head, "INSTANCES", "HOURS", "USD")}
+	total := api.Usage{Key: "total"}
+	for _, u := range usage {
+		rows = append(rows, costRow(u, o.by))
+		total.Seconds += u.Seconds
+		total.UnpricedSeconds += u.UnpricedSeconds
+		if u.USD != nil {
+			sum := *u.USD
+			if total.USD != nil {
+				sum += *total.USD
+			}
+			total.USD = &sum
+		}
+	}
+	last := costRow(total, o.by)
+	clear(last[1 : len(last)-2]) // nobody's; and an instance may be in several rows
+	if err := writeTable(w, append(rows, last)); err != nil {
+		return err
+	}
+	if total.UnpricedSeconds > 0 {
+		_, err = fmt.Fprintf(w, "\nThe price of %s instance-hours is not known: they are not in USD.\n", hours(total.UnpricedSeconds))
+	}
+	return err
+}
+
+func costRow(u api.Usage, by string) []string {
+	row := []string{cmp.Or(u.Key, "-")}
+	if by == "job" {
+		row = append(row, cmp.Or(u.User, "-"), cmp.Or(u.Account, "-"))
+	}
+	usd := "-"
+	if u.USD != nil {
+		usd = fmt.Sprintf("%.4f", *u.USD)
+	}
+	return append(row, strconv.Itoa(u.Instances), hours(u.Seconds), usd)
+}
+
+func hours(seconds float64) string { return fmt.Sprintf("%.2f", seconds/3600) }
