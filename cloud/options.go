@@ -71,3 +71,11 @@ type Tidier interface {
 	// named, and what is empty. It never touches instances.
 	Tidy(ctx context.Context, cluster string, pools []string) error
 }
+
+// Warmer is met by providers whose first launch would have to look things up.
+type Warmer interface {
+	// Warm looks up what Prepare needs for requests like these, and makes what
+	// launches share, so that Prepare need not. The errors are in the requests'
+	// order: nil, or what Prepare would say.
+	Warm(ctx context.Context, requests []LaunchRequest) []error
+}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/fleet"
 )
 
@@ -34,6 +35,19 @@ func (p Pool) Validate() error {
 		return errors.New("nodes is missing")
 	}
 	return p.Fleet.Validate()
+}
+
+// Example is the request that a launch of one of the pool's nodes would make,
+// with all that the pool may buy on its first market.
+func (p Pool) Example(cluster string) cloud.LaunchRequest {
+	all := p.Fleet.Offerings()
+	r := cloud.LaunchRequest{Token: "example", Cluster: cluster, Pool: p.Name, Offering: all[0], Count: 1, Image: p.Image, UserData: p.UserData, Tags: p.Tags}
+	for _, o := range all[1:] {
+		if o.Market == r.Offering.Market {
+			r.Or = append(r.Or, o)
+		}
+	}
+	return r
 }
 
 // Config is what the engine is told; zero durations take the defaults.
