@@ -12,14 +12,20 @@ type Health struct {
 	Nodes     []Node
 	Instances []Instance
 	Orders    int
-	Providers map[string]string // name -> its last error, or ""
+	Providers map[string]string  // name -> its last error, or ""
+	Breakers  map[string]Breaker // of the configured pools, by name
 }
 
 // Health may be called at any time.
 func (e *Engine) Health() Health {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	h := Health{Orders: len(e.mem.orders) + len(e.inbox), Providers: map[string]string{}}
+	h := Health{Orders: len(e.mem.orders) + len(e.inbox), Providers: map[string]string{}, Breakers: map[string]Breaker{}}
+	for name := range e.pools {
+		b := e.mem.breakers[name]
+		b.Pool = name
+		h.Breakers[name] = b
+	}
 	for name := range e.providers {
 		h.Providers[name] = e.bad[name]
 	}

@@ -7,6 +7,9 @@
 //	GET  /v1/status   -> Status                     anybody on the host
 //	GET  /v1/nodes    -> []NodeStatus               anybody on the host
 //	GET  /v1/events   -> []Event (after, wait)      anybody on the host
+//	GET  /v1/boots    -> []Boot (job, last)         anybody on the host
+//	GET  /v1/pools    -> []PoolStatus               anybody on the host
+//	POST /v1/pools    a PoolChange                  SlurmUser, root
 //	GET  /v1/usage    -> []Usage (since, by)        anybody, of own jobs; SlurmUser, root: of all
 package api
 
@@ -101,12 +104,13 @@ type Status struct {
 	Started    time.Time         `json:"started"`
 	SlurmOK    bool              `json:"slurm_ok"`
 	SlurmError string            `json:"slurm_error,omitempty"`
-	Nodes      map[string]int    `json:"nodes"`     // by journal state
-	Orders     int               `json:"orders"`    // open
-	Instances  int               `json:"instances"` // live
-	Evictions  int               `json:"evictions"` // under way
-	Spooled    int               `json:"spooled"`   // orders that wait in the spool
-	Providers  map[string]string `json:"providers"` // name -> "ok" or its last error
+	Nodes      map[string]int    `json:"nodes"`                   // by journal state
+	Orders     int               `json:"orders"`                  // open
+	Instances  int               `json:"instances"`               // live
+	Evictions  int               `json:"evictions"`               // under way
+	Spooled    int               `json:"spooled"`                 // orders that wait in the spool
+	Providers  map[string]string `json:"providers"`               // name -> "ok" or its last error
+	Stopped    map[string]string `json:"stopped_pools,omitempty"` // name -> why
 }
 
 // GateRequest asks whether a job may start.
@@ -133,6 +137,13 @@ type Backend interface {
 	// at a time; after < 0 asks for the last -after of them. If there are none it
 	// waits up to wait for one, and returns none without an error.
 	Events(ctx context.Context, after int64, wait time.Duration) ([]Event, error)
+	// Boots returns the newest boots, at most last of them, oldest first: of all
+	// jobs with job 0, else of that one.
+	Boots(ctx context.Context, job uint32, last int) ([]Boot, error)
+	// Pools returns all, by name.
+	Pools(ctx context.Context) ([]PoolStatus, error)
+	// ChangePool returns nil once the change is durable.
+	ChangePool(ctx context.Context, c PoolChange) error
 	// Usage sums the ledger up, the most expensive first.
 	Usage(ctx context.Context, q UsageQuery) ([]Usage, error)
 	// Gate returns at once when the gate is open, else after wait at the latest.

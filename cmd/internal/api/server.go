@@ -40,6 +40,9 @@ func NewServer(b Backend, a Authz, log *slog.Logger) *http.Server {
 	mux.HandleFunc("GET /v1/status", s.anybody(func(r *http.Request) (any, error) { return b.Status(r.Context()) }))
 	mux.HandleFunc("GET /v1/nodes", s.anybody(func(r *http.Request) (any, error) { return b.Nodes(r.Context()) }))
 	mux.HandleFunc("GET /v1/events", s.anybody(s.getEvents))
+	mux.HandleFunc("GET /v1/boots", s.anybody(s.getBoots))
+	mux.HandleFunc("GET /v1/pools", s.anybody(func(r *http.Request) (any, error) { return b.Pools(r.Context()) }))
+	mux.HandleFunc("POST /v1/pools", s.privileged(s.postPool))
 	mux.HandleFunc("GET /v1/usage", s.anybody(s.getUsage))
 	h := &http.Server{
 		Handler:           mux,

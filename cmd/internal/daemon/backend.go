@@ -33,6 +33,14 @@ func (d *Daemon) Status(context.Context) (api.Status, error) {
 	for name, bad := range h.Providers {
 		s.Providers[name] = cmp.Or(bad, "ok")
 	}
+	for name, b := range h.Breakers {
+		if !b.Stopped.IsZero() {
+			if s.Stopped == nil {
+				s.Stopped = map[string]string{}
+			}
+			s.Stopped[name] = b.Why
+		}
+	}
 	s.Evictions, _ = d.guard.Active()
 	if err := d.slurmError(); err != nil {
 		s.SlurmError = err.Error()

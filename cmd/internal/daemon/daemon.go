@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/local"
 	"github.com/burst-hpc/burst/cmd/internal/api"
@@ -47,14 +49,16 @@ type Daemon struct {
 	started time.Time
 	cluster string
 
-	store   *store.Store
-	client  *slurm.Client
-	watcher *slurm.Watcher
-	engine  *power.Engine
-	guard   *ft.Guard
-	sources map[string]cloud.NoticeSource
-	prices  *prices
-	ended   chan struct{} // an instance has ended: the ledger is due
+	store     *store.Store
+	client    *slurm.Client
+	watcher   *slurm.Watcher
+	engine    *power.Engine
+	guard     *ft.Guard
+	sources   map[string]cloud.NoticeSource
+	providers map[string]cloud.Provider
+	prices    *prices
+	stages    *prometheus.HistogramVec // of boots
+	ended     chan struct{}            // an instance has ended: the ledger is due
 
 	told map[string]string // what was warned of last, by subject; of the spool's reader
 
@@ -129,8 +133,15 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 			d.sources[p.Name] = s
 		}
 	}
+	d.providers = providers
 	d.prices = newPrices(o.Config.Providers, providers, o.Log)
 	journal = watched{journal, d.ended}
+	d.stages = newBootStages()
+	pools := map[string]bool{}
+	for _, p := range o.Config.Pools {
+		pools[p.Power.Name] = true
+	}
+	journal = timed{journal, d.stages, pools}
 	ctl := controller{d.client, d.watcher}
 	d.engine = power.New(o.Config.Power(id), journal, ctl, providers, o.Log)
 	d.guard = ft.New(ft.Config{Signal: o.Config.Checkpoint.Signal, Grace: o.Config.Checkpoint.Grace}, journal, ctl, providers, o.Log)
@@ -188,6 +199,7 @@ func (d *Daemon) serve(ctx context.Context, srv *http.Server, ln net.Listener) e
 	part("evictions", func(ctx context.Context) error { return d.guard.Run(ctx, d.sources) })
 	part("spool", d.watchSpool)
 	part("pruning", d.prune)
+	part("tidying", d.tidy)
 	part("ledger", d.keepLedger)
 	part("metrics", d.serveMetrics)
 	part("socket", func(context.Context) error {

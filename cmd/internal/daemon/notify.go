@@ -59,7 +59,7 @@ func (d *Daemon) serveMetrics(ctx context.Context) error {
 		return nil
 	}
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{d})
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), d.stages, &collector{d})
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	ln, err := net.Listen("tcp", addr)
@@ -93,12 +93,17 @@ var (
 	descNotices   = prometheus.NewDesc("burst_notices_active", "Notices that are being acted upon.", nil, nil)
 	descForeign   = prometheus.NewDesc("burst_notices_foreign_total", "Notices for instances that served no node.", nil, nil)
 	descSlurm     = prometheus.NewDesc("burst_slurm_up", "1 if the last reading of Slurm succeeded.", nil, nil)
+	descStopped   = prometheus.NewDesc("burst_pool_stopped", "1 if the pool is stopped and launches nothing.", []string{"pool"}, nil)
+	descFailures  = prometheus.NewDesc("burst_boot_failures", "Instances in a row that did not become nodes.", []string{"pool"}, nil)
 	descProvider  = prometheus.NewDesc("burst_provider_up", "1 if the provider's last call succeeded.", []string{"provider"}, nil)
 )
 
+// bootStages is the histogram's name.
+const bootStages = "burst_boot_stage_seconds"
+
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descNodes, descInstances, descOrders, descNotices, descForeign, descSlurm, descProvider} {
+	for _, d := range []*prometheus.Desc{descNodes, descInstances, descOrders, descNotices, descForeign, descSlurm, descStopped, descFailures, descProvider} {
 		ch <- d
 	}
 }
@@ -126,6 +131,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for name, bad := range h.Providers {
 		gauge(descProvider, boolInt(bad == ""), name)
+	}
+	for name, b := range h.Breakers {
+		gauge(descStopped, boolInt(!b.Stopped.IsZero()), name)
+		gauge(descFailures, b.Failures, name)
 	}
 	gauge(descOrders, h.Orders)
 	active, foreign := c.d.guard.Active()

@@ -23,6 +23,9 @@ type Backend struct {
 	status  api.Status
 	nodes   []api.NodeStatus
 	events  []api.Event
+	boots   []api.Boot
+	pools   []api.PoolStatus
+	changes []api.PoolChange
 	usage   []api.Usage
 	query   api.UsageQuery // the last one
 	gate    api.GateAnswer
