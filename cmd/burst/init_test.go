@@ -10,7 +10,7 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/config"
 )
 
-var example = regexp.MustCompile(`(?m)^#([a-z_]+ = )`)
+var example = regexp.MustCompile(`(?m)^#(\[[a-z]|[a-z_]+ = )`)
 
 // The sample is valid as it is, and with all its examples.
 func TestSampleIsValid(t *testing.T) {
@@ -28,7 +28,7 @@ func TestSampleIsValid(t *testing.T) {
 
 var (
 	header = regexp.MustCompile(`^\[([a-z]+)`)
-	setKey = regexp.MustCompile(`^#?([a-z_]+) = `)
+	setKey = regexp.MustCompile(`^(?:# )?([a-z_]+) = `)
 	known  = regexp.MustCompile(`zzzzzzzz: .*known here are (.*)`)
 )
 
@@ -40,7 +40,7 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 	}
 	shown := map[string]bool{}
 	section, text := "", "zzzzzzzz = 1\n"
-	for line := range strings.Lines(sample) {
+	for line := range strings.Lines(example.ReplaceAllString(sample, "$1")) {
 		text += line
 		if m := header.FindStringSubmatch(line); m != nil {
 			section = m[1] + "."
@@ -56,12 +56,12 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 		t.Fatal("unknown keys were taken")
 	}
 	lines := strings.Split(err.Error(), "\n")[1:]
-	if len(lines) != 6 {
+	if len(lines) != 8 {
 		t.Fatalf("want an error for each section and the top, got %q", lines)
 	}
 	for _, line := range lines {
 		m := known.FindStringSubmatch(line)
-		where := regexp.MustCompile(`: (?:([a-z]+)\.(?:[a-z]+\.)?)?zzzzzzzz`).FindStringSubmatch(line)
+		where := regexp.MustCompile(`: (?:([a-z]+)\.(?:[a-z0-9]+\.)?)?zzzzzzzz`).FindStringSubmatch(line)
 		if m == nil || where == nil {
 			t.Fatalf("%q lists no keys", line)
 		}

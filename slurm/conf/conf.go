@@ -32,6 +32,7 @@ type Pool struct {
 	Hostname   string // NodeHostname; empty: the node's name
 	Features   []string
 	Options    string // raw text for the end of the NodeName line
+	Configless bool   // its nodes fetch their configuration from slurmctld
 
 	SuspendTime    time.Duration // idle for so long: powered down
 	ResumeTimeout  time.Duration // from power-up to registration

@@ -13,6 +13,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
+	"github.com/burst-hpc/burst/cloud/aws"
 	"github.com/burst-hpc/burst/cmd/internal/endpoint"
 	"github.com/burst-hpc/burst/slurm/conf"
 	"github.com/burst-hpc/burst/slurm/power"
@@ -37,9 +38,11 @@ type Checkpoint struct {
 // Provider is a [provider.NAME] section.
 type Provider struct {
 	Name       string
-	Kind       string // "local"
+	Kind       string // "local" or "aws"
 	PriceTable string // path of a CSV file; empty: the provider's own prices
 	Local      Local  // for kind "local"
+	// AWS is for kind "aws", with the launch settings of the provider's pools.
+	AWS aws.Config
 }
 
 // Local is a provider whose instances are slurmd processes on this host.
@@ -53,7 +56,8 @@ type Local struct {
 // Pool is a [pool.NAME] section: what burstd and what slurm.conf must know of it.
 type Pool struct {
 	Power power.Pool
-	Slurm conf.Pool
+	Slurm conf.Pool // without CPUs or memory where the provider's catalog is to say them
+	Boot  Boot      // zero where the provider's instances do not boot
 }
 
 // Error is one error of the file.

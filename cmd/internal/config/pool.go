@@ -44,13 +44,13 @@ func pool(s *section, c *Config, def times) Pool {
 				Types:  s.texts("instance_types"),
 				Zones:  s.texts("zones"),
 				Market: s.text("market", fleet.OnDemandOnly),
+				Order:  s.choice("order", "written", fleet.ByPrice, fleet.ByPricePerCore),
 			},
-			Image: s.text("image", ""),
-			Tags:  s.strings("tags"),
+			Image:           s.text("image", ""),
+			Tags:            s.strings("tags"),
+			MaxBootFailures: s.number("max_boot_failures", "", "5"),
 		},
 		Slurm: conf.Pool{
-			CPUs:           s.count("cpus", "", "4"),
-			RealMemory:     s.count("real_memory", " of MiB", "15000"),
 			Ports:          s.text("ports", ""),
 			Hostname:       s.text("hostname", ""),
 			Features:       s.texts("features"),
@@ -61,7 +61,10 @@ func pool(s *section, c *Config, def times) Pool {
 		},
 	}
 	p.Slurm.Name, p.Slurm.Nodes, p.Slurm.Partition = p.Power.Name, p.Power.Nodes, p.Power.Partition
-	checkFleet(s, p.Power.Fleet)
+	if p.Power.Fleet.Order == "written" {
+		p.Power.Fleet.Order = ""
+	}
+	checkFleet(s, &p.Power.Fleet)
 	checkWords(s, p.Slurm)
 	onProvider(s, c, &p)
 	s.done()
@@ -97,7 +100,8 @@ func nodes(s *section) []string {
 	return all
 }
 
-func checkFleet(s *section, c fleet.Config) {
+func checkFleet(s *section, f *fleet.Config) {
+	c := *f
 	if len(c.Types) == 0 {
 		if list, ok := s.value("instance_types").([]any); !s.has("instance_types") || ok && len(list) == 0 {
 			s.failAt("instance_types", "names no type: add it, as in instance_types = [\"small\"]")
@@ -106,6 +110,10 @@ func checkFleet(s *section, c fleet.Config) {
 	}
 	if err := c.Validate(); err != nil {
 		s.failAt("market", "%v", err)
+	}
+	f.SpotTimeout = s.duration("spot_timeout", 0)
+	if f.SpotTimeout > 0 && c.Market != fleet.SpotThenOnDemand {
+		s.failAt("spot_timeout", "is for market = %q: remove it", fleet.SpotThenOnDemand)
 	}
 }
 
@@ -127,27 +135,53 @@ func checkWords(s *section, p conf.Pool) {
 	}
 }
 
-// onProvider checks the pool against its provider, and says on what host its
-// nodes are.
+// onProvider reads what depends on the kind of the pool's provider.
 func onProvider(s *section, c *Config, p *Pool) {
-	if p.Power.Provider == "" {
-		return
-	}
 	provider, known := c.Provider(p.Power.Provider)
-	if !known {
+	if !known && p.Power.Provider != "" {
 		s.failAt("provider", "%q is not known: add a section [provider.%[1]s], or name one of %s", p.Power.Provider, providerNames(c))
-		return
 	}
+	switch provider.Kind {
+	case "aws":
+		s.refuse(notFor("local"), "ports")
+		p.Slurm.Ports = ""
+		launched := launch(s, p)
+		provider.AWS.Pools[p.Power.Name] = launched
+		if p.Power.MaxBootFailures == 0 {
+			p.Power.MaxBootFailures = defaultBootFailures
+		}
+		p.Boot = boot(s, c)
+		p.Power.UserData = p.Boot.UserData
+		nodeSize(s, p, s.number)
+	case "local":
+		s.refuse(notFor("aws"), slices.Concat(launchKeys, bootKeys)...)
+		nodeSize(s, p, s.count)
+		localPorts(s, provider.Local, p)
+	default: // what such a provider needs cannot be judged
+		for _, key := range slices.Concat(launchKeys, bootKeys) {
+			s.value(key)
+		}
+		nodeSize(s, p, s.count)
+	}
+}
+
+// defaultBootFailures stops a pool of a cloud whose instances do not become
+// nodes: a wrong image costs money with each of them.
+const defaultBootFailures = 5
+
+// nodeSize reads what jobs see of a node, by number where a catalog may say it.
+func nodeSize(s *section, p *Pool, read func(key, unit, example string) int) {
+	p.Slurm.CPUs = read("cpus", "", "4")
+	p.Slurm.RealMemory = read("real_memory", " of MiB", "15000")
+}
+
+func localPorts(s *section, l Local, p *Pool) {
 	ports, err := parsePorts(p.Slurm.Ports)
 	switch {
 	case err != nil:
 		s.failAt("ports", "%q: %v", p.Slurm.Ports, err)
 		p.Slurm.Ports = ""
-	case provider.Kind != "local":
-		if p.Slurm.Ports != "" {
-			s.failAt("ports", "is for providers of kind \"local\": remove it")
-		}
-	case provider.Local.Network == ownNetwork:
+	case l.Network == ownNetwork:
 		if p.Slurm.Ports != "" && len(ports) != 1 {
 			s.failAt("ports", "holds %d ports: with a network of their own all nodes have one port", len(ports))
 		}

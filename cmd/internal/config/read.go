@@ -56,13 +56,16 @@ func daemon(s *section) endpoint.Config {
 		Spool:   s.abs("spool", ""),
 		State:   s.abs("state", ""),
 		Metrics: s.text("metrics", ""),
+		Listen:  s.text("listen", ""),
 	}
 	if n := len(c.Socket); n > maxSocket {
 		s.failAt("socket", "is %d bytes long: a unix socket's path may have %d", n, maxSocket)
 	}
-	if c.Metrics != "" {
-		if _, port, err := net.SplitHostPort(c.Metrics); err != nil || !isPort(port) {
-			s.failAt("metrics", "%q is no address to listen on: write host:port, as in \"127.0.0.1:9810\"", c.Metrics)
+	for _, a := range []struct{ key, text, example string }{
+		{"metrics", c.Metrics, "127.0.0.1:9810"}, {"listen", c.Listen, "head.example.org:9811"},
+	} {
+		if _, port, err := net.SplitHostPort(a.text); a.text != "" && (err != nil || !isPort(port)) {
+			s.failAt(a.key, "%q is no address to listen on: write host:port, as in %q", a.text, a.example)
 		}
 	}
 	s.done()
@@ -89,11 +92,13 @@ func provider(s *section) Provider {
 		return p // its other keys cannot be judged
 	case "local":
 		p.Local = local(s)
-	case "aws", "vultr":
-		s.failAt("kind", "%q comes with a later version of Burst: this one knows \"local\"", p.Kind)
+	case "aws":
+		p.AWS = account(s)
+	case "vultr":
+		s.failAt("kind", "%q comes with a later version of Burst: this one knows \"local\" and \"aws\"", p.Kind)
 		return p
 	default:
-		s.failAt("kind", "%q is not known: this version of Burst knows \"local\"; \"aws\" and \"vultr\" come later", p.Kind)
+		s.failAt("kind", "%q is not known: this version of Burst knows \"local\" and \"aws\"; \"vultr\" comes later", p.Kind)
 		return p
 	}
 	s.done()

@@ -77,9 +77,10 @@ func tables(md *toml.MetaData, root map[string]toml.Primitive, path toml.Key) ma
 // wrong and then return the default; done reports keys that nobody asked for.
 type section struct {
 	*file
-	at    toml.Key
-	table map[string]any
-	known []string
+	at      toml.Key
+	table   map[string]any
+	known   []string
+	refused []string // reported already
 }
 
 // sub is the table key of s, empty if it is not there.
@@ -122,9 +123,11 @@ func (s *section) key(key string) toml.Key { return append(slices.Clone(s.at), k
 // failAt reports an error of a key; one that is missing where its section stands.
 func (s *section) failAt(key, format string, args ...any) {
 	s.fail(s.key(key), format, args...)
-	if last := &s.errs[len(s.errs)-1]; last.Line == 0 {
-		last.Line = max(1, s.lines[s.at.String()])
+	last := &s.errs[len(s.errs)-1]
+	for at := s.at; last.Line == 0 && len(at) > 0; at = at[:len(at)-1] {
+		last.Line = s.lines[at.String()]
 	}
+	last.Line = max(1, last.Line)
 }
 
 func (s *section) value(key string) any {
@@ -215,10 +218,18 @@ func (s *section) strings(key string) map[string]string {
 
 // count is a whole number of at least 1 that must be there.
 func (s *section) count(key, unit, example string) int {
+	if s.value(key) == nil {
+		s.failAt(key, "is missing: add it, as in %s = %s", key, example)
+		return 0
+	}
+	return s.number(key, unit, example)
+}
+
+// number is a whole number of at least 1; 0 if it is not there.
+func (s *section) number(key, unit, example string) int {
 	const most = 1 << 30
 	switch v := s.value(key).(type) {
 	case nil:
-		s.failAt(key, "is missing: add it, as in %s = %s", key, example)
 	case int64:
 		if v >= 1 && v <= most {
 			return int(v)
@@ -230,37 +241,10 @@ func (s *section) count(key, unit, example string) int {
 	return 0
 }
 
-// longest is more than any timeout makes sense for, and fits Slurm's 16 bits
-// of seconds.
-const longest = 18 * time.Hour
-
-// duration is of whole seconds.
-func (s *section) duration(key string, def time.Duration) time.Duration {
-	v := s.value(key)
-	if v == nil {
-		return def
-	}
-	text, ok := v.(string)
-	if !ok {
-		s.failAt(key, "is %s: write a duration with its unit in quotes, as in \"600s\" or \"10m\"", kind(v))
-		return def
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		s.failAt(key, "%q is no duration: write it with its unit, as in \"600s\" or \"10m\"", text)
-		return def
-	}
-	if d < time.Second || d > longest || d%time.Second != 0 {
-		s.failAt(key, "is %q: write whole seconds, from \"1s\" to \"18h\"", text)
-		return def
-	}
-	return d
-}
-
 // done reports the keys of the table that no getter was asked for.
 func (s *section) done() {
 	for _, key := range slices.Sorted(maps.Keys(s.table)) {
-		if slices.Contains(s.known, key) {
+		if slices.Contains(s.known, key) || slices.Contains(s.refused, key) {
 			continue
 		}
 		if near := nearest(key, s.known); near != "" {

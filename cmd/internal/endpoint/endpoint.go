@@ -22,6 +22,7 @@ type Config struct {
 	Spool   string `toml:"spool"`   // folder for orders that burstd was not there to take
 	State   string `toml:"state"`   // folder of the store, burst.db
 	Metrics string `toml:"metrics"` // listen address of Prometheus metrics; empty: off
+	Listen  string `toml:"listen"`  // address for the nodes of a cloud; empty: none
 
 	SlurmConf string `toml:"-"` // empty: $SLURM_CONF, then Slurm's own default
 	SlurmBin  string `toml:"-"` // folder of scontrol and squeue; empty: slurm.Exec looks for them
@@ -99,6 +100,7 @@ func (c Config) With(s Slurm) Config {
 		Spool:     cmp.Or(c.Spool, d.Spool),
 		State:     cmp.Or(c.State, d.State),
 		Metrics:   c.Metrics,
+		Listen:    c.Listen,
 		SlurmConf: s.Conf,
 		SlurmBin:  s.Bin,
 		SlurmUser: cmp.Or(s.User, d.SlurmUser),

@@ -14,7 +14,7 @@ import (
 func TestLoad(t *testing.T) {
 	moved := Default()
 	moved.Socket, moved.SlurmBin = "/tmp/b.sock", "/opt/slurm/bin"
-	full := Config{"/s", "/sp", "/st", "127.0.0.1:9810", "/c", "/b", "u"}
+	full := Config{"/s", "/sp", "/st", "127.0.0.1:9810", "head:9811", "/c", "/b", "u"}
 	for _, test := range []struct {
 		name, text string
 		want       Config
@@ -27,12 +27,13 @@ socket = "/s"
 spool = "/sp"
 state = "/st"
 metrics = "127.0.0.1:9810"
+listen = "head:9811"
 [slurm]
 conf = "/c"
 bin = "/b"
 user = "u"
 `, full, ""},
-		{"other sections are ignored", "cluster = 7\n[daemon]\nsocket = \"/tmp/b.sock\"\nlisten = \":1\"\n" +
+		{"other sections are ignored", "cluster = 7\n[daemon]\nsocket = \"/tmp/b.sock\"\nlater = \":1\"\n" +
 			"[slurm]\nbin = \"/opt/slurm/bin\"\n[pool.x]\nnodes = 3\n", moved, ""},
 		{"another section is half edited", "[daemon]\nsocket = \"/tmp/b.sock\"\n[pool.x]\nnodes = \"x[1-\n" +
 			"[slurm]\nbin = \"/opt/slurm/bin\"\n", moved, ""},
