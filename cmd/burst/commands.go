@@ -11,6 +11,7 @@ func commands() []*cobra.Command {
 		statusCommand(),
 		nodesCommand(),
 		eventsCommand(),
+		poolCommand(),
 		costCommand(),
 		hostlistCommand(),
 		benchCommand(),

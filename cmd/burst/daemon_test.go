@@ -43,7 +43,7 @@ func populate(b *apitest.Backend) {
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	b.SetStatus(api.Status{Cluster: "f00d", Version: "v1", Started: at, SlurmError: "connection refused",
 		Nodes: map[string]int{"up": 2, "booting": 1}, Orders: 1, Instances: 3, Evictions: 1, Spooled: 4,
-		Providers: map[string]string{"lon": "ok", "east": "auth: token expired"}})
+		Providers: map[string]string{"lon": "ok", "east": "auth: token expired"}, Stopped: map[string]string{"p": "5 instances in a row"}})
 	b.SetNodes([]api.NodeStatus{
 		{Node: "c1", Pool: "p", Slurm: "ALLOCATED+CLOUD", Journal: "up", Instance: "i-1", Offering: "m5.large/a/spot", Addr: "10.0.0.1", Since: at},
 		{Node: "c2", Pool: "p", Slurm: "IDLE+CLOUD+POWERED_DOWN", Reason: "no \x1b[31mcapacity"},
@@ -53,6 +53,16 @@ func populate(b *apitest.Backend) {
 		{Key: "7", User: "carol", Account: "phys", Seconds: 36000, USD: &carol, Instances: 2},
 		{Seconds: 1800, USD: &idle, Instances: 3},
 		{Key: "8", User: "dave", Seconds: 5400, UnpricedSeconds: 5400, Instances: 1},
+	})
+	const stopped = "5 instances in a row did not become nodes"
+	b.SetPools([]api.PoolStatus{{Pool: "p", Provider: "east", Partition: "cloud", Nodes: 100, Failures: 5, MaxFailures: 5, Stopped: at, Why: stopped},
+		{Pool: "q", Provider: "lon", Nodes: 2}})
+	b.SetBoots([]api.Boot{
+		{Node: "c1", Pool: "p", Job: 7, Ordered: at, Outcome: "up", Seconds: 41.8, Stages: map[string]float64{"queued": .1, "launched": 2, "running": 8,
+			"reachable": 10, "setup": .5, "ready": 20, "registered": 1, "started": .2}},
+		{Node: "c2", Pool: "p", Job: 7, Ordered: at, Outcome: "up", Seconds: 41.5, Stages: map[string]float64{"queued": .1, "launched": 2, "registered": 39, "started": .4}},
+		{Node: "c3", Pool: "p", Ordered: at, Outcome: "instance i-3 is gone", Seconds: 2.1, Stages: map[string]float64{"queued": .1, "launched": 2}},
+		{Node: "c4", Pool: "p", Job: 8, Ordered: at, Stages: map[string]float64{}},
 	})
 	b.AddEvent(api.Event{Seq: 1, Time: at, Kind: "order", Text: "resume c1"})
 	b.AddEvent(api.Event{Seq: 2, Time: at.Add(time.Second), Kind: "launch", Node: "c1", Instance: "i-1", Pool: "p", Job: 7, Text: "launched"})

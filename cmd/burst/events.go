@@ -18,10 +18,12 @@ import (
 )
 
 type eventsOptions struct {
-	last   int
-	follow bool
-	json   bool
-	warn   io.Writer
+	last     int
+	follow   bool
+	timeline bool
+	job      uint32 // of the timeline; 0: all
+	json     bool
+	warn     io.Writer
 }
 
 func eventsCommand() *cobra.Command {
@@ -30,11 +32,12 @@ func eventsCommand() *cobra.Command {
 		Use:   "events",
 		Short: "Show what happened",
 		Long: "Show the last events of burstd's history, and with --follow the next ones as they\n" +
-			"come, also over a restart of burstd.\n\nExit codes: 0 done, 1 burstd does not answer, 2 wrong usage.",
+			"come, also over a restart of burstd. With --timeline, show instead how many seconds\n" +
+			"each stage of the last nodes' ways up took, and the medians.\n\nExit codes: 0 done, 1 burstd does not answer, 2 wrong usage.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.last < 1 {
-				return cli.UsageError(fmt.Errorf("--last is %d, not at least 1", o.last), "see burst events --help")
+			if err := o.validate(); err != nil {
+				return cli.UsageError(err, "see burst events --help")
 			}
 			client, err := dial(cmd)
 			if err != nil {
@@ -42,13 +45,32 @@ func eventsCommand() *cobra.Command {
 			}
 			defer client.Close()
 			o.warn = cmd.ErrOrStderr()
+			if o.timeline {
+				return runTimeline(cmd.Context(), cmd.OutOrStdout(), client, o)
+			}
 			return runEvents(cmd.Context(), cmd.OutOrStdout(), client, o)
 		},
 	}
-	cmd.Flags().IntVarP(&o.last, "last", "n", 50, "show the last `N` events, at most 1000")
+	cmd.Flags().IntVarP(&o.last, "last", "n", 50, "show the last `N` events, at most 1000, or ways up, at most 10000")
 	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on with new events until interrupted")
-	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON object per line")
+	cmd.Flags().BoolVar(&o.timeline, "timeline", false, "show the seconds of each stage of nodes' ways up")
+	cmd.Flags().Uint32Var(&o.job, "job", 0, "only nodes that were raised for the job `ID`; with --timeline")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON object per line; with --timeline, one list")
 	return cmd
+}
+
+func (o eventsOptions) validate() error {
+	switch {
+	case o.last < 1:
+		return fmt.Errorf("--last is %d, not at least 1", o.last)
+	case o.timeline && o.last > api.MaxBoots:
+		return fmt.Errorf("--last is %d, not at most %d", o.last, api.MaxBoots)
+	case o.timeline && o.follow:
+		return errors.New("--timeline does not --follow")
+	case o.job != 0 && !o.timeline:
+		return errors.New("--job is for --timeline")
+	}
+	return nil
 }
 
 func runEvents(ctx context.Context, w io.Writer, client *api.Client, o eventsOptions) error {

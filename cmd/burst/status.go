@@ -56,6 +56,9 @@ func runStatus(ctx context.Context, w io.Writer, client *api.Client, o statusOpt
 	for _, name := range slices.Sorted(maps.Keys(s.Providers)) {
 		rows = append(rows, []string{"provider " + name, s.Providers[name]})
 	}
+	for _, name := range slices.Sorted(maps.Keys(s.Stopped)) {
+		rows = append(rows, []string{"pool " + name, "stopped: " + s.Stopped[name]})
+	}
 	rows = append(rows,
 		[]string{"nodes", counts(s.Nodes)},
 		[]string{"instances", strconv.Itoa(s.Instances)},
