@@ -28,21 +28,26 @@ func (p *Provider) onDemandPrice(ctx context.Context, name string) (cloud.Offeri
 	if price, ok := p.know.onDemand.get(name, onDemandAge); ok {
 		return price, price.USDPerHour > 0
 	}
+	builtIn, ok := tablePrice(name, p.c.Region)
 	_, silent := p.know.failed.get("pricing", silenceAge)
-	if home := pricingHome(p.c.Region); home != "" && !silent {
-		price, err := p.askPrice(ctx, home, name)
-		switch {
-		case ctx.Err() != nil:
-		case err != nil:
+	home := pricingHome(p.c.Region)
+	if home == "" || silent {
+		return builtIn, ok
+	}
+	price, err := p.askPrice(ctx, home, name)
+	if err != nil {
+		if ctx.Err() == nil {
 			p.know.failed.put("pricing", err)
 			p.log.Warn("the Pricing API gives no prices: those of the built-in table are used, where it has them",
 				"provider", p.c.Name, "error", err)
-		case price.USDPerHour > 0:
-			p.know.onDemand.put(name, price)
-			return price, true
 		}
+		return builtIn, ok
 	}
-	return tablePrice(name, p.c.Region)
+	if price.USDPerHour == 0 {
+		price = builtIn
+	}
+	p.know.onDemand.put(name, price) // none, too: it is not asked again for a while
+	return price, price.USDPerHour > 0
 }
 
 // askPrice asks the Pricing API for one type; a price of zero says that it

@@ -105,11 +105,8 @@ func (p *Provider) spotHistory(ctx context.Context, names []string) ([]types.Spo
 	for batch := range slices.Chunk(names, typesBatch) {
 		in := &ec2.DescribeSpotPriceHistoryInput{
 			StartTime: &now,
-			Filters: []types.Filter{{
-				Name: aws.String("product-description"),
-				// Which of the two an account sees depends on its age.
-				Values: []string{string(types.RIProductDescriptionLinuxUnix), string(types.RIProductDescriptionLinuxUnixAmazonVpc)},
-			}},
+			// Which of the two an account sees depends on its age.
+			ProductDescriptions: []string{string(types.RIProductDescriptionLinuxUnix), string(types.RIProductDescriptionLinuxUnixAmazonVpc)},
 		}
 		for _, name := range batch {
 			in.InstanceTypes = append(in.InstanceTypes, types.InstanceType(name))

@@ -68,21 +68,14 @@ func quotaCode(instanceType string, market cloud.Market) string {
 	return ""
 }
 
-// limit is a quota's name and value.
+// limit is a quota's name and value. Without a code it is not known: Service
+// Quotas has none for the type.
 type limit struct {
 	code, name string
 	vcpus      float64
 }
 
-// quota returns how many vCPUs of the type's quota the account may have running
-// at once; not known where Service Quotas has no such quota.
-func (p *Provider) quota(ctx context.Context, instanceType string, market cloud.Market) (vcpus float64, known bool, err error) {
-	l, err := p.limit(ctx, instanceType, market, quotaAge)
-	return l.vcpus, l.code != "", err
-}
-
-// limit returns the quota with its name, no older than age; the zero limit if
-// there is none.
+// limit returns the quota that a type counts against, no older than age.
 func (p *Provider) limit(ctx context.Context, instanceType string, market cloud.Market, age time.Duration) (limit, error) {
 	code := quotaCode(instanceType, market)
 	if code == "" {
