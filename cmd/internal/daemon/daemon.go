@@ -27,6 +27,7 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/cli"
 	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/cmd/internal/crash"
+	"github.com/burst-hpc/burst/cmd/internal/nodeapi"
 	"github.com/burst-hpc/burst/cmd/internal/store"
 	"github.com/burst-hpc/burst/ft"
 	"github.com/burst-hpc/burst/slurm"
@@ -64,6 +65,7 @@ type Daemon struct {
 
 	mu       sync.Mutex
 	slurmErr error
+	nodes    *nodeapi.Server // nil until booting nodes are answered
 }
 
 // minGap is the least time between two readings of Slurm: a gate sees its
@@ -201,6 +203,7 @@ func (d *Daemon) serve(ctx context.Context, srv *http.Server, ln net.Listener) e
 	part("pruning", d.prune)
 	part("tidying", d.tidy)
 	part("ledger", d.keepLedger)
+	part("nodes", d.serveNodes)
 	part("metrics", d.serveMetrics)
 	part("socket", func(context.Context) error {
 		if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {

@@ -92,6 +92,7 @@ var (
 	descOrders    = prometheus.NewDesc("burst_orders_open", "Orders of Slurm that are not settled.", nil, nil)
 	descNotices   = prometheus.NewDesc("burst_notices_active", "Notices that are being acted upon.", nil, nil)
 	descForeign   = prometheus.NewDesc("burst_notices_foreign_total", "Notices for instances that served no node.", nil, nil)
+	descRequests  = prometheus.NewDesc("burst_node_requests_total", "Requests of booting nodes, by their outcome.", []string{"outcome"}, nil)
 	descSlurm     = prometheus.NewDesc("burst_slurm_up", "1 if the last reading of Slurm succeeded.", nil, nil)
 	descStopped   = prometheus.NewDesc("burst_pool_stopped", "1 if the pool is stopped and launches nothing.", []string{"pool"}, nil)
 	descFailures  = prometheus.NewDesc("burst_boot_failures", "Instances in a row that did not become nodes.", []string{"pool"}, nil)
@@ -103,7 +104,7 @@ const bootStages = "burst_boot_stage_seconds"
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descNodes, descInstances, descOrders, descNotices, descForeign, descSlurm, descStopped, descFailures, descProvider} {
+	for _, d := range []*prometheus.Desc{descNodes, descInstances, descOrders, descNotices, descForeign, descRequests, descSlurm, descStopped, descFailures, descProvider} {
 		ch <- d
 	}
 }
@@ -140,6 +141,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	active, foreign := c.d.guard.Active()
 	gauge(descNotices, active)
 	ch <- prometheus.MustNewConstMetric(descForeign, prometheus.CounterValue, float64(foreign))
+	for outcome, n := range c.d.nodeRequests() {
+		ch <- prometheus.MustNewConstMetric(descRequests, prometheus.CounterValue, float64(n), outcome)
+	}
 	gauge(descSlurm, boolInt(c.d.slurmError() == nil))
 }
 

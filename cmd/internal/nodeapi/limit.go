@@ -58,15 +58,15 @@ func (r *rates) forget(now time.Time) {
 // turnTimeout is how long a request waits for its turn: those before it hang.
 const turnTimeout = 5 * time.Second
 
-// turns lets a few requests be worked on at once, some wait, and refuses more.
+// turns lets a few credentials be opened at once, some wait, and refuses more.
 type turns struct {
 	slots   chan struct{}
 	waiting atomic.Int64
 	most    int64
 }
 
-func newTurns(working, waiting int) *turns {
-	return &turns{slots: make(chan struct{}, working), most: int64(waiting)}
+func newTurns(opening, waiting int) *turns {
+	return &turns{slots: make(chan struct{}, opening), most: int64(waiting)}
 }
 
 func (t *turns) full() bool { return t.waiting.Load() >= t.most }

@@ -27,16 +27,16 @@ import (
 const (
 	headerTimeout = 5 * time.Second
 	bodyTimeout   = 10 * time.Second
-	answerTimeout = 30 * time.Second
-	workTimeout   = 10 * time.Second // for one request's turn, once it has come
+	answerTimeout = 45 * time.Second
+	workTimeout   = 20 * time.Second // for a request that has come whole
 )
 
 // Limits bound what nodes can cost us; zero fields take the defaults.
 type Limits struct {
 	Rate    float64 // requests a second from one address; 1
 	Burst   int     // requests at once from one address after a pause; 20
-	Working int     // requests worked on at once; 8
-	Waiting int     // requests that wait for their turn; the others get 503 at once; 256
+	Opening int     // credentials opened at once; 8
+	Waiting int     // requests that wait for it; the others get 503 at once; 256
 	Conns   int     // connections at once; more wait in the kernel; 2048
 	PerAddr int     // of them from one address; more are closed; 16
 }
@@ -51,7 +51,7 @@ func (l Limits) withDefaults() Limits {
 		l.Rate = 1
 	}
 	def(&l.Burst, 20)
-	def(&l.Working, 8)
+	def(&l.Opening, 8)
 	def(&l.Waiting, 256)
 	def(&l.Conns, 2048)
 	def(&l.PerAddr, 16)
@@ -76,7 +76,7 @@ type Server struct {
 // New makes a server; credentials are made and opened by m, a *munge.Munge.
 func New(b Backend, m credentials, l Limits, log *slog.Logger) *Server {
 	l = l.withDefaults()
-	return &Server{backend: b, munge: m, log: log, limits: l, rates: newRates(l.Rate, l.Burst), turns: newTurns(l.Working, l.Waiting),
+	return &Server{backend: b, munge: m, log: log, limits: l, rates: newRates(l.Rate, l.Burst), turns: newTurns(l.Opening, l.Waiting),
 		aloud: rate.NewLimiter(rate.Every(10*time.Second), 10), counts: map[string]uint64{}}
 }
 
@@ -156,16 +156,9 @@ func (s *Server) serve(do func(context.Context, question) (any, error)) http.Han
 			s.answer(w, r, reply{err: unread(err)})
 			return
 		}
-		leave, err := s.turns.enter(r.Context())
-		if err != nil {
-			s.answer(w, r, reply{err: err})
-			return
-		}
 		ctx, cancel := context.WithTimeout(r.Context(), workTimeout)
-		a := s.work(ctx, r, body, do)
-		cancel()
-		leave()
-		s.answer(w, r, a)
+		defer cancel()
+		s.answer(w, r, s.work(ctx, r, body, do))
 	}
 }
 
@@ -212,7 +205,12 @@ func (s *Server) authentic(ctx context.Context, r *http.Request, body []byte) er
 	if !strings.EqualFold(scheme, "MUNGE") || text == "" {
 		return refuse(http.StatusUnauthorized, "the header Authorization: MUNGE <credential> is missing")
 	}
+	leave, err := s.turns.enter(ctx)
+	if err != nil {
+		return err
+	}
 	c, err := s.munge.Decode(ctx, text)
+	leave() // what comes now may wait for the journal, together with others
 	for _, why := range []error{munge.ErrReplayed, munge.ErrExpired, munge.ErrRewound, munge.ErrInvalid} {
 		if errors.Is(err, why) {
 			return refuse(http.StatusUnauthorized, "%v", why)

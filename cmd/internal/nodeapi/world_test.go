@@ -55,6 +55,12 @@ func (s *site) Report(_ context.Context, r Report) error {
 	return s.err
 }
 
+func (s *site) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked
+}
+
 func (s *site) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +72,8 @@ type minted struct {
 	mu   sync.Mutex
 	made map[string]munge.Credential
 	used map[string]bool
-	err  error // of every call
+	err  error         // of every call
+	hold chan struct{} // not nil: Decode waits until it is closed
 }
 
 func (m *minted) mint(uid int, payload string) string {
@@ -88,6 +95,9 @@ func (m *minted) Encode(_ context.Context, payload []byte) (string, error) {
 }
 
 func (m *minted) Decode(_ context.Context, text string) (munge.Credential, error) {
+	if m.hold != nil {
+		<-m.hold
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c, ok := m.made[text]
