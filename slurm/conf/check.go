@@ -102,7 +102,7 @@ func checkNodes(site Site, in Input) []Finding {
 // cloud node does not have and is refused for.
 func (p Pool) inherits(def map[string]string) []Finding {
 	own := map[string]bool{"cpus": true, "realmemory": true, "state": true}
-	for _, kv := range pairs(p.Options) {
+	for _, kv := range append(pairs(p.Options), pairs(p.hardware())...) {
 		own[kv[0]] = true
 	}
 	var all []Finding
@@ -150,11 +150,14 @@ func (p Pool) differences(attrs map[string]string) []string {
 	if !strings.EqualFold(attrs["state"], "CLOUD") {
 		all = append(all, "State="+attrs["state"])
 	}
-	if have := attrs["cpus"]; have != "" && have != strconv.Itoa(p.CPUs) {
+	if have := attrs["cpus"]; have != "" && p.CPUs > 0 && have != strconv.Itoa(p.CPUs) {
 		all = append(all, "CPUs="+have)
 	}
-	if have := attrs["realmemory"]; have != strconv.Itoa(p.RealMemory) {
+	if have := attrs["realmemory"]; p.RealMemory > 0 && have != strconv.Itoa(p.RealMemory) {
 		all = append(all, "RealMemory="+have)
+	}
+	if have := attrs["gres"]; p.gres() != "" && !strings.EqualFold(have, p.gres()) {
+		all = append(all, "Gres="+have)
 	}
 	if have := attrs["port"]; p.Ports != "" && strings.Trim(have, "[]") != p.Ports {
 		all = append(all, "Port="+have)

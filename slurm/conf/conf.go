@@ -25,8 +25,11 @@ type Pool struct {
 	Name       string
 	Nodes      []string // expanded
 	Partition  string
-	CPUs       int
+	CPUs       int    // 0: not known, as RealMemory; nothing is then written or compared
 	RealMemory int    // MiB
+	Cores      int    // 0: not known, as Threads
+	Threads    int    // of each core
+	GPUs       []GPU  // that jobs may ask for
 	Ports      string // "17001-17006", one for each node; empty: slurmd's own
 	Addr       string // NodeAddr before burstd sets it; empty: the hostname
 	Hostname   string // NodeHostname; empty: the node's name
@@ -37,6 +40,12 @@ type Pool struct {
 	SuspendTime    time.Duration // idle for so long: powered down
 	ResumeTimeout  time.Duration // from power-up to registration
 	SuspendTimeout time.Duration // from power-down to power-up again
+}
+
+// GPU is a kind of generic resource gpu.
+type GPU struct {
+	Type  string // "a100"
+	Count int
 }
 
 // Programs are the absolute paths of what slurmctld starts. They take no
@@ -68,6 +77,7 @@ const (
 	Missing Level = "missing" // must be added
 	Wrong   Level = "wrong"   // must be changed
 	Advice  Level = "advice"  // works, but look at it
+	Unknown Level = "unknown" // could not be told
 )
 
 // Finding is one thing that slurm.conf says, or should say.

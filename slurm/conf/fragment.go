@@ -2,6 +2,7 @@ package conf
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +36,10 @@ func Fragment(site Site, in Input) string {
 		b.WriteByte('\n')
 		comment(&b, fmt.Sprintf("Pool %s: nodes that exist while jobs need them.", p.Name))
 		b.WriteString(p.nodeLine() + "\n")
+		if lines := p.gresConf(); lines != "" {
+			comment(&b, "gres.conf must hold:")
+			b.WriteString(lines)
+		}
 	}
 	for _, part := range partitions(in) {
 		b.WriteByte('\n')
@@ -57,12 +62,66 @@ func (p Pool) nodeLine() string {
 	if p.Ports != "" {
 		fmt.Fprintf(&b, " Port=%s", p.portList())
 	}
-	fmt.Fprintf(&b, " CPUs=%d RealMemory=%d State=CLOUD", p.CPUs, p.RealMemory)
+	b.WriteString(p.hardware())
+	b.WriteString(" State=CLOUD")
+	if gres := p.gres(); gres != "" {
+		b.WriteString(" Gres=" + gres)
+	}
 	if len(p.Features) > 0 {
 		fmt.Fprintf(&b, " Feature=%s", strings.Join(p.Features, ","))
 	}
 	if p.Options != "" {
 		b.WriteString(" " + p.Options)
+	}
+	return b.String()
+}
+
+// hardware is what is known of CPUs and memory, each with a space before it.
+// What the pool's options say of sockets, cores and threads stands alone.
+func (p Pool) hardware() string {
+	var b strings.Builder
+	if p.CPUs > 0 {
+		fmt.Fprintf(&b, " CPUs=%d", p.CPUs)
+	}
+	if p.Cores > 0 && !p.sets("boards", "sockets", "socketsperboard", "corespersocket", "threadspercore") {
+		fmt.Fprintf(&b, " Sockets=1 CoresPerSocket=%d ThreadsPerCore=%d", p.Cores, p.Threads)
+	}
+	if p.RealMemory > 0 {
+		fmt.Fprintf(&b, " RealMemory=%d", p.RealMemory)
+	}
+	return b.String()
+}
+
+// sets says whether the pool's options give one of the keys, which are in lower case.
+func (p Pool) sets(keys ...string) bool {
+	return slices.ContainsFunc(pairs(p.Options), func(kv [2]string) bool { return slices.Contains(keys, kv[0]) })
+}
+
+func (p Pool) gres() string {
+	if p.sets("gres") {
+		return ""
+	}
+	var all []string
+	for _, g := range p.GPUs {
+		all = append(all, fmt.Sprintf("gpu:%s:%d", g.Type, g.Count))
+	}
+	return strings.Join(all, ",")
+}
+
+// gresConf is the lines of gres.conf that name the pool's devices, as comments.
+func (p Pool) gresConf() string {
+	if p.gres() == "" {
+		return ""
+	}
+	var b strings.Builder
+	first := 0
+	for _, g := range p.GPUs {
+		device := fmt.Sprintf("/dev/nvidia%d", first)
+		if g.Count > 1 {
+			device = fmt.Sprintf("/dev/nvidia[%d-%d]", first, first+g.Count-1)
+		}
+		fmt.Fprintf(&b, "#   NodeName=%s Name=gpu Type=%s File=%s\n", hostlist.Fold(p.Nodes), g.Type, device)
+		first += g.Count
 	}
 	return b.String()
 }

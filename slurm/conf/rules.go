@@ -27,8 +27,7 @@ func because(why string) func(Site, Input) string {
 
 // rules are in the order in which the fragment is written.
 var rules = []rule{
-	{"SlurmctldParameters", because("idle_on_node_suspend: a node that was powered down is IDLE and no longer drained, so that it can be used again. " +
-		"power_save_interval=1: Slurm looks every second, not every 10, for nodes to power up or down."), slurmctldParameters},
+	{"SlurmctldParameters", slurmctldParametersWhy, slurmctldParameters},
 	{"SchedulerParameters", because("batch_sched_delay: a batch job that comes back from an eviction is looked at within 1 s, not 3 s. " +
 		"Where the queue is so heavy that this is too often, write another value: it is left as it is."), schedulerParameters},
 	{"PrologSlurmctld", prologWhy, prolog},
@@ -43,6 +42,7 @@ var rules = []rule{
 		"it holds for the site's own nodes too."), exactly("2")},
 	{"PrivateData", because("Shows cloud nodes in sinfo also while they are powered down."), privateData},
 	{"TreeWidth", because("slurmctld speaks to every node itself: a node on the way would not know the others' cloud addresses."), exactly("65533")},
+	{"GresTypes", because("Jobs may ask for the GPUs of cloud nodes."), gresTypes},
 }
 
 // settings compares the controller's settings with the rules.
@@ -51,6 +51,9 @@ func settings(site Site, in Input) []Finding {
 	for _, r := range rules {
 		have := site.Get(r.key)
 		want, ok := r.want(have, in)
+		if ok && want == "" {
+			continue // of no use to this input
+		}
 		f := Finding{Level: Wrong, Key: r.key, Have: have, Want: want, Why: r.why(site, in)}
 		switch {
 		case ok:
@@ -89,11 +92,34 @@ func suspendTime(have string, _ Input) (string, bool) {
 	return "INFINITE", have == "" || have == "-1" || strings.EqualFold(have, "INFINITE")
 }
 
-func slurmctldParameters(have string, _ Input) (string, bool) {
+func slurmctldParametersWhy(_ Site, in Input) string {
+	why := "idle_on_node_suspend: a node that was powered down is IDLE and no longer drained, so that it can be used again. " +
+		"power_save_interval=1: Slurm looks every second, not every 10, for nodes to power up or down."
+	if in.configless() {
+		why += " enable_configless: nodes of a cloud fetch slurm.conf from slurmctld."
+	}
+	return why
+}
+
+func (in Input) configless() bool {
+	return slices.ContainsFunc(in.Pools, func(p Pool) bool { return p.Configless })
+}
+
+func gresTypes(have string, in Input) (string, bool) {
+	if !slices.ContainsFunc(in.Pools, func(p Pool) bool { return p.gres() != "" }) {
+		return "", true
+	}
+	return merge(words(have), []string{"gpu"}, have)
+}
+
+func slurmctldParameters(have string, in Input) (string, bool) {
 	wanted := []string{"idle_on_node_suspend", "power_save_interval=1"}
+	if in.configless() {
+		wanted = append(wanted, "enable_configless")
+	}
 	list := slices.DeleteFunc(words(have), func(w string) bool {
 		key, _, _ := strings.Cut(w, "=")
-		return strings.EqualFold(key, "power_save_interval") && !strings.EqualFold(w, wanted[1])
+		return strings.EqualFold(key, "power_save_interval") && !slices.Contains(wanted, strings.ToLower(w))
 	})
 	return merge(list, wanted, have)
 }
