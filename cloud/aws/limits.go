@@ -3,6 +3,7 @@ package aws
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -139,20 +140,20 @@ func (l *limits) room(action string, n int, ahead map[string]int) bool {
 	return true
 }
 
-// wait takes the tokens of one call for n instances, and returns when they are there.
+// wait takes the tokens of one call for n instances, and returns when they are
+// there. If they will not be before the deadline of ctx, it says so at once:
+// Throttled, with the time after which it is worth another try.
 func (l *limits) wait(ctx context.Context, action string, n int) error {
-	l.mu.Lock()
-	now := time.Now()
-	r := l.requests[class(action)]
-	d := r.wait(now, 1)
-	r.level--
-	if b := l.resources[action]; b != nil && n > 0 {
-		d = max(d, b.wait(now, float64(n)))
-		b.level -= float64(n)
-	}
-	l.mu.Unlock()
+	d := l.take(action, n)
 	if d == 0 {
 		return ctx.Err()
+	}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
+		l.giveBack(action, n)
+		return &cloud.Error{
+			Kind: cloud.Throttled, Op: action, RetryAfter: d,
+			Err: fmt.Errorf("held back: EC2's limits for this account and region allow it in %s", d.Round(time.Millisecond)),
+		}
 	}
 	select {
 	case <-time.After(d):
@@ -161,6 +162,21 @@ func (l *limits) wait(ctx context.Context, action string, n int) error {
 		l.giveBack(action, n)
 		return ctx.Err()
 	}
+}
+
+// take takes the tokens and says when they will be there.
+func (l *limits) take(action string, n int) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	r := l.requests[class(action)]
+	d := r.wait(now, 1)
+	r.level--
+	if b := l.resources[action]; b != nil && n > 0 {
+		d = max(d, b.wait(now, float64(n)))
+		b.level -= float64(n)
+	}
+	return d
 }
 
 // giveBack returns the tokens of a call that was not made.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -19,6 +20,12 @@ type Provider struct {
 	limits  *limits
 	know    knowledge
 	log     *slog.Logger
+
+	facts      facts
+	templates  templates
+	placements placements
+	names      names
+	told       sync.Map // warnings that have been logged
 }
 
 // New reads the configuration and the default credential chain. It calls
@@ -51,3 +58,10 @@ const maxLaunch = 1000
 func (p *Provider) Limits() cloud.Limits {
 	return cloud.Limits{Lag: lag, MaxLaunch: maxLaunch, Choice: true}
 }
+
+var (
+	_ cloud.Provider = (*Provider)(nil)
+	_ cloud.Preparer = (*Provider)(nil)
+	_ cloud.Assigner = (*Provider)(nil)
+	_ cloud.Tidier   = (*Provider)(nil)
+)
