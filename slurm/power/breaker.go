@@ -1,6 +1,7 @@
 package power
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,6 +126,7 @@ func (e *Engine) count(c *Change, now time.Time) {
 		if !i.Failed || e.mem.instances[i.ID].Failed {
 			continue
 		}
+		i.Pool = cmp.Or(e.poolOf[i.Assigned], i.Pool)
 		b := get(i.Pool)
 		b.Failures++
 		c.Events = append(c.Events, Event{Time: now, Kind: "boot-failed", Node: i.Assigned, Instance: i.ID, Pool: i.Pool,
