@@ -58,4 +58,8 @@ type Config struct {
 	BootTimeout time.Duration // Slurm's ResumeTimeout: 15 min; after it and a margin a booting node is given up
 	// MaxTerminate bounds the instances without an owner that one round ends; 20.
 	MaxTerminate int
+	// Price is a provider's present price of an offering in USD per hour, Cores a
+	// type's number of cores; false where not known. They must not block; nil: none is known.
+	Price func(provider string, o cloud.Offering) (float64, bool)
+	Cores func(provider, instanceType string) (int, bool)
 }

@@ -66,7 +66,8 @@ type Engine struct {
 	listed    *listing             // of the round under way
 	heard     map[string]bool      // providers that have answered since the start, and whose strays are adopted
 	rounds    int                  // of reconciliation
-	next      time.Time            // of the next round
+	market    market
+	next      time.Time // of the next round
 }
 
 // New makes an engine. Providers are by name, as the pools have them.
@@ -85,7 +86,7 @@ func New(cfg Config, j journal, s controller, providers map[string]cloud.Provide
 		pools: map[string]Pool{}, poolOf: map[string]string{}, mem: newMemory(State{}), bad: map[string]string{},
 		wake: make(chan struct{}, 1), results: make(chan func(context.Context), 64),
 		flying: map[string]bool{}, doubt: map[string]bool{}, backoff: map[string]backoff{}, asked: map[string]time.Time{}, looked: map[string]time.Time{}, freed: map[string]time.Time{},
-		releasing: map[uint32]bool{}, closed: map[string]time.Time{}, missing: map[string]sighting{}, settling: map[string]sighting{}, heard: map[string]bool{},
+		releasing: map[uint32]bool{}, closed: map[string]time.Time{}, missing: map[string]sighting{}, settling: map[string]sighting{}, heard: map[string]bool{}, market: newMarket(),
 		spoke: map[string]bool{}, consoles: map[string]time.Time{},
 	}
 	for _, p := range cfg.Pools {
@@ -141,30 +142,6 @@ func (e *Engine) Load(ctx context.Context) error {
 	e.mem = newMemory(notAfter(st, now))
 	e.mu.Unlock()
 	return nil
-}
-
-// notAfter takes back times that lie ahead, as after a step of the clock: what
-// happened cannot be younger than now, nor a cooldown longer than the longest.
-func notAfter(st State, now time.Time) State {
-	past := func(t *time.Time, most time.Duration) {
-		if limit := now.Add(most); t.After(limit) {
-			*t = limit
-		}
-	}
-	for i := range st.Nodes {
-		past(&st.Nodes[i].Since, 0)
-		past(&st.Nodes[i].Made, 0)
-	}
-	for i := range st.Launches {
-		past(&st.Launches[i].Created, 0)
-	}
-	for i := range st.Holds {
-		past(&st.Holds[i].Start, maxRetry)
-	}
-	for i := range st.Coolings {
-		past(&st.Coolings[i].Until, maxRetry)
-	}
-	return st
 }
 
 // Run works until ctx ends. It returns when the calls under way have ended too.

@@ -2,7 +2,6 @@ package power
 
 import (
 	"cmp"
-	"crypto/rand"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,13 +13,32 @@ import (
 
 // planning turns wanted nodes into launches. It is pure.
 type planning struct {
-	mem       *memory
-	pools     map[string]Pool
-	maxLaunch map[string]int // by provider
-	cluster   string
-	now       time.Time
-	taken     map[uint32]kind   // what this round chose for a job
-	of        map[uint32][]Node // the nodes of each job
+	mem         *memory
+	pools       map[string]Pool
+	limits      map[string]cloud.Limits // by provider
+	market      market
+	cluster     string
+	bootTimeout time.Duration
+	now         time.Time
+	price       func(provider string, o cloud.Offering) (float64, bool)
+	cores       func(provider, instanceType string) (int, bool)
+	shut        map[string]bool   // pools that launch nothing now
+	taken       map[uint32]kind   // what this round chose for a job
+	of          map[uint32][]Node // the nodes of each job
+}
+
+// planned is what a plan comes to.
+type planned struct {
+	Change           // what is given back or begun anew: to be committed at once
+	drafts []draft   // launches, to be prepared and then written
+	wait   time.Time // when to plan again; zero: when something happens
+}
+
+// draft is a launch that is not in the journal yet, with its nodes as they were.
+type draft struct {
+	Launch
+	job   uint32
+	nodes []Node
 }
 
 // group is nodes that one launch may fill: those of one job that needs them
@@ -29,6 +47,7 @@ type group struct {
 	pool  string
 	job   uint32 // 0: not all or nothing
 	nodes []Node
+	late  bool // no instance could become a node in time any more
 }
 
 // plan returns the launches to write for the wanted nodes, and the freeing of
@@ -36,68 +55,119 @@ type group struct {
 // instance of it still lives (it may hold the node's port, and its processes
 // may write what the next ones read), or while an older launch for it has an
 // unknown outcome. Of a job that needs all its nodes, all are launched or none.
-func (p planning) plan() Change {
-	var c Change
+func (p planning) plan() planned {
+	var out planned
 	groups := p.groups()
 	p.taken, p.of = map[uint32]kind{}, map[uint32][]Node{}
 	for _, n := range p.mem.inPhase(Wanted, Launching, Booting, Up) {
 		p.of[n.Job] = append(p.of[n.Job], n)
 	}
-	offerings := make([]cloud.Offering, len(groups))
-	passed := map[uint32]bool{} // jobs that cannot be launched now
+	choices := make([]fleet.Choice, len(groups))
+	passed, parts := map[uint32]bool{}, map[uint32]int{} // jobs that cannot be launched now; launches of each
 	for i, g := range groups {
 		if passed[g.job] {
 			continue
 		}
-		o, ok := p.choose(&c, g)
-		offerings[i] = o
+		ch, ok := p.choose(&out, g)
+		choices[i] = ch
 		if g.job != 0 {
 			passed[g.job] = !ok
+			parts[g.job] += (len(g.nodes) + p.most(g) - 1) / p.most(g)
 		}
 	}
 	for i, g := range groups {
-		if offerings[i] == (cloud.Offering{}) || passed[g.job] {
+		ch := choices[i]
+		if ch.Offering == (cloud.Offering{}) || passed[g.job] {
 			continue
 		}
-		pool := p.pools[g.pool]
-		for nodes := range slices.Chunk(g.nodes, max(1, p.maxLaunch[pool.Provider])) {
-			p.launch(&c, g, pool, offerings[i], nodes)
+		if !p.limits[p.pools[g.pool].Provider].Choice || parts[g.job] > 1 || len(p.of[g.job]) > len(g.nodes) && g.job != 0 {
+			ch.Or = nil // the parts of a job are to be of one kind
+		}
+		for nodes := range slices.Chunk(g.nodes, p.most(g)) {
+			out.drafts = append(out.drafts, p.draft(g, ch, nodes))
 		}
 	}
-	return c
+	return out
 }
 
-// choose picks the offering for a group. If there is none, it plans what
-// becomes of the group.
-func (p planning) choose(c *Change, g group) (cloud.Offering, bool) {
-	if why, stopped := p.mem.stopped(g.pool); stopped {
-		p.halt(c, g, why)
-		return cloud.Offering{}, false
+// most is how many nodes one launch of a group may have.
+func (p planning) most(g group) int {
+	return max(1, p.limits[p.pools[g.pool].Provider].MaxLaunch)
+}
+
+// choose picks the offering for a group. If there is none now, it plans what
+// becomes of the group: it waits, or is given back.
+func (p planning) choose(out *planned, g group) (fleet.Choice, bool) {
+	pool, ok := p.pools[g.pool]
+	why, stopped := p.mem.stopped(g.pool)
+	switch {
+	case stopped:
+		p.halt(&out.Change, g, why)
+		return fleet.Choice{}, false
+	case !ok:
+		p.free(&out.Change, g, fmt.Sprintf("pool %s has left the configuration", g.pool), retryAt(Hold{}, p.now))
+		return fleet.Choice{}, false
+	case g.late:
+		p.free(&out.Change, g, tooLate(p.market, g.pool, p.bootTimeout), retryAt(p.mem.holds[g.job], p.now))
+		return fleet.Choice{}, false
+	case p.shut[g.pool]:
+		return fleet.Choice{}, false
 	}
-	pool := p.pools[g.pool]
-	offerings := pool.Fleet.Offerings()
-	cool := map[cloud.Offering]fleet.Cooldown{}
-	for k, v := range p.mem.cool {
-		if k.provider == pool.Provider {
-			cool[k.offering] = v
-		}
+	k, found, known := p.sibling(g, pool, pool.Fleet.Offerings())
+	if !known {
+		return fleet.Choice{}, false // the answer to the launch of its other nodes tells
 	}
-	of := offerings
-	if k, ok := p.sibling(g, pool, offerings); ok {
-		of = slices.DeleteFunc(slices.Clone(offerings), func(o cloud.Offering) bool { return k != kindOf(pool.Provider, o) })
+	all := p.query(pool, g)
+	q := all
+	if found {
+		q.Only = func(o cloud.Offering) bool { return k == kindOf(pool.Provider, o) }
 	}
-	o, retry, ok := fleet.Next(of, cool, p.now)
-	if ok {
+	f := p.fleet(pool)
+	ch := f.Choose(q)
+	switch {
+	case ch.Offering != (cloud.Offering{}):
 		if g.job != 0 {
-			p.taken[g.job] = kindOf(pool.Provider, o)
+			p.taken[g.job] = kindOf(pool.Provider, ch.Offering)
 		}
-		return o, true
+		return ch, true
+	case !ch.Wait.IsZero():
+		if out.wait.IsZero() || ch.Wait.Before(out.wait) {
+			out.wait = ch.Wait
+		}
+		return fleet.Choice{}, false
 	}
-	if _, _, open := fleet.Next(offerings, cool, p.now); open && p.again(c, g) {
-		return o, false
+	if other := f.Choose(all); found && other.Retry.IsZero() && p.again(&out.Change, g) {
+		return fleet.Choice{}, false
 	}
-	p.free(c, g, retry, of)
-	return o, false
+	p.free(&out.Change, g, p.none(pool, ch), ch.Retry)
+	return fleet.Choice{}, false
+}
+
+// fleet is the pool's choice of offerings. Spot alone is not waited for so long
+// that what is then launched on demand could not boot in time.
+func (p planning) fleet(pool Pool) fleet.Config {
+	f := pool.Fleet
+	if p.bootTimeout > 0 {
+		f.SpotTimeout = min(f.SpotTimeout, p.bootTimeout/2)
+	}
+	return f
+}
+
+// query is what the choice for a group depends on.
+func (p planning) query(pool Pool, g group) fleet.Query {
+	q := fleet.Query{Cool: p.cooled(pool.Provider), Now: p.now}
+	for _, n := range g.nodes {
+		if !n.Made.IsZero() {
+			q.Waited = max(q.Waited, p.now.Sub(n.Made))
+		}
+	}
+	if p.price != nil {
+		q.Price = func(o cloud.Offering) (float64, bool) { return p.price(pool.Provider, o) }
+	}
+	if p.cores != nil {
+		q.Cores = func(t string) (int, bool) { return p.cores(pool.Provider, t) }
+	}
+	return q
 }
 
 // again has all nodes of a job launched anew, since the offering that some of
@@ -122,25 +192,6 @@ func (p planning) again(c *Change, g group) bool {
 	return true
 }
 
-func (p planning) launch(c *Change, g group, pool Pool, o cloud.Offering, nodes []Node) {
-	l := Launch{
-		Token: rand.Text(), Provider: pool.Provider, State: Written, Created: p.now,
-		Request: cloud.LaunchRequest{
-			Cluster: p.cluster, Pool: pool.Name, Offering: o, Count: len(nodes), Image: pool.Image,
-			UserData: pool.UserData, Tags: pool.Tags, AllOrNothing: g.job != 0,
-		},
-	}
-	l.Request.Token = l.Token
-	for _, n := range nodes {
-		l.Nodes = append(l.Nodes, n.Name)
-		n.Phase, n.Since, n.Token = Launching, p.now, l.Token
-		c.Nodes = append(c.Nodes, n)
-	}
-	c.Launches = append(c.Launches, l)
-	c.Events = append(c.Events, Event{Time: p.now, Kind: "launch", Pool: pool.Name, Job: g.job,
-		Text: fmt.Sprintf("%d × %s", len(nodes), o)})
-}
-
 // groups sorts the wanted nodes that may be launched now.
 func (p planning) groups() []group {
 	busy := map[string]bool{}
@@ -153,8 +204,9 @@ func (p planning) groups() []group {
 		}
 	}
 	type key struct {
-		pool string
-		job  uint32
+		pool        string
+		job         uint32
+		late, spent bool // of nodes on their own: too late for a launch, or for spot alone
 	}
 	by := map[key]*group{}
 	blocked := map[uint32]bool{} // a job of which a node has to wait
@@ -163,6 +215,9 @@ func (p planning) groups() []group {
 		k := key{pool: n.Pool}
 		if n.Whole {
 			k.job = n.Job
+		} else {
+			waited := p.now.Sub(n.Made)
+			k.late, k.spent = p.late(n), !n.Made.IsZero() && waited >= p.fleet(p.pools[n.Pool]).SpotTimeout
 		}
 		if busy[n.Name] {
 			blocked[k.job] = blocked[k.job] || k.job != 0
@@ -173,8 +228,11 @@ func (p planning) groups() []group {
 			keys = append(keys, k)
 		}
 		by[k].nodes = append(by[k].nodes, n)
+		by[k].late = by[k].late || p.late(n)
 	}
-	slices.SortFunc(keys, func(a, b key) int { return cmp.Or(cmp.Compare(a.job, b.job), strings.Compare(a.pool, b.pool)) })
+	slices.SortFunc(keys, func(a, b key) int {
+		return cmp.Or(cmp.Compare(a.job, b.job), strings.Compare(a.pool, b.pool), before(a.late, b.late), before(a.spent, b.spent))
+	})
 	var all []group
 	for _, k := range keys {
 		if !blocked[k.job] {
@@ -189,42 +247,49 @@ type kind struct{ provider, zone, instanceType string }
 
 func kindOf(provider string, o cloud.Offering) kind { return kind{provider, o.Zone, o.Type} }
 
+// before sorts what is so to the front.
+func before(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
 // sibling is the kind that the job's other nodes already have, if the pool
 // offers it: Slurm may give a job nodes of pools that have nothing in common.
-func (p planning) sibling(g group, pool Pool, offerings []cloud.Offering) (kind, bool) {
+// It is not known while a launch of theirs has a choice.
+func (p planning) sibling(g group, pool Pool, offerings []cloud.Offering) (k kind, found, known bool) {
 	if g.job == 0 {
-		return kind{}, false
+		return kind{}, false, true
 	}
 	offered := func(k kind) bool {
 		return slices.ContainsFunc(offerings, func(o cloud.Offering) bool { return k == kindOf(pool.Provider, o) })
 	}
 	if k, ok := p.taken[g.job]; ok && offered(k) {
-		return k, true
+		return k, true, true
 	}
 	for _, n := range p.of[g.job] {
 		var k kind
 		if l, ok := p.mem.launches[n.Token]; ok && n.Phase == Launching {
+			if len(l.Request.Or) > 0 {
+				return kind{}, false, false
+			}
 			k = kindOf(l.Provider, l.Request.Offering)
 		} else if i, ok := p.mem.instances[n.Instance]; ok && i.Doomed == "" {
 			k = kindOf(i.Provider, i.Offering)
 		}
 		if offered(k) {
-			return k, true
+			return k, true, true
 		}
 	}
-	return kind{}, false
+	return kind{}, false, true
 }
 
 // free gives a group's nodes back, and with them all other nodes of the job.
-func (p planning) free(c *Change, g group, retry time.Time, tried []cloud.Offering) {
-	names := make([]string, len(tried))
-	for i, o := range tried {
-		names[i] = o.String()
-	}
-	why := fmt.Sprintf("no capacity in pool %s (%s)", g.pool, strings.Join(names, ", "))
-	if _, ok := p.pools[g.pool]; !ok {
-		why, retry = fmt.Sprintf("pool %s has left the configuration", g.pool), retryAt(Hold{}, p.now)
-	}
+func (p planning) free(c *Change, g group, why string, retry time.Time) {
 	give(c, p.mem, p.mem.whole(g.nodes, nil), why, p.now)
 	jobs := map[uint32]bool{}
 	for _, n := range g.nodes {
@@ -234,35 +299,3 @@ func (p planning) free(c *Change, g group, retry time.Time, tried []cloud.Offeri
 		}
 	}
 }
-
-// give plans that the nodes are freed, and that their instances end.
-func give(c *Change, m *memory, nodes []Node, why string, now time.Time) {
-	for _, n := range nodes {
-		if i, ok := m.instances[n.Instance]; ok && i.Doomed == "" {
-			i.Doomed = why
-			c.Instances = append(c.Instances, i)
-		}
-		n.Phase, n.Since, n.Reason, n.Token, n.Instance, n.AddrSet = Freeing, now, why, "", "", false
-		c.Nodes = append(c.Nodes, n)
-		c.Events = append(c.Events, Event{Time: now, Kind: "free", Node: n.Name, Pool: n.Pool, Job: n.Job, Text: why})
-	}
-}
-
-// hold plans that the job is told why it waits, and starts again at start.
-func hold(c *Change, m *memory, job uint32, start time.Time, why string) {
-	if slices.ContainsFunc(c.Holds, func(h Hold) bool { return h.Job == job }) {
-		return // one failure, however many nodes of the job have it
-	}
-	last := m.holds[job]
-	c.Holds = append(c.Holds, Hold{Job: job, Restarts: -1, Start: start, Why: why, Tries: last.Tries + 1,
-		NoRequeue: last.NoRequeue && !last.Released})
-}
-
-// retryAt is when a job starts again whose nodes failed for another reason
-// than capacity: after 30 s doubled with each failure in a row, at most 10 minutes.
-func retryAt(last Hold, now time.Time) time.Time {
-	return now.Add(min(maxRetry, 30*time.Second<<min(last.Tries, 5)))
-}
-
-// maxRetry is the longest wait of a job or an offering that failed.
-const maxRetry = 10 * time.Minute

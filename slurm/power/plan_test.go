@@ -82,11 +82,11 @@ func TestPlan(t *testing.T) {
 		{"a pool that left the configuration", State{Nodes: []Node{in("old", node("c1", Wanted, 107))}}, []string{"c1 freeing job 107", "hold 107"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := planning{mem: newMemory(tt.st), pools: map[string]Pool{}, maxLaunch: map[string]int{"east": 2, "west": 2}, cluster: "x", now: at}
+			p := planning{mem: newMemory(tt.st), pools: map[string]Pool{}, limits: map[string]cloud.Limits{"east": {MaxLaunch: 2}, "west": {MaxLaunch: 2}}, cluster: "x", now: at}
 			for _, pool := range testPools() {
 				p.pools[pool.Name] = pool
 			}
-			c := p.plan()
+			c := whole(p.plan())
 			var got []string
 			for _, l := range c.Launches {
 				text := fmt.Sprintf("%s: %s", l.Request.Offering, strings.Join(l.Nodes, ","))
@@ -102,11 +102,19 @@ func TestPlan(t *testing.T) {
 			if diff := cmp.Diff(tt.want, append(got, sum(c)...)); diff != "" {
 				t.Errorf("planned (-want +got):\n%s", diff)
 			}
-			if again := p.plan(); again.Empty() != (len(tt.want) == 0) {
+			if again := whole(p.plan()); again.Empty() != (len(tt.want) == 0) {
 				t.Error("the same plan twice differs")
 			}
 		})
 	}
+}
+
+// whole is a plan with its launches written.
+func whole(out planned) Change {
+	for _, d := range out.drafts {
+		d.write(&out.Change, at)
+	}
+	return out.Change
 }
 
 // TestPlanDoesNotSpin: what a plan has written is not planned again.
@@ -116,9 +124,9 @@ func TestPlanDoesNotSpin(t *testing.T) {
 		{Name: "c3", Pool: "p", Phase: Wanted, Job: 8}},
 		Instances: []Instance{{Provider: "east", Assigned: "c2", Instance: cloud.Instance{ID: "i-2", Offering: a}}},
 		Coolings:  []Cooling{{"east", a, fleet.Cooldown{Failures: 1, Until: at.Add(time.Minute)}}}}
-	p := planning{mem: newMemory(st), pools: map[string]Pool{"p": testPools()[0]}, maxLaunch: map[string]int{"east": 2}, now: at}
+	p := planning{mem: newMemory(st), pools: map[string]Pool{"p": testPools()[0]}, limits: map[string]cloud.Limits{"east": {MaxLaunch: 2}}, now: at}
 	for n := 0; ; n++ {
-		c := p.plan()
+		c := whole(p.plan())
 		if c.Empty() {
 			return
 		}

@@ -36,6 +36,7 @@ const forgetHold = time.Hour
 type listing struct {
 	began time.Time
 	lists map[string][]cloud.Instance
+	errs  map[string]error // of the calls, nil ones too
 }
 
 // reconcile compares the clouds, Slurm and the journal, read in this order,
@@ -66,6 +67,9 @@ func (e *Engine) reconcile(ctx context.Context) (time.Duration, error) {
 	}
 	var c Change
 	e.takeLists(&c, l, snap)
+	for _, name := range slices.Sorted(maps.Keys(l.errs)) {
+		e.credentials(&c, name, opList, l.errs[name])
+	}
 	for id, h := range e.mem.holds {
 		if _, known := snap.Jobs[id]; !known && h.Released && time.Since(h.Start) > forgetHold {
 			c.DropHolds = append(c.DropHolds, id)
@@ -89,19 +93,20 @@ func (e *Engine) reconcile(ctx context.Context) (time.Duration, error) {
 func (e *Engine) listAll(ctx context.Context) *listing {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	l := &listing{time.Now(), map[string][]cloud.Instance{}}
+	l := &listing{time.Now(), map[string][]cloud.Instance{}, map[string]error{}}
 	for name, p := range e.providers {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, callTimeout)
 			defer cancel()
 			list, err := p.List(ctx, cloud.Filter{Cluster: e.cfg.Cluster})
 			e.note(name, err)
+			mu.Lock()
+			defer mu.Unlock()
+			l.errs[name] = err
 			if err != nil {
 				e.log.Warn("no answer: nothing is concluded about its instances", "provider", name, "error", err)
 				return
 			}
-			mu.Lock()
-			defer mu.Unlock()
 			l.lists[name] = list
 		})
 	}

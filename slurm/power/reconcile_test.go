@@ -27,7 +27,7 @@ func TestAbsentInstances(t *testing.T) {
 		ended := map[string]time.Duration{}
 		for begin := time.Now(); time.Since(begin) < 10*time.Minute; time.Sleep(30 * time.Second) {
 			var c Change
-			e.takeLists(&c, &listing{time.Now(), map[string][]cloud.Instance{"east": {}, "west": {}}}, reading(nil))
+			e.takeLists(&c, &listing{began: time.Now(), lists: map[string][]cloud.Instance{"east": {}, "west": {}}}, reading(nil))
 			if err := e.commit(t.Context(), c); err != nil {
 				t.Fatal(err)
 			}
@@ -89,7 +89,7 @@ func TestTakeStray(t *testing.T) {
 				nodes[tt.node] = tt.slurm
 			}
 			var c Change
-			e.takeLists(&c, &listing{at, map[string][]cloud.Instance{"east": list}}, reading(nodes))
+			e.takeLists(&c, &listing{began: at, lists: map[string][]cloud.Instance{"east": list}}, reading(nodes))
 			if got := sum(c); !slices.Equal(got, tt.want) {
 				t.Errorf("planned %v, want %v", got, tt.want)
 			}
@@ -139,7 +139,7 @@ func TestSettleNodes(t *testing.T) {
 							}
 						}
 					})
-					l := &listing{time.Now(), map[string][]cloud.Instance{"east": list}}
+					l := &listing{began: time.Now(), lists: map[string][]cloud.Instance{"east": list}}
 					if err := e.settleNodes(t.Context(), s.snap, l); err != nil {
 						t.Fatal(err)
 					}
@@ -168,7 +168,7 @@ func TestADeadNodesJobs(t *testing.T) {
 	st := State{Nodes: []Node{{Name: "c1", Pool: "p", Phase: Up, Instance: "i-1", Job: 3}}, Instances: []Instance{{Provider: "east", Assigned: "c1", Instance: cloud.Instance{ID: "i-1", State: cloud.Terminated}}}}
 	inSlurm(t, st, map[string]string{"c1": "MIXED+CLOUD"}, []slurm.Job{job(7), job(8)}, func(t *testing.T, e *Engine, s *scripted) {
 		e.rounds = 2
-		if err := e.settleNodes(t.Context(), s.snap, &listing{time.Now(), map[string][]cloud.Instance{"east": {}}}); err != nil {
+		if err := e.settleNodes(t.Context(), s.snap, &listing{began: time.Now(), lists: map[string][]cloud.Instance{"east": {}}}); err != nil {
 			t.Fatal(err)
 		}
 		if got := slices.Sorted(maps.Keys(e.mem.holds)); !slices.Equal(got, []uint32{7, 8}) {
@@ -190,7 +190,7 @@ func TestAnOlderListRevivesNothing(t *testing.T) {
 	i.Doomed = "why"
 	e, _ := testEngine(State{Instances: []Instance{i}})
 	e.heard["east"] = true
-	older := &listing{time.Now(), map[string][]cloud.Instance{"east": {i.Instance}}}
+	older := &listing{began: time.Now(), lists: map[string][]cloud.Instance{"east": {i.Instance}}}
 	ended := i.Instance
 	ended.State = cloud.Terminated
 	if err := e.commit(t.Context(), e.learn([]cloud.Instance{ended})); err != nil {
@@ -201,7 +201,7 @@ func TestAnOlderListRevivesNothing(t *testing.T) {
 	if !c.Empty() {
 		t.Errorf("an older list: %v", sum(c))
 	}
-	e.takeLists(&c, &listing{time.Now(), older.lists}, reading(nil))
+	e.takeLists(&c, &listing{began: time.Now(), lists: older.lists}, reading(nil))
 	if got := sum(c); !slices.Equal(got, []string{"i-1 doomed"}) {
 		t.Errorf("a newer list that shows it again: %v", got)
 	}

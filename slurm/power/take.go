@@ -59,6 +59,9 @@ type taking struct {
 // take plans one order. Its change must be committed before the next is planned.
 func (t taking) take(o Order) Change {
 	o.Taken = true
+	if o.Made.After(t.now) {
+		o.Made = t.now // the clock has been set back since
+	}
 	c := Change{Orders: []Order{o}}
 	nodes, err := hostlist.Expand(o.Nodes)
 	if err != nil {

@@ -1,0 +1,27 @@
+package power
+
+import "time"
+
+// notAfter takes back times that lie ahead, as after a step of the clock: what
+// happened cannot be younger than now, nor a cooldown longer than the longest.
+func notAfter(st State, now time.Time) State {
+	past := func(t *time.Time, most time.Duration) {
+		if limit := now.Add(most); t.After(limit) {
+			*t = limit
+		}
+	}
+	for i := range st.Nodes {
+		past(&st.Nodes[i].Since, 0)
+		past(&st.Nodes[i].Made, 0)
+	}
+	for i := range st.Launches {
+		past(&st.Launches[i].Created, 0)
+	}
+	for i := range st.Holds {
+		past(&st.Holds[i].Start, maxRetry)
+	}
+	for i := range st.Coolings {
+		past(&st.Coolings[i].Until, maxRetry)
+	}
+	return st
+}

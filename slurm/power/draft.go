@@ -1,0 +1,76 @@
+package power
+
+import (
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/fleet"
+)
+
+// draft makes the launch of some of a group's nodes.
+func (p planning) draft(g group, ch fleet.Choice, nodes []Node) draft {
+	pool := p.pools[g.pool]
+	l := Launch{
+		Token: rand.Text(), Provider: pool.Provider, State: Written, Created: p.now,
+		Request: cloud.LaunchRequest{
+			Cluster: p.cluster, Pool: pool.Name, Offering: ch.Offering, Or: ch.Or, Count: len(nodes), Image: pool.Image,
+			UserData: pool.UserData, Tags: p.tags(pool, nodes), AllOrNothing: g.job != 0,
+		},
+	}
+	if ch.Offering.Market == cloud.Spot {
+		l.Request.MaxPrice = pool.Fleet.MaxPrice
+	}
+	l.Request.Token = l.Token
+	for _, n := range nodes {
+		l.Nodes = append(l.Nodes, n.Name)
+	}
+	return draft{l, g.job, nodes}
+}
+
+// tags are the site's, and for whom the nodes are, as far as it is known and
+// the same for all of them.
+func (p planning) tags(pool Pool, nodes []Node) map[string]string {
+	tags := maps.Clone(pool.Tags)
+	set := func(tag string, of func(Node) string) {
+		value := of(nodes[0])
+		for _, n := range nodes {
+			if of(n) != value {
+				return
+			}
+		}
+		if value == "" {
+			return
+		}
+		if tags == nil {
+			tags = map[string]string{}
+		}
+		tags[tag] = value
+	}
+	set(cloud.TagJob, func(n Node) string {
+		if n.Job == 0 {
+			return ""
+		}
+		return fmt.Sprint(n.Job)
+	})
+	set(cloud.TagUser, func(n Node) string { return p.market.jobs[n.Job].User })
+	set(cloud.TagAccount, func(n Node) string { return p.market.jobs[n.Job].Account })
+	return tags
+}
+
+// write adds the launch to a change, with its nodes.
+func (d draft) write(c *Change, now time.Time) {
+	d.Created = now
+	for _, n := range d.nodes {
+		n.Phase, n.Since, n.Token = Launching, now, d.Token
+		c.Nodes = append(c.Nodes, n)
+	}
+	c.Launches = append(c.Launches, d.Launch)
+	text := fmt.Sprintf("%d × %s", len(d.nodes), d.Request.Offering)
+	if n := len(d.Request.Or); n > 0 {
+		text += fmt.Sprintf(" or %d other offerings", n)
+	}
+	c.Events = append(c.Events, Event{Time: now, Kind: "launch", Pool: d.Request.Pool, Job: d.job, Text: text})
+}

@@ -1,0 +1,219 @@
+package power
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/fleet"
+	"github.com/burst-hpc/burst/slurm"
+)
+
+// market is what Run remembers of offerings and providers beside the journal.
+// After a crash it is learnt again at the cost of a call.
+type market struct {
+	pauses    map[coolKey]time.Time // asked too often: not asked before then
+	why       map[coolKey]refusal   // of the offerings that cool down
+	trouble   map[string]string     // pool -> why its launches get no answer
+	preparing map[string]bool       // providers with a Prepare under way
+	calling   map[string]int        // provider -> Launch calls under way
+	denied    map[string]string     // provider -> the call ("launch") that its credentials do not open
+	jobs      map[uint32]slurm.Job  // as last read
+}
+
+func newMarket() market {
+	return market{map[coolKey]time.Time{}, map[coolKey]refusal{}, map[string]string{}, map[string]bool{}, map[string]int{}, map[string]string{}, nil}
+}
+
+// refusal is why a launch of an offering failed.
+type refusal struct {
+	kind cloud.Kind
+	text string
+}
+
+// phrase is a kind of error in words for a job's user.
+func phrase(k cloud.Kind) string {
+	switch k {
+	case cloud.Quota:
+		return "over the account's quota"
+	case cloud.Invalid:
+		return "refused as invalid"
+	case cloud.Auth:
+		return "credentials not accepted"
+	case cloud.Throttled:
+		return "the cloud asks us to slow down"
+	case cloud.Transient:
+		return "the cloud does not answer"
+	}
+	return "no capacity"
+}
+
+// brief is an error as it fits into a job's comment.
+func brief(err error) string {
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	if len(text) > 200 {
+		text = strings.ToValidUTF8(text[:200], "") + "…"
+	}
+	return text
+}
+
+// Limits of a pause: what was asked too often is asked again after 2 s, or
+// when the cloud says, but no later than after a minute.
+const (
+	leastPause = 2 * time.Second
+	mostPause  = time.Minute
+)
+
+// cooled is the memory of a provider's offerings as fleet wants it: the
+// journal's cooldowns, and the pauses.
+func (p planning) cooled(provider string) map[cloud.Offering]fleet.Cooldown {
+	cool := map[cloud.Offering]fleet.Cooldown{}
+	for k, until := range p.market.pauses {
+		if k.provider == provider {
+			cool[k.offering] = fleet.Cooldown{Until: until}
+		}
+	}
+	for k, c := range p.mem.cool {
+		if k.provider != provider {
+			continue
+		}
+		if p.now.Before(c.Until) || cool[k.offering].Until.IsZero() {
+			cool[k.offering] = c
+		}
+	}
+	return cool
+}
+
+// none says why no offering of a pool is left, with the true reason of each.
+func (p planning) none(pool Pool, ch fleet.Choice) string {
+	by := map[cloud.Kind][]string{}
+	text := map[cloud.Kind]string{}
+	var kinds []cloud.Kind
+	for _, o := range ch.Tried {
+		r := p.market.why[coolKey{pool.Provider, o}]
+		k := cmp.Or(r.kind, cloud.Capacity)
+		if by[k] == nil {
+			kinds = append(kinds, k)
+		}
+		by[k] = append(by[k], o.String())
+		if k != cloud.Capacity {
+			text[k] = cmp.Or(text[k], r.text)
+		}
+	}
+	var parts []string
+	for _, k := range kinds {
+		part := fmt.Sprintf("%s in pool %s (%s)", phrase(k), pool.Name, strings.Join(by[k], ", "))
+		if text[k] != "" {
+			part += ": " + text[k]
+		}
+		parts = append(parts, part)
+	}
+	if len(ch.Dear) > 0 {
+		names := make([]string, len(ch.Dear))
+		for i, o := range ch.Dear {
+			names[i] = o.String()
+		}
+		parts = append(parts, fmt.Sprintf("above max_price %g USD/h in pool %s (%s)", pool.Fleet.MaxPrice, pool.Name, strings.Join(names, ", ")))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// lateAfter is how much of ResumeTimeout may be over when a launch begins: in
+// less than the last fifth no instance could become a node.
+func lateAfter(bootTimeout time.Duration) time.Duration { return bootTimeout / 5 * 4 }
+
+// late says that a launch for the node would come too late.
+func (p planning) late(n Node) bool {
+	return p.bootTimeout > 0 && !n.Made.IsZero() && p.now.Sub(n.Made) > lateAfter(p.bootTimeout)
+}
+
+// tooLate says why nodes are given back that got no instance in time.
+func tooLate(m market, pool string, bootTimeout time.Duration) string {
+	why := cmp.Or(m.trouble[pool], "no instance came")
+	return fmt.Sprintf("pool %s: %s, and too little of ResumeTimeout (%s) is left to boot one", pool, why, bootTimeout)
+}
+
+// about lists the offerings of a launch that an error, or an instance, is
+// about: the one it names, in the words of the launch, or all.
+func about(o cloud.Offering, asked []cloud.Offering) []cloud.Offering {
+	if slices.Contains(asked, o) {
+		return []cloud.Offering{o}
+	}
+	anywhere := cloud.Offering{Type: o.Type, Market: o.Market} // a pool without zones
+	if slices.Contains(asked, anywhere) {
+		return []cloud.Offering{anywhere}
+	}
+	return asked
+}
+
+// refuse plans what the errors of an answer say of the offerings: what lacks
+// capacity, is over a quota or is invalid cools down; what was asked too often
+// only pauses.
+func (e *Engine) refuse(c *Change, l Launch, err error, came int) {
+	now := time.Now()
+	asked := l.Request.Offerings()
+	done := map[cloud.Offering]bool{}
+	said := map[cloud.Kind][]string{}
+	var kinds []cloud.Kind
+	var first time.Time
+	for _, ce := range cloud.Errors(err) {
+		for _, o := range about(ce.Offering, asked) {
+			key := coolKey{l.Provider, o}
+			switch ce.Kind {
+			case cloud.Throttled, cloud.Transient, cloud.Auth:
+				until := now.Add(min(mostPause, max(leastPause, ce.RetryAfter)))
+				if e.market.pauses[key].Before(until) {
+					e.market.pauses[key] = until
+				}
+			default:
+				if done[o] {
+					continue
+				}
+				done[o] = true
+				cool := e.mem.cool[key].Fail(now)
+				e.market.why[key] = refusal{ce.Kind, brief(ce.Err)}
+				c.Coolings = append(c.Coolings, Cooling{l.Provider, o, cool})
+				if first.IsZero() || cool.Until.Before(first) {
+					first = cool.Until
+				}
+			}
+			if said[ce.Kind] == nil {
+				kinds = append(kinds, ce.Kind)
+			}
+			if text := o.String(); !slices.Contains(said[ce.Kind], text) {
+				said[ce.Kind] = append(said[ce.Kind], text)
+			}
+		}
+	}
+	for _, k := range kinds {
+		text := fmt.Sprintf("%d of %d × %s; ", came, l.Request.Count, strings.Join(said[k], ", "))
+		switch k {
+		case cloud.Throttled, cloud.Transient, cloud.Auth:
+			text += "asked again after a pause"
+		default:
+			text += "not asked again before " + first.Format(time.TimeOnly)
+		}
+		c.Events = append(c.Events, Event{Time: now, Kind: "no-" + string(k), Pool: l.Request.Pool, Text: fmt.Sprintf("%s: %v", text, err)})
+	}
+}
+
+// came plans that the offerings of which instances came are good again.
+func (e *Engine) came(c *Change, l Launch, got []cloud.Instance) {
+	asked := l.Request.Offerings()
+	seen := map[cloud.Offering]bool{}
+	for _, i := range got {
+		of := about(i.Offering, asked)
+		if len(of) != 1 || seen[of[0]] {
+			continue
+		}
+		seen[of[0]] = true
+		key := coolKey{l.Provider, of[0]}
+		if e.mem.cool[key].Failures > 0 && !slices.ContainsFunc(c.Coolings, func(k Cooling) bool { return k.Offering == of[0] }) {
+			c.Coolings = append(c.Coolings, Cooling{Provider: l.Provider, Offering: of[0]})
+			delete(e.market.why, key)
+		}
+	}
+}
