@@ -4,7 +4,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,9 +21,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/burst-hpc/burst/cloud"
-	"github.com/burst-hpc/burst/cloud/local"
 	"github.com/burst-hpc/burst/cmd/internal/api"
 	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/cmd/internal/clouds"
 	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/cmd/internal/crash"
 	"github.com/burst-hpc/burst/cmd/internal/nodeapi"
@@ -123,7 +122,7 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	d.watcher = slurm.NewWatcher(d.read, minGap)
 	providers := map[string]cloud.Provider{}
 	for _, p := range o.Config.Providers {
-		prov, err := open(p, ep.SlurmConf)
+		prov, err := clouds.Open(ctx, p, ep.SlurmConf, o.Log)
 		if err != nil {
 			return nil, fmt.Errorf("provider %s: %w", p.Name, err)
 		}
@@ -158,19 +157,6 @@ type controller struct {
 
 func (c controller) Fresh(ctx context.Context, since time.Time) (*slurm.Snapshot, error) {
 	return c.watcher.Fresh(ctx, since)
-}
-
-// open makes a provider of its configuration.
-func open(p config.Provider, conf string) (cloud.Provider, error) {
-	switch p.Kind {
-	case "local":
-		l := local.Config{Dir: p.Local.Dir, Conf: cmp.Or(conf, os.Getenv("SLURM_CONF"), "/etc/slurm/slurm.conf"), Slurmd: p.Local.Slurmd, Subnet: p.Local.Subnet}
-		if p.Local.Network == local.NetNS {
-			l.Network = local.NetNS
-		}
-		return local.New(l)
-	}
-	return nil, fmt.Errorf("kind %q is not built in", p.Kind)
 }
 
 // read is the watcher's reading; it notes whether Slurm answers.

@@ -75,7 +75,7 @@ var programs = []string{
 
 // internals are the rooms of cmd/internal.
 var internals = []string{
-	"api", "bench", "cli", "config", "crash", "daemon", "demo", "e2e", "endpoint", "handover", "ledger", "munge", "nodeapi",
+	"api", "bench", "cli", "clouds", "config", "crash", "daemon", "demo", "e2e", "endpoint", "handover", "ledger", "munge", "nodeapi",
 	"rig", "spool", "store", "tree",
 }
 
