@@ -55,6 +55,11 @@ func child(socket string) {
 	say("events", err)
 	_, err = c.Usage(ctx, api.UsageQuery{By: "user", UID: -1})
 	say("usage", err)
+	_, err = c.Boots(ctx, 0, 1)
+	say("boots", err)
+	_, err = c.Pools(ctx)
+	say("pools", err)
+	say("change", c.ChangePool(ctx, api.PoolChange{Pool: "p"}))
 	for range 200 {
 		if _, err = c.Status(ctx); err != nil {
 			break
@@ -92,8 +97,8 @@ func TestUIDDecides(t *testing.T) {
 		slurmUID int
 		want     string
 	}{
-		{"another user", uid + 1, "order 403\ngate 403\nstatus 200\nnodes 200\nevents 200\nusage 200\nflood 429\ncrowd 429\n"},
-		{"SlurmUser", uid, "order 200\ngate 200\nstatus 200\nnodes 200\nevents 200\nusage 200\nflood 200\ncrowd 200\n"},
+		{"another user", uid + 1, "order 403\ngate 403\nstatus 200\nnodes 200\nevents 200\nusage 200\nboots 200\npools 200\nchange 403\nflood 429\ncrowd 429\n"},
+		{"SlurmUser", uid, "order 200\ngate 200\nstatus 200\nnodes 200\nevents 200\nusage 200\nboots 200\npools 200\nchange 404\nflood 200\ncrowd 200\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()

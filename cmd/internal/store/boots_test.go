@@ -1,0 +1,122 @@
+package store
+
+import (
+	"database/sql"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/burst-hpc/burst/slurm/power"
+)
+
+// whole is a boot of which all is known but its end.
+func whole(node string, job uint32, ordered time.Time) power.Boot {
+	b := power.Boot{Node: node, Order: "o1", Pool: "p", Job: job, Instance: "i-1", Tries: 1, Ordered: ordered}
+	for i, t := range []*time.Time{&b.Called, &b.Launched, &b.Running, &b.Reachable, &b.Setup, &b.Ready, &b.Registered, &b.Started} {
+		*t = ordered.Add(time.Duration(i+1) * time.Second)
+	}
+	return b
+}
+
+func TestBoots(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "burst.db")
+	s := open(t, path)
+	open1, done := whole("c1", 7, at.Add(time.Minute)), whole("c2", 8, at)
+	done.Ended, done.Outcome = at.Add(time.Hour), power.BootUp
+	breakers := []power.Breaker{{Pool: "p", Failures: 5, Stopped: at, Why: "w"}, {Pool: "q", Failures: 1}}
+	if err := s.CommitPower(t.Context(), power.Change{Boots: []power.Boot{open1, done}, Breakers: breakers}); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	s = open(t, path)
+	got, err := s.LoadPower(t.Context())
+	if diff := cmp.Diff(power.State{Boots: []power.Boot{open1}, Breakers: breakers}, got); err != nil || diff != "" {
+		t.Errorf("loaded: %v (-want +got):\n%s", err, diff)
+	}
+	for _, tt := range []struct {
+		name string
+		job  uint32
+		last int
+		want []power.Boot
+	}{
+		{"all", 0, 10, []power.Boot{done, open1}},
+		{"the last", 0, 1, []power.Boot{open1}},
+		{"of a job", 8, 10, []power.Boot{done}},
+		{"of another", 9, 10, nil},
+	} {
+		got, err := s.Boots(t.Context(), tt.job, tt.last)
+		if diff := cmp.Diff(tt.want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", tt.name, err, diff)
+		}
+	}
+	if err := s.CommitPower(t.Context(), power.Change{Breakers: []power.Breaker{{Pool: "p"}, {Pool: "q"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Prune(t.Context(), at.Add(2*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	got, err = s.LoadPower(t.Context())
+	if diff := cmp.Diff(power.State{Boots: []power.Boot{open1}}, got); err != nil || diff != "" {
+		t.Errorf("after it was forgotten: %v (-want +got):\n%s", err, diff)
+	}
+	if all, err := s.Boots(t.Context(), 0, 10); err != nil || len(all) != 1 {
+		t.Errorf("pruned, there are %d (%v)", len(all), err)
+	}
+}
+
+// TestAJournalOfTheFirstSchema keeps what it has, and goes on from there.
+func TestAJournalOfTheFirstSchema(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "burst.db")
+	first, err := schema.ReadFile("schema/001.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{string(first), `PRAGMA user_version = 1`,
+		`INSERT INTO meta VALUES ('cluster', 'f00d')`,
+		`INSERT INTO orders VALUES ('o1', 'resume', 'c1', '', 1795000000123456, 1, 0)`,
+		`INSERT INTO nodes VALUES ('c1', 'p', 'booting', 1795000000123456, 'o1', 1795000000123456, 7, 1, 't1', 'i-1', 1, 2, 'r')`,
+		`INSERT INTO launches VALUES ('t1', 'east', '{"token":"t1","cluster":"f00d","pool":"p","offering":{"type":"c6i.large","zone":"a","market":"spot"},"count":1}', '["c1"]', 'written', 1795000000123456, 0, 'e')`,
+		`INSERT INTO instances VALUES ('i-1', 'east', 't1', 'p', 'c6i.large', 'a', 'spot', 'running', '10.0.0.1', 'h', 'c1', 'd', 1795000000123456, 0, 0)`,
+		`INSERT INTO holds VALUES (7, -1, 1795000000123456, 'w', 3, 1, 1)`,
+		`INSERT INTO coolings VALUES ('east', 'c6i.large', 'a', 'spot', 2, 1795000000123456)`,
+		`INSERT INTO events (time, kind, node, instance, pool, job, text) VALUES (1795000000123456, 'k', 'c1', 'i-1', 'p', 7, 'text')`,
+	} {
+		if _, err := db.Exec(text); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // and once more, when there is nothing to do
+		s := open(t, path)
+		want := state(sample())
+		want.Launches[0].Request.Cluster, want.Launches[0].Request.Tags, want.Launches[0].Request.AllOrNothing = "f00d", nil, false
+		want.Orders[0].Nodes, want.Orders[0].ResumeFile = "c1", ""
+		got, err := s.LoadPower(t.Context())
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+		if events, err := s.Events(t.Context(), 0, 0); err != nil || len(events) != 1 || events[0].Text != "text" {
+			t.Errorf("events: %+v, %v", events, err)
+		}
+		i := want.Instances[0]
+		i.Failed, i.Console = true, true
+		if err := s.CommitPower(t.Context(), power.Change{Instances: []power.Instance{i}, Boots: []power.Boot{whole("c1", 7, at)}}); err != nil {
+			t.Errorf("writing to it: %v", err)
+		}
+		if st, err := s.LoadPower(t.Context()); err != nil || len(st.Boots) != 1 || !st.Instances[0].Failed || !st.Instances[0].Console {
+			t.Errorf("what was written: %+v, %v", st, err)
+		}
+		if err := s.CommitPower(t.Context(), power.Change{Instances: want.Instances, Boots: []power.Boot{{Node: "c1", Order: "o1", Ended: at}}}); err != nil {
+			t.Error(err)
+		}
+		s.Close()
+	}
+}
