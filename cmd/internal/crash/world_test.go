@@ -30,9 +30,14 @@ type world struct {
 	t     *testing.T
 	ctl   *slurmtest.Controller
 	fake  *cloudtest.Fake
+	cloud cloud.Provider // the fake, or what stands before it
 	db    string
 	pool  power.Pool
-	until func() // ends the world
+	boot  time.Duration // burstd's BootTimeout
+	skew  time.Duration // of the clock by which orders are made
+	until func()        // ends the world
+	// complains takes an instance that runs, and says whether its boot has failed; nil: none fails.
+	complains func(i cloud.Instance) bool
 
 	mu     sync.Mutex
 	life   *life
@@ -63,7 +68,7 @@ type life struct {
 var errKilled = errors.New("killed by the test")
 
 func newWorld(t *testing.T, o slurmtest.Options, c cloudtest.Options, market string) *world {
-	w := &world{t: t, db: t.TempDir() + "/burst.db", booted: map[string]bool{}, twice: map[string]bool{}}
+	w := &world{t: t, boot: 5 * time.Minute, db: t.TempDir() + "/burst.db", booted: map[string]bool{}, twice: map[string]bool{}}
 	o.OnResume = func(nodes, file string) { w.order(power.Resume, nodes, file) }
 	o.OnSuspend = func(nodes string) { w.order(power.Suspend, nodes, "") }
 	o.OnResumeFail = func(nodes string) { w.order(power.ResumeFail, nodes, "") }
@@ -71,6 +76,7 @@ func newWorld(t *testing.T, o slurmtest.Options, c cloudtest.Options, market str
 		Fleet: fleet.Config{Types: []string{"small"}, Zones: []string{"a", "b"}, Market: market}}
 	w.ctl = slurmtest.New(o)
 	w.fake = cloudtest.NewFake(c)
+	w.cloud = w.fake
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { w.ctl.Serve(ctx) })
@@ -83,7 +89,7 @@ func newWorld(t *testing.T, o slurmtest.Options, c cloudtest.Options, market str
 func (w *world) order(kind power.OrderKind, nodes, file string) {
 	w.mu.Lock()
 	w.orders++
-	o := power.Order{ID: fmt.Sprint("order-", w.orders), Kind: kind, Nodes: nodes, ResumeFile: file, Made: time.Now()}
+	o := power.Order{ID: fmt.Sprint("order-", w.orders), Kind: kind, Nodes: nodes, ResumeFile: file, Made: time.Now().Add(w.skew)}
 	l := w.life
 	if w.lost {
 		w.mu.Unlock()
@@ -117,6 +123,9 @@ func (w *world) machines(ctx context.Context) {
 			}
 			if i.State.Live() {
 				live[node]++
+			}
+			if i.State == cloud.Running && w.complains != nil && w.complains(i) {
+				continue
 			}
 			if i.State == cloud.Running && !w.booted[i.ID] {
 				w.booted[i.ID] = true
@@ -180,10 +189,10 @@ func (w *world) start(at string) *life {
 		*slurm.Client
 		*slurm.Watcher
 	}{client, slurm.NewWatcher(client.Snapshot, 100*time.Millisecond)}
-	provider := crash.InProvider(w.fake, l.point)
+	provider := crash.InProvider(w.cloud, l.point)
 	journal := crash.InJournal(st, l.point)
 	providers := map[string]cloud.Provider{"fake": provider}
-	l.engine = power.New(power.Config{Cluster: id, Pools: []power.Pool{w.pool}, BootTimeout: 5 * time.Minute}, journal, ctl, providers, log)
+	l.engine = power.New(power.Config{Cluster: id, Pools: []power.Pool{w.pool}, BootTimeout: w.boot}, journal, ctl, providers, log)
 	l.guard = ft.New(ft.Config{}, journal, ctl, providers, log)
 	if err := l.engine.Load(l.ctx); err != nil {
 		w.t.Fatal(err)
