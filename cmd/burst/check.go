@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,13 +12,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/slurm/conf"
 )
 
 type checkOptions struct {
 	config   string
 	programs string
+	offline  bool
 	json     bool
 }
 
@@ -26,7 +30,8 @@ func checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Check burst.toml, and what slurm.conf lacks",
-		Long: "Check burst.toml, then compare it with the running slurmctld and with slurm.conf.\n\n" +
+		Long: "Check burst.toml, then compare it with the running slurmctld and with slurm.conf. Where nodes come from AWS, check\n" +
+			"that too, as \"burst aws check\" does; what cannot be reached is unknown, not wrong.\n\n" +
 			"Exit codes: 0 all is well, 1 something must be changed, 2 burst.toml is wrong.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -35,6 +40,7 @@ func checkCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&o.programs, "programs", "", "`folder` of burst-resume and the others (default: beside burst, then "+defaultPrograms+")")
+	cmd.Flags().BoolVar(&o.offline, "offline", false, "ask no cloud")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the findings as JSON")
 	return cmd
 }
@@ -45,6 +51,7 @@ type report struct {
 	Compared []string       `json:"compared"` // "slurmctld", the path of slurm.conf
 	Change   int            `json:"change"`   // findings that stand in the way
 	Findings []conf.Finding `json:"findings"`
+	AWS      []account      `json:"aws,omitempty"`
 }
 
 func runCheck(ctx context.Context, w io.Writer, o checkOptions) error {
@@ -56,8 +63,13 @@ func runCheck(ctx context.Context, w io.Writer, o checkOptions) error {
 	if err != nil {
 		return err
 	}
+	var asked asked
+	if !o.offline {
+		asked = askClouds(ctx, cfg, &in)
+	}
 	r := both.compare(in)
-	r.Config = cfg.Path
+	r.Config, r.AWS = cfg.Path, asked.aws
+	r.Findings = append(r.Findings, asked.pools...)
 	r.Findings = append(r.Findings, checkPrograms(in.Programs, both.chained(in.Programs))...)
 	for _, f := range r.Findings {
 		if f.MustChange() {
@@ -78,7 +90,38 @@ func runCheck(ctx context.Context, w io.Writer, o checkOptions) error {
 		return cli.WithHint(fmt.Errorf("%d of %d findings must be changed", r.Change, len(r.Findings)),
 			"\"burst genconf\" prints what slurm.conf needs; slurmctld must be restarted after it")
 	}
+	if n := wrongs(r.AWS); n > 0 {
+		return cli.WithHint(fmt.Errorf("%d findings on AWS must be mended before nodes can be launched", n), "docs/aws.md says what Burst needs of an account")
+	}
 	return nil
+}
+
+// asked is what the clouds say.
+type asked struct {
+	pools []conf.Finding // pools that they did not describe
+	aws   []account
+}
+
+// askClouds adds to in what clouds know of the pools' types, and checks their accounts.
+func askClouds(ctx context.Context, cfg *config.Config, in *conf.Input) asked {
+	ctx, cancel := context.WithTimeout(ctx, cloudTimeout)
+	defer cancel()
+	open := openedOf(cfg)
+	a := asked{aws: checkAWS(ctx, cfg, open, "")}
+	failed := shapes(ctx, cfg, open, in)
+	for _, p := range cfg.Pools {
+		err := failed[p.Power.Name]
+		if err == nil {
+			continue
+		}
+		f := conf.Finding{Level: conf.Unknown, Key: "NodeName", Have: p.Slurm.Name, Why: fmt.Sprintf("CPUs and memory are not compared: %v.", err)}
+		var refused *cloud.Error
+		if !errors.As(err, &refused) || cloud.KindOf(err) == cloud.Invalid { // our own word, or the cloud's: not a lack of an answer
+			f.Level = conf.Wrong
+		}
+		a.pools = append(a.pools, f)
+	}
+	return a
 }
 
 // compare checks the running slurmctld, with the nodes and partitions of the
@@ -154,6 +197,9 @@ func (r report) print(w io.Writer) error {
 			fmt.Fprintf(&b, "         want %s\n", wantLine(f))
 		}
 		fmt.Fprintf(&b, "         %s\n", f.Why)
+	}
+	for _, a := range r.AWS {
+		b.WriteString(a.text())
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -8,6 +8,8 @@ func commands() []*cobra.Command {
 		initCommand(),
 		checkCommand(),
 		genconfCommand(),
+		pricesCommand(),
+		awsCommand(),
 		statusCommand(),
 		nodesCommand(),
 		eventsCommand(),

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/cmd/internal/endpoint"
 	"github.com/burst-hpc/burst/slurm/conf"
 )
@@ -59,6 +60,9 @@ func runGenconf(ctx context.Context, s streams, o genconfOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := askShapes(ctx, cfg, &in); err != nil {
+		return err
+	}
 	both, err := readSites(ctx, cfg)
 	if err != nil {
 		return err
@@ -93,6 +97,21 @@ func runGenconf(ctx context.Context, s streams, o genconfOptions) error {
 	}
 	_, err = io.WriteString(s.out, text)
 	return err
+}
+
+// askShapes asks the clouds for what the file does not say of its pools; if it
+// says all, nobody is asked.
+func askShapes(ctx context.Context, cfg *config.Config, in *conf.Input) error {
+	ctx, cancel := context.WithTimeout(ctx, cloudTimeout)
+	defer cancel()
+	failed := shapes(ctx, cfg, openedOf(cfg), in)
+	for _, p := range cfg.Pools { // the first, in the order of the file
+		if err := failed[p.Power.Name]; err != nil {
+			return cli.WithHint(fmt.Errorf("describing the nodes of pool %s: %w", p.Power.Name, err),
+				"with cpus and real_memory in [pool.%s] nobody is asked; \"burst aws check\" says more of AWS", p.Power.Name)
+		}
+	}
+	return nil
 }
 
 // hints tells what the fragment alone does not do.

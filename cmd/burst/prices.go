@@ -1,0 +1,212 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/price"
+	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/cmd/internal/endpoint"
+)
+
+type pricesOptions struct {
+	config string
+	pool   string
+	sort   string
+	json   bool
+}
+
+func pricesCommand() *cobra.Command {
+	var o pricesOptions
+	cmd := &cobra.Command{
+		Use:   "prices [--pool POOL] [--sort price|price-per-core|type]",
+		Short: "Show what the pools' instances cost",
+		Long: "Show what the instances cost that the pools may buy: by the provider's price_table, else by the cloud's word.\n" +
+			"Cores are physical ones; memory is what the cloud advertises.\n\n" +
+			"Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.config = configFlag(cmd)
+			return runPrices(cmd.Context(), streams{cmd.OutOrStdout(), cmd.ErrOrStderr()}, o)
+		},
+	}
+	cmd.Flags().StringVar(&o.pool, "pool", "", "only this `pool`'s")
+	cmd.Flags().StringVar(&o.sort, "sort", "", "by price, price-per-core or type (default: as the configuration has them)")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
+	return cmd
+}
+
+// priced is one line of burst prices. What is not known is zero, and left out.
+type priced struct {
+	Pool string `json:"pool"`
+	cloud.Offering
+	USDPerHour float64   `json:"usd_per_hour,omitzero"`
+	Date       time.Time `json:"date,omitzero"` // when it cost so
+	Source     string    `json:"source,omitzero"`
+	Cores      int       `json:"cores,omitzero"`
+	MemoryMiB  int       `json:"memory_mib,omitzero"`
+	PerCore    float64   `json:"usd_per_core_hour,omitzero"`
+}
+
+func runPrices(ctx context.Context, s streams, o pricesOptions) error {
+	if o.sort != "" && !slices.Contains([]string{"price", "price-per-core", "type"}, o.sort) {
+		return cli.UsageError(fmt.Errorf("--sort %q is not known", o.sort), "write price, price-per-core or type")
+	}
+	cfg, err := config.Load(endpoint.Path(o.config))
+	if err != nil {
+		return err
+	}
+	pools := slices.DeleteFunc(slices.Clone(cfg.Pools), func(p config.Pool) bool { return o.pool != "" && p.Power.Name != o.pool })
+	if len(pools) == 0 && o.pool != "" {
+		return cli.UsageError(fmt.Errorf("%s has no pool %s", cfg.Path, o.pool), "burst status names them")
+	}
+	ctx, cancel := context.WithTimeout(ctx, cloudTimeout)
+	defer cancel()
+	open := openedOf(cfg)
+	var rows []priced
+	var failed []error
+	for _, p := range pools {
+		more, err := pricesOf(ctx, cfg, p, open)
+		rows = append(rows, more...)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("prices of pool %s: %w", p.Power.Name, err))
+		}
+	}
+	sortPrices(rows, o.sort)
+	if o.json {
+		err = writeJSON(s.out, slices.Concat([]priced{}, rows)) // [] where there is none
+	} else {
+		err = printPrices(s.out, rows)
+	}
+	return errors.Join(append(failed, err)...)
+}
+
+// pricesOf asks what a pool's offerings cost and what they are. With an error
+// come those that are known.
+func pricesOf(ctx context.Context, cfg *config.Config, p config.Pool, open *opened) ([]priced, error) {
+	offerings := p.Power.Fleet.Offerings()
+	rows := make([]priced, len(offerings))
+	for i, offering := range offerings {
+		rows[i] = priced{Pool: p.Power.Name, Offering: offering}
+	}
+	provider, _ := cfg.Provider(p.Power.Provider)
+	left, err := fromTable(provider, rows)
+	if err != nil {
+		return rows, err
+	}
+	prov, err := open.get(ctx, provider.Name)
+	if err != nil {
+		return rows, err
+	}
+	if pricer, ok := prov.(cloud.Pricer); ok && len(left) > 0 {
+		known, askErr := pricer.Prices(ctx, left)
+		for _, k := range known {
+			for i := range rows {
+				if rows[i].Offering == k.Offering {
+					rows[i].USDPerHour, rows[i].Date, rows[i].Source = k.USDPerHour, k.Date, k.Source
+				}
+			}
+		}
+		err = askErr
+	}
+	if catalog, ok := prov.(cloud.Catalog); ok {
+		types, askErr := catalog.Types(ctx, p.Power.Fleet.Types)
+		for _, t := range types {
+			for i := range rows {
+				if rows[i].Type == t.Name {
+					rows[i].Cores, rows[i].MemoryMiB = t.Cores, t.MemoryMiB
+				}
+			}
+		}
+		err = errors.Join(err, askErr)
+	}
+	for i, r := range rows {
+		if r.Cores > 0 && r.USDPerHour > 0 {
+			rows[i].PerCore = r.USDPerHour / float64(r.Cores)
+		}
+	}
+	return rows, err
+}
+
+// fromTable fills in the prices of the site's own table, and returns the
+// offerings that it does not have.
+func fromTable(provider config.Provider, rows []priced) ([]cloud.Offering, error) {
+	var table price.Table
+	var err error
+	switch {
+	case provider.PriceTable != "":
+		table, err = price.Load(provider.PriceTable)
+	case provider.Kind == "local":
+		table, err = price.Local()
+	}
+	if err != nil {
+		return nil, err
+	}
+	var left []cloud.Offering
+	for i, r := range rows {
+		p, ok := table.Price(r.Offering)
+		if !ok {
+			left = append(left, r.Offering)
+			continue
+		}
+		rows[i].USDPerHour, rows[i].Date, rows[i].Source = p.USDPerHour, p.Date, "table"
+	}
+	return left, nil
+}
+
+// sortPrices puts what is not known last.
+func sortPrices(rows []priced, by string) {
+	last := func(usd float64) float64 {
+		if usd == 0 {
+			return 1e18
+		}
+		return usd
+	}
+	slices.SortStableFunc(rows, func(a, b priced) int {
+		switch by {
+		case "price":
+			return cmp.Compare(last(a.USDPerHour), last(b.USDPerHour))
+		case "price-per-core":
+			return cmp.Compare(last(a.PerCore), last(b.PerCore))
+		case "type":
+			return strings.Compare(a.Type, b.Type)
+		}
+		return 0
+	})
+}
+
+func printPrices(w io.Writer, rows []priced) error {
+	table := [][]string{{"POOL", "TYPE", "ZONE", "MARKET", "USD/HOUR", "CORES", "MEMORY", "USD/CORE-HOUR", "DATE", "SOURCE"}}
+	for _, r := range rows {
+		day, memory := "-", "-"
+		if !r.Date.IsZero() {
+			day = r.Date.UTC().Format(time.DateOnly)
+		}
+		if r.MemoryMiB > 0 {
+			memory = strconv.FormatFloat(float64(r.MemoryMiB)/1024, 'f', -1, 64) + "G"
+		}
+		table = append(table, []string{r.Pool, r.Type, orDash(r.Zone), string(r.Market), usd(r.USDPerHour),
+			orDash(strings.TrimPrefix(strconv.Itoa(r.Cores), "0")), memory, usd(r.PerCore), day, orDash(r.Source)})
+	}
+	return writeTable(w, table)
+}
+
+func usd(v float64) string {
+	if v == 0 {
+		return "-"
+	}
+	return strconv.FormatFloat(v, 'f', 4, 64)
+}
+
+func orDash(text string) string { return cmp.Or(text, "-") }
