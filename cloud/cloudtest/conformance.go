@@ -25,6 +25,8 @@ type Harness struct {
 	// NoTokens says that the cloud itself knows no launch tokens: two launches
 	// at the same moment under one token may both start instances.
 	NoTokens bool
+	// Choice says that the provider's Limits say Choice.
+	Choice bool
 }
 
 // Cloud is a provider under test. A nil function is a fault that it cannot
@@ -43,6 +45,12 @@ type Cloud struct {
 	LoseAnswer func()
 	// SetCapacity gives Request.Offering room for n more instances.
 	SetCapacity func(n int)
+	// Or lists further offerings of Request's market, at least one, where Harness.Choice.
+	Or []cloud.Offering
+	// SetRoom gives any offering room for n more instances.
+	SetRoom func(o cloud.Offering, n int)
+	// Throttle has the next launch that asks for the offering refuse it as asked too often.
+	Throttle func(o cloud.Offering)
 	// Fail makes the next call of op (Launch, List, Terminate) fail.
 	Fail func(op Op, kind cloud.Kind)
 	// Announce makes a notice of the instance's interruption in a minute.
@@ -65,6 +73,10 @@ func Conformance(t *testing.T, h Harness) {
 		{"answer lost", testLostAnswer},
 		{"partial launch", testPartial},
 		{"all or nothing", testAllOrNothing},
+		{"choice among offerings", testChoice},
+		{"choice, all or nothing", testChoiceWhole},
+		{"choice, an error for each", testChoiceErrors},
+		{"choice, throttled", testChoiceThrottled},
 		{"invalid launch", testInvalid},
 		{"pages", testPages},
 		{"filter", testFilter},

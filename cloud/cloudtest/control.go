@@ -21,6 +21,34 @@ func (f *Fake) SetCapacity(o cloud.Offering, n int) {
 	f.capacity[o] = n
 }
 
+// Throttle refuses an offering as asked for too often, in the next n launches that ask for it.
+func (f *Fake) Throttle(o cloud.Offering, n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.busy[o] = n
+}
+
+// RefusePool has Prepare refuse a pool's requests with err, until it is nil.
+func (f *Fake) RefusePool(pool string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refused[pool] = err
+}
+
+// NeverBoot lets the next n instances stay pending for ever.
+func (f *Fake) NeverBoot(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.deaf = n
+}
+
+// Request is the launch request that an instance came of.
+func (f *Fake) Request(id string) cloud.LaunchRequest {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asked[id]
+}
+
 // Inject makes later calls of op fail. Faults of one op are met one after the other.
 func (f *Fake) Inject(op Op, fault Fault) {
 	f.mu.Lock()

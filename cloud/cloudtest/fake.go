@@ -6,7 +6,6 @@ package cloudtest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"sync"
 	"time"
@@ -23,6 +22,7 @@ const (
 	Terminate   Op = "terminate"
 	Acknowledge Op = "acknowledge"
 	Assign      Op = "assign"
+	Prepare     Op = "prepare"
 )
 
 // Options are a fake cloud's constants. The zero value answers at once, from
@@ -37,6 +37,8 @@ type Options struct {
 	Retry     time.Duration        // between two deliveries of a notice that was not handled; 100 ms
 	PageSize  int                  // instances in one page of List; 1,000
 	MaxLaunch int                  // Count of one Launch; 1,000
+	Choice    bool                 // Limits().Choice: one launch may choose among offerings
+	Prepare   bool                 // requests are completed by Prepare
 }
 
 // Fault makes calls fail.
@@ -56,7 +58,11 @@ type Fake struct {
 	ids      []string // in order of launch
 	machines map[string]*machine
 	launches map[string]launched
+	asked    map[string]cloud.LaunchRequest // by instance
 	capacity map[cloud.Offering]int
+	busy     map[cloud.Offering]int // launches that are refused as too many
+	refused  map[string]error       // by pool, of Prepare
+	deaf     int                    // instances that will never run
 	faults   map[Op][]Fault
 	calls    map[Op]int
 	notices  []*announced
@@ -69,6 +75,7 @@ var (
 	_ cloud.NoticeSource = (*Fake)(nil)
 	_ cloud.Acknowledger = (*Fake)(nil)
 	_ cloud.Assigner     = (*Fake)(nil)
+	_ cloud.Preparer     = (*Fake)(nil)
 )
 
 // NewFake makes an empty cloud.
@@ -82,7 +89,10 @@ func NewFake(o Options) *Fake {
 		options:  o,
 		machines: map[string]*machine{},
 		launches: map[string]launched{},
+		asked:    map[string]cloud.LaunchRequest{},
 		capacity: map[cloud.Offering]int{},
+		busy:     map[cloud.Offering]int{},
+		refused:  map[string]error{},
 		faults:   map[Op][]Fault{},
 		calls:    map[Op]int{},
 		changed:  make(chan struct{}),
@@ -155,62 +165,6 @@ func (f *Fake) Launch(ctx context.Context, r cloud.LaunchRequest) ([]cloud.Insta
 	return instances, err
 }
 
-func (f *Fake) launch(r cloud.LaunchRequest) ([]cloud.Instance, error) {
-	if r.Token == "" || r.Cluster == "" || r.Count < 1 || r.Count > f.options.MaxLaunch {
-		return nil, fail(Launch, cloud.Invalid, fmt.Sprintf("token %q, cluster %q, count %d of at most %d", r.Token, r.Cluster, r.Count, f.options.MaxLaunch))
-	}
-	l, known := f.launches[r.Token]
-	request := fmt.Sprintf("%+v", r)
-	if known && l.request != request {
-		return nil, fail(Launch, cloud.Invalid, "token "+r.Token+" was used for another request")
-	}
-	now := time.Now()
-	if !known {
-		n := r.Count
-		if room, limited := f.capacity[r.Offering]; limited {
-			n = min(n, room)
-			if n < r.Count && r.AllOrNothing {
-				n = 0
-			}
-			f.capacity[r.Offering] -= n
-		}
-		l = launched{request: request}
-		for range n {
-			l.ids = append(l.ids, f.add(r, now))
-		}
-		if n > 0 {
-			f.launches[r.Token] = l
-		}
-	}
-	var live []cloud.Instance
-	for _, id := range l.ids {
-		if m := f.machines[id]; m != nil && m.at(now).State.Live() {
-			live = append(live, m.at(now))
-		}
-	}
-	if len(live) < r.Count {
-		return live, fail(Launch, cloud.Capacity, fmt.Sprintf("%d of %d instances of %s", len(live), r.Count, r.Offering))
-	}
-	return live, nil
-}
-
-func (f *Fake) add(r cloud.LaunchRequest, now time.Time) string {
-	n := len(f.ids) + 1
-	m := &machine{
-		Instance: cloud.Instance{
-			ID: fmt.Sprintf("i-%08d", n), Token: r.Token, Cluster: r.Cluster, Pool: r.Pool,
-			Offering: r.Offering, Launched: now,
-		},
-		addr:      fmt.Sprintf("10.%d.%d.%d", n>>16&255, n>>8&255, n&255),
-		running:   now.Add(f.options.Boot),
-		addrKnown: now.Add(f.options.AddrDelay),
-		listed:    now.Add(f.options.Lag),
-	}
-	f.ids = append(f.ids, m.ID)
-	f.machines[m.ID] = m
-	return m.ID
-}
-
 // List implements cloud.Provider. It reads page by page, as real clouds are read.
 func (f *Fake) List(ctx context.Context, filter cloud.Filter) ([]cloud.Instance, error) {
 	if filter.Cluster == "" {
@@ -263,7 +217,7 @@ func (f *Fake) Terminate(ctx context.Context, ids []string) error {
 
 // Limits implements cloud.Provider.
 func (f *Fake) Limits() cloud.Limits {
-	return cloud.Limits{Lag: f.options.Lag, MaxLaunch: f.options.MaxLaunch}
+	return cloud.Limits{Lag: f.options.Lag, MaxLaunch: f.options.MaxLaunch, Choice: f.options.Choice}
 }
 
 // begin counts a call, waits its latency and meets its fault: err fails the

@@ -18,7 +18,8 @@ var small = cloud.Offering{Type: "small", Zone: "a", Market: cloud.Spot}
 
 func TestConformance(t *testing.T) {
 	for name, options := range map[string]Options{
-		"at once": {PageSize: 4},
+		"at once":     {PageSize: 4},
+		"with choice": {PageSize: 4, Choice: true, Prepare: true},
 		"with delays": {
 			Latency: map[Op]time.Duration{Launch: 2 * time.Millisecond, List: time.Millisecond, Terminate: time.Millisecond},
 			Boot:    20 * time.Millisecond, AddrDelay: 30 * time.Millisecond, Lag: 15 * time.Millisecond,
@@ -27,7 +28,7 @@ func TestConformance(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			Conformance(t, Harness{
-				Poll: time.Millisecond,
+				Poll: time.Millisecond, Choice: options.Choice,
 				New: func(t *testing.T) Cloud {
 					f := NewFake(options)
 					return Cloud{
@@ -38,6 +39,9 @@ func TestConformance(t *testing.T) {
 						FailPage:    func() { f.Inject(List, Fault{Err: fail(List, cloud.Transient, "page 2"), Skip: 1}) },
 						LoseAnswer:  func() { f.LoseAnswer(Launch) },
 						SetCapacity: func(n int) { f.SetCapacity(small, n) },
+						Or:          []cloud.Offering{{Type: "small", Zone: "b", Market: cloud.Spot}, {Type: "big", Zone: "b", Market: cloud.Spot}},
+						SetRoom:     f.SetCapacity,
+						Throttle:    func(o cloud.Offering) { f.Throttle(o, 1) },
 						Fail:        f.Fail,
 						Announce:    func(id string) { f.Announce(interruption(id, time.Minute)) },
 					}
@@ -229,4 +233,40 @@ func TestWhatTheFakeWasTold(t *testing.T) {
 	if all := f.Instances(); all[0].State != cloud.Running || all[1].State != cloud.Terminated {
 		t.Errorf("after the death of the second: %+v", all)
 	}
+}
+
+func TestPrepare(t *testing.T) {
+	f := NewFake(Options{Prepare: true})
+	refused := errors.New("no such image")
+	f.RefusePool("q", refused)
+	other := request("u", 1)
+	other.Pool = "q"
+	all := []cloud.LaunchRequest{request("t", 1), other}
+	if errs := f.Prepare(t.Context(), all); errs[0] != nil || errs[1] != refused || len(all[0].Spec) == 0 || len(all[1].Spec) != 0 {
+		t.Errorf("%v, %+v", errs, all)
+	}
+	f.Fail(Prepare, cloud.Auth)
+	for _, err := range f.Prepare(t.Context(), all) {
+		if cloud.KindOf(err) != cloud.Auth {
+			t.Errorf("%v, want one of kind auth", err)
+		}
+	}
+	got, err := f.Launch(t.Context(), all[0])
+	if err != nil || string(f.Request(got[0].ID).Spec) != `{"pool":"p"}` || f.Calls(Prepare) != 2 {
+		t.Errorf("%v, %v, %d calls", got, err, f.Calls(Prepare))
+	}
+}
+
+func TestNeverBoot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := NewFake(Options{Boot: time.Second})
+		f.NeverBoot(1)
+		if _, err := f.Launch(t.Context(), request("t", 2)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(24 * time.Hour)
+		if all := f.Instances(); all[0].State != cloud.Pending || all[1].State != cloud.Running {
+			t.Errorf("%+v", all)
+		}
+	})
 }

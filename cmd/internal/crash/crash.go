@@ -6,6 +6,7 @@ package crash
 
 import (
 	"context"
+	"slices"
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/ft"
@@ -111,6 +112,7 @@ var (
 	_ cloud.NoticeSource = (*provider)(nil)
 	_ cloud.Acknowledger = (*provider)(nil)
 	_ cloud.Assigner     = (*provider)(nil)
+	_ cloud.Preparer     = (*provider)(nil)
 	_ cloud.Consoler     = (*provider)(nil)
 )
 
@@ -118,6 +120,18 @@ func (w *provider) Limits() cloud.Limits { return w.inner.Limits() }
 
 func (w *provider) Launch(ctx context.Context, r cloud.LaunchRequest) ([]cloud.Instance, error) {
 	return around(w.point, "launch", func() ([]cloud.Instance, error) { return w.inner.Launch(ctx, r) })
+}
+
+func (w *provider) Prepare(ctx context.Context, requests []cloud.LaunchRequest) []error {
+	p, ok := w.inner.(cloud.Preparer)
+	if !ok {
+		return make([]error, len(requests))
+	}
+	errs, err := around(w.point, "prepare", func() ([]error, error) { return p.Prepare(ctx, requests), nil })
+	if err != nil {
+		return slices.Repeat([]error{err}, len(requests))
+	}
+	return errs
 }
 
 func (w *provider) List(ctx context.Context, f cloud.Filter) ([]cloud.Instance, error) {

@@ -27,7 +27,7 @@ type story struct {
 func begin(t *testing.T) *story {
 	s := &story{world: newWorld(t, slurmtest.Options{Nodes: expand("c[1-6]"), OnPrem: []string{"o1"},
 		SuspendTime: 60 * time.Second, SuspendTimeout: 10 * time.Second, ResumeTimeout: 10 * time.Minute, ReturnToService: 2},
-		cloudtest.Options{Boot: 3 * time.Second, Lag: 2 * time.Second, Shutdown: time.Second, Latency: map[cloudtest.Op]time.Duration{cloudtest.Launch: 500 * time.Millisecond}},
+		cloudtest.Options{Boot: 3 * time.Second, Lag: 2 * time.Second, Shutdown: time.Second, Choice: true, Prepare: true, Latency: map[cloudtest.Op]time.Duration{cloudtest.Launch: 500 * time.Millisecond}},
 		fleet.SpotThenOnDemand)}
 	s.fake.SetCapacity(cloud.Offering{Type: "small", Zone: "a", Market: cloud.Spot}, 1) // the pair has to go to zone b
 	return s

@@ -20,7 +20,10 @@ func plain(t *testing.T, c cloudtest.Options) *story {
 	if c.Boot == 0 {
 		c.Boot = 2 * time.Second
 	}
-	c.Lag = 2 * time.Second
+	if c.Lag == 0 {
+		c.Lag = 2 * time.Second
+	}
+	c.Prepare = true
 	return &story{world: newWorld(t, slurmtest.Options{Nodes: expand("c[1-4]"), SuspendTime: 60 * time.Second,
 		SuspendTimeout: 10 * time.Second, ResumeTimeout: 3 * time.Minute, ReturnToService: 2}, c, fleet.OnDemandOnly)}
 }
