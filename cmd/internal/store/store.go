@@ -28,6 +28,7 @@ var schema embed.FS
 // Store is an open journal. Its methods may be called concurrently.
 type Store struct {
 	db   *sql.DB
+	sums *sql.DB // for long reads, which must not keep others from the journal
 	path string
 
 	mu      sync.Mutex
@@ -46,24 +47,34 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	} else if err := f.Close(); err != nil {
 		return nil, fmt.Errorf("opening the journal %s: %w", path, err)
 	}
-	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + url.Values{"_pragma": {
-		"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)", "busy_timeout(10000)"},
-		"_txlock": {"immediate"}}.Encode()
-	db, err := sql.Open("sqlite", dsn)
+	db, err := connect(path, "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)")
 	if err != nil {
 		return nil, fmt.Errorf("opening the journal %s: %w", path, err)
 	}
-	db.SetMaxOpenConns(1) // one writer; reads are short
-	s := &Store{db: db, path: path, changed: make(chan struct{})}
+	sums, err := connect(path, "query_only(ON)")
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening the journal %s: %w", path, err), db.Close())
+	}
+	s := &Store{db: db, sums: sums, path: path, changed: make(chan struct{})}
 	if err := s.migrate(ctx); err != nil {
-		db.Close()
-		return nil, fmt.Errorf("opening the journal %s: %w", path, err)
+		return nil, errors.Join(fmt.Errorf("opening the journal %s: %w", path, err), s.Close())
 	}
 	return s, nil
 }
 
+// connect prepares one connection; it is made when it is first used.
+func connect(path string, pragmas ...string) (*sql.DB, error) {
+	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + url.Values{"_pragma": append(pragmas, "busy_timeout(10000)"),
+		"_txlock": {"immediate"}}.Encode()
+	db, err := sql.Open("sqlite", dsn)
+	if err == nil {
+		db.SetMaxOpenConns(1) // one writer; its reads are short
+	}
+	return db, err
+}
+
 // Close ends the use of the journal.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error { return errors.Join(s.sums.Close(), s.db.Close()) }
 
 // migrate applies schema/NNN.sql in order; user_version counts them.
 func (s *Store) migrate(ctx context.Context) error {

@@ -127,10 +127,14 @@ func (s *Store) Usage(ctx context.Context, q UsageQuery) ([]Usage, error) {
 	if !ok {
 		return nil, fmt.Errorf("the ledger cannot be summed up by %q", q.By)
 	}
-	all, err := query(ctx, s.db, `SELECT key, min(job), min(user), min(account), sum(s), coalesce(sum(s * usd_per_hour / 3600), 0),
+	whose := "uid >= 0 AND uid = ?2"
+	if q.UID < 0 {
+		whose = "?2 < 0"
+	}
+	all, err := query(ctx, s.sums, `SELECT key, min(job), min(user), min(account), sum(s), coalesce(sum(s * usd_per_hour / 3600), 0),
 		coalesce(sum(s) FILTER (WHERE usd_per_hour IS NULL), 0), count(DISTINCT instance)
 		FROM (SELECT `+key+` AS key, job, user, account, instance, usd_per_hour, share * (until - max(began, ?1)) / 1e6 AS s
-			FROM usage WHERE until > max(began, ?1) AND (?2 < 0 OR uid = ?2))
+			FROM usage WHERE until > ?1 AND until > began AND `+whose+`)
 		GROUP BY key ORDER BY 6 DESC, 5 DESC, 1`, func(scan scanner) (u Usage, err error) {
 		err = scan(&u.Key, &u.Job, &u.User, &u.Account, &u.Seconds, &u.USD, &u.Unpriced, &u.Instances)
 		return u, err

@@ -10,7 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/price"
 	"github.com/burst-hpc/burst/cmd/internal/ledger"
+	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/power"
 )
 
@@ -142,5 +144,48 @@ func TestTheLedgerIsKeptForAYear(t *testing.T) {
 		if err := s.db.QueryRow(`SELECT count(*) FROM usage`).Scan(&n); err != nil || n != tt.want {
 			t.Errorf("after %d days %d rows are left, want %d: %v", tt.days, n, tt.want, err)
 		}
+	}
+}
+
+// TestBookedThroughTheStore: what the store keeps of a time is enough for the
+// ledger to go on with, also after a restart.
+func TestBookedThroughTheStore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "burst.db")
+	s := open(t, path)
+	i := machine("i-1", time.Time{})
+	putInstances(t, s, i)
+	round := func(after time.Duration, jobs ...slurm.Job) {
+		t.Helper()
+		instances, rows, err := s.LoadUsage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		snap := &slurm.Snapshot{Taken: i.Launched.Add(after), Jobs: map[uint32]slurm.Job{}}
+		for _, j := range jobs {
+			snap.Jobs[j.ID] = j
+		}
+		rows = ledger.Book(rows, ledger.Input{Instances: instances, Snapshot: snap,
+			Price:     func(string, cloud.Offering) ledger.Price { return ledger.Price{USDPerHour: 3600} },
+			Increment: func(string) price.Increment { return price.PerSecond }})
+		for range 2 { // the second changes nothing
+			putRows(t, s, rows...)
+		}
+		s.Close()
+		s = open(t, path)
+	}
+	job := slurm.Job{ID: 7, User: "u7", UID: 1007, State: "RUNNING", Nodes: "c1", Start: i.Launched.Add(40*time.Second + 777)}
+	round(30*time.Second + 333)
+	round(60*time.Second+555, job)
+	round(90*time.Second+999, job)
+	round(120 * time.Second)
+	i.Ended, i.Gone = i.Launched.Add(140*time.Second), i.Launched.Add(150*time.Second)
+	putInstances(t, s, i)
+	round(170 * time.Second)
+	round(200 * time.Second)
+	got, err := s.Usage(t.Context(), UsageQuery{By: "user", UID: -1})
+	want := []Usage{{Seconds: 75, USD: 75, Instances: 1}, {Key: "u7", Seconds: 65, USD: 65, Instances: 1}}
+	near := cmp.Comparer(func(a, b float64) bool { return a-b < 1e-4 && b-a < 1e-4 })
+	if diff := cmp.Diff(want, got, near); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }

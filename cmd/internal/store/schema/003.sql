@@ -11,4 +11,5 @@ CREATE TABLE usage (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX usage_open ON usage (instance) WHERE open;
 CREATE INDEX usage_until ON usage (until);
+CREATE INDEX usage_uid ON usage (uid, until) WHERE uid >= 0;
 CREATE INDEX instances_gone ON instances (gone) WHERE gone > 0;
