@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/aws"
 	"github.com/burst-hpc/burst/cmd/internal/cli"
 	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/slurm/conf"
@@ -71,10 +72,19 @@ func runCheck(ctx context.Context, w io.Writer, o checkOptions) error {
 	r.Config, r.AWS = cfg.Path, asked.aws
 	r.Findings = append(r.Findings, asked.pools...)
 	r.Findings = append(r.Findings, checkPrograms(in.Programs, both.chained(in.Programs))...)
+	total := len(r.Findings)
 	for _, f := range r.Findings {
 		if f.MustChange() {
 			r.Change++
 		}
+	}
+	hint := "\"burst genconf\" prints what slurm.conf needs; slurmctld must be restarted after it"
+	if r.Change == 0 {
+		hint = "docs/aws.md says what Burst needs of an account"
+	}
+	r.Change += wrongs(r.AWS)
+	for _, a := range r.AWS {
+		total += len(a.Findings)
 	}
 	if o.json {
 		enc := json.NewEncoder(w)
@@ -87,11 +97,7 @@ func runCheck(ctx context.Context, w io.Writer, o checkOptions) error {
 		return fmt.Errorf("writing the findings: %w", err)
 	}
 	if r.Change > 0 {
-		return cli.WithHint(fmt.Errorf("%d of %d findings must be changed", r.Change, len(r.Findings)),
-			"\"burst genconf\" prints what slurm.conf needs; slurmctld must be restarted after it")
-	}
-	if n := wrongs(r.AWS); n > 0 {
-		return cli.WithHint(fmt.Errorf("%d findings on AWS must be mended before nodes can be launched", n), "docs/aws.md says what Burst needs of an account")
+		return cli.WithHint(fmt.Errorf("%d of %d findings must be changed", r.Change, total), "%s", hint)
 	}
 	return nil
 }
@@ -108,6 +114,14 @@ func askClouds(ctx context.Context, cfg *config.Config, in *conf.Input) asked {
 	defer cancel()
 	open := openedOf(cfg)
 	a := asked{aws: checkAWS(ctx, cfg, open, "")}
+	for _, account := range a.aws {
+		for i, f := range account.Findings {
+			// This host may have no way there while burstd's has: "burst aws check" is the one to say so.
+			if f.Level == aws.LevelWrong && strings.HasPrefix(f.Subject, "endpoint ") {
+				account.Findings[i].Level = aws.LevelUnknown
+			}
+		}
+	}
 	failed := shapes(ctx, cfg, open, in)
 	for _, p := range cfg.Pools {
 		err := failed[p.Power.Name]

@@ -2,7 +2,11 @@ package main
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -18,9 +22,34 @@ func TestScript(t *testing.T) {
 		Dir: "testdata/script",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"burstd":   scriptBurstd,
+			"ec2":      scriptEC2,
 			"exitcode": scriptExitCode,
 		},
 	})
+}
+
+// scriptEC2 is `ec2 FOLDER`: an AWS for the rest of the script, at $EC2, whose
+// answer to each action is FOLDER/ACTION.xml, an error where there is none.
+func scriptEC2(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: ec2 FOLDER")
+	}
+	dir := ts.MkAbs(args[0])
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, err := os.ReadFile(filepath.Join(dir, filepath.Base(r.FormValue("Action"))+".xml"))
+		if err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			text = []byte(`<Response><Errors><Error><Code>InvalidAction</Code><Message>no answer</Message></Error></Errors></Response>`)
+		}
+		w.Header().Set("Content-Type", "text/xml")
+		if _, err := w.Write(text); err != nil {
+			ts.Logf("answering %s: %v", r.FormValue("Action"), err)
+		}
+	}))
+	ts.Defer(srv.Close)
+	ts.Setenv("EC2", srv.URL)
+	ts.Setenv("AWS_ACCESS_KEY_ID", "test")
+	ts.Setenv("AWS_SECRET_ACCESS_KEY", "test")
 }
 
 // scriptExitCode is `exitcode CODE COMMAND [ARGUMENT...]`: the command must
