@@ -47,12 +47,12 @@ func (f *findings) ok(subject, format string, args ...any) {
 	f.add(LevelOK, subject, fmt.Sprintf(format, args...), "")
 }
 
-// failed adds what an error means, of which nothing more is known than its kind.
+// failed adds what could not be looked at, or is not there.
 func (f *findings) failed(subject string, err error) {
 	level := LevelWrong
 	switch cloud.KindOf(err) {
-	case cloud.Throttled, cloud.Transient:
-		level = LevelUnknown
+	case cloud.Throttled, cloud.Transient, cloud.Auth:
+		level = LevelUnknown // the lines on permissions say whether it must be mended
 	}
 	f.add(level, subject, brief(err), "")
 }
@@ -78,7 +78,7 @@ func (p *Provider) Check(ctx context.Context, pools []CheckPool) []Finding {
 
 // needs is what the pools make use of, and so what must be allowed.
 type needs struct {
-	spot, placement, key, parameter bool
+	spot, placement bool
 }
 
 func (p *Provider) needsOf(pools []CheckPool) needs {
@@ -87,8 +87,6 @@ func (p *Provider) needsOf(pools []CheckPool) needs {
 		settings := p.c.Pools[pool.Name]
 		n.spot = n.spot || slices.ContainsFunc(pool.Offerings, func(o cloud.Offering) bool { return o.Market == cloud.Spot })
 		n.placement = n.placement || settings.Placement != ""
-		n.key = n.key || settings.Key != ""
-		n.parameter = n.parameter || parameterOf(pool.Image) != ""
 	}
 	return n
 }

@@ -43,6 +43,7 @@ func wellSet() map[string]answer {
 		"DescribeKeyPairs":              fixed("<keySet><item><keyName>admin</keyName></item></keySet>"),
 		"DescribeInstances":             fixed("<reservationSet><item><instancesSet><item><instanceId>i-0aa</instanceId></item></instancesSet></item></reservationSet>"),
 		"DescribeLaunchTemplates":       fixed("<launchTemplates><item><launchTemplateId>lt-0aa</launchTemplateId></item></launchTemplates>"),
+		"DescribePlacementGroups":       fixed("<placementGroupSet><item><groupName>burst-c6i</groupName></item></placementGroupSet>"),
 	} {
 		given[action] = unlessDry(give)
 	}
@@ -110,7 +111,7 @@ func TestCheckChangesNothing(t *testing.T) {
 	given := wellSet()
 	for _, action := range []string{
 		"RunInstances", "CreateFleet", "TerminateInstances", "CreateTags", "CreateLaunchTemplate", "CreateLaunchTemplateVersion",
-		"DeleteLaunchTemplate", "CreatePlacementGroup",
+		"ModifyLaunchTemplate", "DeleteLaunchTemplate", "CreatePlacementGroup", "DeletePlacementGroup",
 	} {
 		given[action] = unlessDry(func(url.Values, string) (int, string) {
 			t.Errorf("%s without DryRun", action)
@@ -170,7 +171,10 @@ func TestCheckFinds(t *testing.T) {
 		{"profile of another name", map[string]answer{"RunInstances": refusal(400, "InvalidParameterValue", "Value (node) for parameter iamInstanceProfile.name is invalid.")}, nil, "wrong pool c6i: launch of c6i.large/us-east-1a/spot: InvalidParameterValue"},
 		{"throttled launch", map[string]answer{"RunInstances": refusal(503, "RequestLimitExceeded", "slowly")}, nil, "unknown pool c6i: launch of c6i.large/us-east-1a/spot: RequestLimitExceeded"},
 		{"no instance of ours", map[string]answer{"DescribeInstances": unlessDry(fixed("<reservationSet/>"))}, nil, "unknown permission ec2:TerminateInstances, ec2:CreateTags, ec2:GetConsoleOutput: cannot be tried"},
-		{"no template of ours", map[string]answer{"DescribeLaunchTemplates": unlessDry(fixed("<launchTemplates/>"))}, nil, "unknown permission ec2:CreateFleet, ec2:CreateLaunchTemplateVersion, ec2:DeleteLaunchTemplate: cannot be tried"},
+		{"no template of ours", map[string]answer{"DescribeLaunchTemplates": unlessDry(fixed("<launchTemplates/>"))}, nil, "unknown permission ec2:CreateFleet, ec2:CreateLaunchTemplateVersion, ec2:ModifyLaunchTemplate, ec2:DeleteLaunchTemplate: cannot be tried"},
+		{"no placement group of ours", map[string]answer{"DescribePlacementGroups": unlessDry(fixed("<placementGroupSet/>"))}, nil, "unknown permission ec2:DeletePlacementGroup: cannot be tried"},
+		{"groups not to be seen", map[string]answer{"DescribeSecurityGroups": refusal(403, "UnauthorizedOperation", "no")}, nil, "unknown pool c6i: security groups: UnauthorizedOperation"},
+		{"spot prices not allowed", map[string]answer{"DescribeSpotPriceHistory": refusal(403, "UnauthorizedOperation", "no")}, nil, "warning permission ec2:DescribeSpotPriceHistory: UnauthorizedOperation"},
 		{"no such type", map[string]answer{"DescribeInstanceTypes": unlessDry(someTypes(map[string]int{"c6i.large": 2}))}, nil, "wrong pool c6i: types: AWS has no type c6i.xlarge in us-east-1"},
 		{"image of another architecture", map[string]answer{"DescribeImages": unlessDry(describedImage("arm64", "available"))}, nil, "wrong pool c6i: image: ami-0aa is for arm64, c6i.large is x86_64"},
 		{"image not ready", map[string]answer{"DescribeImages": unlessDry(describedImage("x86_64", "pending"))}, nil, "wrong pool c6i: image: ami-0aa is pending"},

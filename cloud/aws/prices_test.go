@@ -2,6 +2,7 @@ package aws
 
 import (
 	"fmt"
+	"math"
 	"net/url"
 	"strings"
 	"testing"
@@ -159,4 +160,16 @@ func TestTable(t *testing.T) {
 			}
 		})
 	}
+}
+
+func FuzzHourlyUSD(f *testing.F) {
+	for _, text := range []string{product("OnDemand", "USD", "0.0850000000"), product("OnDemand", "USD", "NaN"), `{"terms":{"OnDemand":null}}`, ``} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		usd, err := hourlyUSD(text)
+		if !(usd >= 0) || usd > math.MaxFloat64 || err != nil && usd != 0 {
+			t.Errorf("hourlyUSD(%q) = %v, %v", text, usd, err)
+		}
+	})
 }

@@ -109,6 +109,9 @@ func (p *Provider) limit(ctx context.Context, instanceType string, market cloud.
 // else running. A request that may be met in part needs room for one instance.
 // Where quotas cannot be read, nothing is hindered: EC2 itself will say so.
 func (p *Provider) checkQuota(ctx context.Context, r cloud.LaunchRequest) error {
+	// One at a time: the others find the answer, or that there is none.
+	p.know.quotaTurn.Lock()
+	defer p.know.quotaTurn.Unlock()
 	if _, silent := p.know.failed.get("quotas", silenceAge); silent {
 		return nil
 	}

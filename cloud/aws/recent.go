@@ -55,8 +55,10 @@ type knowledge struct {
 	zones    recent[[]string]           // that offer a type, by its name
 	spot     recent[[]spotPrice]        // by type
 	onDemand recent[cloud.OfferingPrice]
-	quotas   recent[limit]  // by code
-	images   recent[string] // id, by the parameter's name
+	quotas   recent[limit] // by code
+	// quotaTurn is held while quotas are looked at.
+	quotaTurn sync.Mutex
+	images    recent[string] // id, by the parameter's name
 	// failed are services that could not be asked a moment ago: what they would
 	// tell is done without, and said once.
 	failed recent[error]
