@@ -46,9 +46,18 @@ func (c Config) Validate() error {
 	}
 	switch c.Market {
 	case "", SpotOnly, OnDemandOnly, SpotThenOnDemand:
-		return nil
+	default:
+		return fmt.Errorf("market %q is none of %q, %q, %q", c.Market, SpotOnly, OnDemandOnly, SpotThenOnDemand)
 	}
-	return fmt.Errorf("market %q is none of %q, %q, %q", c.Market, SpotOnly, OnDemandOnly, SpotThenOnDemand)
+	switch c.Order {
+	case "", ByPrice, ByPricePerCore:
+	default:
+		return fmt.Errorf("order %q is none of %q, %q; leave it out for the order as written", c.Order, ByPrice, ByPricePerCore)
+	}
+	if c.MaxPrice < 0 || c.SpotTimeout < 0 {
+		return fmt.Errorf("max_price %g and spot_timeout %s must not be negative", c.MaxPrice, c.SpotTimeout)
+	}
+	return nil
 }
 
 // Offerings lists what the pool may buy, best first: every spot offering
@@ -80,21 +89,6 @@ func (c Config) Offerings() []cloud.Offering {
 type Cooldown struct {
 	Failures int       // in a row
 	Until    time.Time // not asked before
-}
-
-// Next returns the first offering that is not cooling down. If all are, ok is
-// false and retry is when the first will have cooled.
-func Next(offerings []cloud.Offering, cool map[cloud.Offering]Cooldown, now time.Time) (next cloud.Offering, retry time.Time, ok bool) {
-	for _, o := range offerings {
-		c := cool[o]
-		if !now.Before(c.Until) {
-			return o, time.Time{}, true
-		}
-		if retry.IsZero() || c.Until.Before(retry) {
-			retry = c.Until
-		}
-	}
-	return cloud.Offering{}, retry, false
 }
 
 // The growth of a cooldown: 30 s doubled with each failure in a row, at most

@@ -7,8 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
-
-	"github.com/burst-hpc/burst/cloud"
 )
 
 func TestOfferings(t *testing.T) {
@@ -44,26 +42,13 @@ func TestValidate(t *testing.T) {
 		{"a type is enough", Config{Types: []string{"a"}}, true},
 		{"no type", Config{Market: SpotOnly}, false},
 		{"a market that is none", Config{Types: []string{"a"}, Market: "cheap"}, false},
+		{"an order", Config{Types: []string{"a"}, Order: ByPrice}, true},
+		{"an order that is none", Config{Types: []string{"a"}, Order: "size"}, false},
+		{"a negative price", Config{Types: []string{"a"}, MaxPrice: -1}, false},
 	} {
 		if err := tt.c.Validate(); (err == nil) != tt.ok {
 			t.Errorf("%s: %v", tt.name, err)
 		}
-	}
-}
-
-func TestNextPassesOverWhatCools(t *testing.T) {
-	now := time.Now()
-	a, b := cloud.Offering{Type: "a"}, cloud.Offering{Type: "b"}
-	cool := map[cloud.Offering]Cooldown{a: {Failures: 1, Until: now.Add(time.Minute)}}
-	if o, _, ok := Next([]cloud.Offering{a, b}, cool, now); !ok || o != b {
-		t.Errorf("%v, %v", o, ok)
-	}
-	cool[b] = Cooldown{Failures: 1, Until: now.Add(time.Second)}
-	if _, retry, ok := Next([]cloud.Offering{a, b}, cool, now); ok || !retry.Equal(now.Add(time.Second)) {
-		t.Errorf("all cool: %v, %v", retry, ok)
-	}
-	if o, _, ok := Next([]cloud.Offering{a, b}, cool, now.Add(time.Second)); !ok || o != b {
-		t.Errorf("when the first has cooled: %v, %v", o, ok)
 	}
 }
 

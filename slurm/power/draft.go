@@ -10,6 +10,33 @@ import (
 	"github.com/burst-hpc/burst/cloud/fleet"
 )
 
+// fleet is the pool's choice of offerings. Spot alone is not waited for so long
+// that what is then launched on demand could not boot in time.
+func (p planning) fleet(pool Pool) fleet.Config {
+	f := pool.Fleet
+	if p.bootTimeout > 0 {
+		f.SpotTimeout = min(f.SpotTimeout, p.bootTimeout/2)
+	}
+	return f
+}
+
+// query is what the choice for a group depends on.
+func (p planning) query(pool Pool, g group) fleet.Query {
+	q := fleet.Query{Cool: p.cooled(pool.Provider), Now: p.now}
+	for _, n := range g.nodes {
+		if !n.Made.IsZero() {
+			q.Waited = max(q.Waited, p.now.Sub(n.Made))
+		}
+	}
+	if p.price != nil {
+		q.Price = func(o cloud.Offering) (float64, bool) { return p.price(pool.Provider, o) }
+	}
+	if p.cores != nil {
+		q.Cores = func(t string) (int, bool) { return p.cores(pool.Provider, t) }
+	}
+	return q
+}
+
 // draft makes the launch of some of a group's nodes.
 func (p planning) draft(g group, ch fleet.Choice, nodes []Node) draft {
 	pool := p.pools[g.pool]

@@ -143,33 +143,6 @@ func (p planning) choose(out *planned, g group) (fleet.Choice, bool) {
 	return fleet.Choice{}, false
 }
 
-// fleet is the pool's choice of offerings. Spot alone is not waited for so long
-// that what is then launched on demand could not boot in time.
-func (p planning) fleet(pool Pool) fleet.Config {
-	f := pool.Fleet
-	if p.bootTimeout > 0 {
-		f.SpotTimeout = min(f.SpotTimeout, p.bootTimeout/2)
-	}
-	return f
-}
-
-// query is what the choice for a group depends on.
-func (p planning) query(pool Pool, g group) fleet.Query {
-	q := fleet.Query{Cool: p.cooled(pool.Provider), Now: p.now}
-	for _, n := range g.nodes {
-		if !n.Made.IsZero() {
-			q.Waited = max(q.Waited, p.now.Sub(n.Made))
-		}
-	}
-	if p.price != nil {
-		q.Price = func(o cloud.Offering) (float64, bool) { return p.price(pool.Provider, o) }
-	}
-	if p.cores != nil {
-		q.Cores = func(t string) (int, bool) { return p.cores(pool.Provider, t) }
-	}
-	return q
-}
-
 // again has all nodes of a job launched anew, since the offering that some of
 // them have got has no room for all. It is false if some are up already: those
 // are Slurm's choice.
