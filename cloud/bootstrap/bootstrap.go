@@ -1,0 +1,103 @@
+// Package bootstrap writes what a new cloud node runs at its first boot: user
+// data for cloud-init, one script that sets the clock, fetches the MUNGE key,
+// asks burstd which node it is, mounts, runs the site's commands and starts
+// slurmd. The script is in node/; it knows Amazon Linux 2023, RHEL and Rocky
+// 8 and 9, Ubuntu 22.04 and 24.04, and Debian 12.
+package bootstrap
+
+import (
+	"bytes"
+	"compress/gzip"
+	_ "embed" // for the parts of the script
+	"encoding/base64"
+	"fmt"
+	"strings"
+)
+
+// Limit is how many bytes of user data a cloud takes (EC2: 16 KiB before its base64).
+const Limit = 16 << 10
+
+//go:embed node/tools.sh
+var tools string
+
+//go:embed node/machine.sh
+var machine string
+
+//go:embed node/key.py
+var key string
+
+//go:embed node/slurm.sh
+var slurm string
+
+//go:embed node/site.sh
+var site string
+
+//go:embed node/start.sh
+var start string
+
+//go:embed node/main.sh
+var last string
+
+// UserData returns the script for c, at most Limit bytes of text. It is the
+// same for the same c, and for all instances of a pool. A script that is too long as
+// it is comes packed: it unpacks itself on the node.
+func UserData(c Config) (string, error) {
+	script, err := Script(c)
+	if err != nil || len(script) <= Limit {
+		return script, err
+	}
+	packed, err := pack(script)
+	if err != nil {
+		return "", fmt.Errorf("packing the user data: %w", err)
+	}
+	if over := len(packed) - Limit; over > 0 {
+		return "", fmt.Errorf("the user data is %d bytes too long, packed, for the cloud's %d: move setup commands into a script that a mount or the image has",
+			over, Limit)
+	}
+	return packed, nil
+}
+
+// Script returns the script unpacked, of any length, for an admin to read.
+func Script(c Config) (string, error) {
+	if err := c.Validate(); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteString("#!/bin/bash\n# Made by Burst.\n")
+	c.withDefaults().header(&b)
+	for _, part := range []string{tools, strings.Replace(machine, "@key.py@\n", key, 1), slurm, site, start, last} {
+		_, text, _ := strings.Cut(part, "\n") // without its line for shellcheck
+		b.WriteByte('\n')
+		b.WriteString(text)
+	}
+	return b.String(), nil
+}
+
+const unpack = `#!/bin/bash
+# Made by Burst: its bootstrap, packed, which this unpacks into /usr/local/sbin/burst-bootstrap and runs.
+set -eu
+to=${BURST_ROOT:-}/usr/local/sbin/burst-bootstrap
+mkdir -p "${to%/*}"
+base64 -d <<'END' | gzip -d >"$to.new"
+@
+END
+chmod 0755 "$to.new"
+mv "$to.new" "$to"
+exec /bin/bash "$to"
+`
+
+func pack(script string) (string, error) {
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return "", err
+	}
+	if _, err := z.Write([]byte(script)); err != nil {
+		return "", err
+	}
+	if err := z.Close(); err != nil {
+		return "", err
+	}
+	text := base64.StdEncoding.EncodeToString(b.Bytes())
+	return strings.Replace(unpack, "@", text, 1), nil
+}

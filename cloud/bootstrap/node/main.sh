@@ -1,0 +1,29 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # one script with the others, see bootstrap.go
+step_ready() {
+	retry 60 report ready "$(uptime) s after boot" || say "burstd was not told \"ready\": $ERROR"
+	say 'ready'
+}
+
+# ended CODE: says what failed, here and to burstd.
+ended() {
+	trap - ERR EXIT
+	set +e
+	[ "$1" != 0 ] || return 0
+	WHY="step $STEP: ${WHY:-line $AT: ${CMD%%$'\n'*}: exit code $1}"
+	local output
+	output=$(last_output)
+	say "FAILED: $WHY"
+	printf '%s\n' "$output" >&3
+	[ -z "$INSTANCE" ] || retry 30 report failed "$WHY|$output" || say "burstd was not told \"failed\": $ERROR"
+}
+
+flock -n 9 || { say 'another bootstrap runs: this one leaves' && exit 0; }
+trap 'AT=$LINENO CMD=$BASH_COMMAND' ERR
+trap 'ended $?' EXIT
+trap 'WHY="ended by a signal" && exit 143' TERM INT HUP
+for STEP in clock metadata munge imds slurmd whoami users mounts setup agent start ready; do
+	say "step $STEP"
+	output_from_here
+	[ -z "$TOLD" ] || [ "$STEP" = ready ] || tell setup "$STEP"
+	"step_$STEP"
+done
