@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/burst-hpc/burst/slurm"
 )
@@ -76,10 +78,24 @@ func (e *Engine) bootFailed(c *Change, n Node, why string, snap *slurm.Snapshot)
 		return
 	}
 	if n.Tries > 1 {
-		why = fmt.Sprintf("%d instances in a row did not become the node; the last: %s", n.Tries, why)
+		why = oneLine(fmt.Sprintf("%d instances in a row did not become the node; the last: %s", n.Tries, why))
 	}
 	fail(c, e.mem, id, why)
 	e.giveUp(c, n, why, snap)
+}
+
+// oneLine makes a reason fit for Slurm: one line, at most 500 bytes.
+func oneLine(why string) string {
+	const most = 500
+	why = strings.Join(strings.Fields(tail(why, consoleText)), " ")
+	if len(why) <= most {
+		return why
+	}
+	end := most - len("…")
+	for !utf8.RuneStart(why[end]) {
+		end--
+	}
+	return why[:end] + "…"
 }
 
 // giveUp gives a node back to Slurm, with the others of its job, which is told.
@@ -132,7 +148,7 @@ func (e *Engine) count(c *Change, now time.Time) {
 		c.Events = append(c.Events, Event{Time: now, Kind: "boot-failed", Node: i.Assigned, Instance: i.ID, Pool: i.Pool,
 			Text: fmt.Sprintf("%s; boot failures in a row: %d", i.Doomed, b.Failures)})
 		if most := e.pools[i.Pool].MaxBootFailures; most > 0 && b.Failures >= most && b.Stopped.IsZero() {
-			b.Stopped, b.Why = now, fmt.Sprintf("%d instances in a row did not become nodes; the last, %s: %s", b.Failures, i.ID, i.Doomed)
+			b.Stopped, b.Why = now, oneLine(fmt.Sprintf("%d instances in a row did not become nodes; the last, %s: %s", b.Failures, i.ID, i.Doomed))
 			c.Events = append(c.Events, Event{Time: now, Kind: "pool-stopped", Pool: i.Pool,
 				Text: fmt.Sprintf("%s; it launches nothing until `burst pool start %s`", b.Why, i.Pool)})
 		}

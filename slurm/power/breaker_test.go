@@ -212,6 +212,19 @@ func TestABootThatTakesTooLong(t *testing.T) {
 	}
 }
 
+func TestOneLine(t *testing.T) {
+	for _, tt := range []struct{ name, text, want string }{
+		{"one line", "mount /home: timed out", "mount /home: timed out"},
+		{"lines", "mount /home:\n\ttimed out\r\n", "mount /home: timed out"},
+		{"long", strings.Repeat("x", 600), strings.Repeat("x", 497) + "…"},
+		{"cut in a letter", "x" + strings.Repeat("é", 300), "x" + strings.Repeat("é", 248) + "…"},
+	} {
+		if got := oneLine(tt.text); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
 func TestTail(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"short", "boot\nok\n", "boot\nok"},

@@ -70,6 +70,8 @@ func (b *Boot) note(s Stage, at time.Time) bool {
 // the phases that it comes from.
 func (m *memory) timeline(c *Change, now time.Time) {
 	boots := map[string]Boot{}
+	type key struct{ node, order string }
+	at := map[key]int{} // in c.Boots
 	get := func(node string) (Boot, bool) {
 		b, ok := boots[node]
 		if !ok {
@@ -79,11 +81,16 @@ func (m *memory) timeline(c *Change, now time.Time) {
 	}
 	put := func(b Boot) {
 		boots[b.Node] = b
-		c.Boots = slices.DeleteFunc(c.Boots, func(o Boot) bool { return o.Node == b.Node && o.Order == b.Order })
-		c.Boots = append(c.Boots, b)
+		k := key{b.Node, b.Order}
+		i, have := at[k]
+		if !have {
+			i, at[k] = len(c.Boots), len(c.Boots)
+			c.Boots = append(c.Boots, b)
+		}
+		c.Boots[i] = b
 	}
-	for _, b := range c.Boots {
-		boots[b.Node] = b
+	for i, b := range c.Boots {
+		boots[b.Node], at[key{b.Node, b.Order}] = b, i
 	}
 	for _, name := range c.DropNodes {
 		if b, open := get(name); open {

@@ -188,7 +188,13 @@ func (e *Engine) hear(ctx context.Context, words []word) error {
 			continue
 		}
 		var c Change
-		e.bootFailed(&c, n, "its boot failed: "+tail(w.text, consoleText), snap)
+		why := "its boot failed: " + w.text
+		if short := oneLine(why); len(short) < len(why) {
+			c.Events = append(c.Events, Event{Time: w.at, Kind: "boot-report", Node: n.Name, Instance: w.instance, Pool: n.Pool, Job: n.Job,
+				Text: tail(w.text, consoleText)})
+			why = short
+		}
+		e.bootFailed(&c, n, why, snap)
 		if err := e.commit(ctx, c); err != nil {
 			return err
 		}

@@ -107,6 +107,9 @@ func TestAReportedFailure(t *testing.T) {
 			if err := e.Report(t.Context(), "i-c1", "10.0.0.1", ReportFailed, "mount /home: timed out"); err != nil {
 				t.Fatal(err)
 			}
+			if err := e.Report(t.Context(), "i-c2", "10.0.0.1", ReportReady, "long ago"); err != nil {
+				t.Fatal(err)
+			}
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			i, n := e.mem.instances["i-c1"], e.mem.nodes["c1"]
