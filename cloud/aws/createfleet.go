@@ -139,12 +139,10 @@ func (p *Provider) fleetErrors(all []types.CreateFleetError, r cloud.LaunchReque
 			e.Offering = to.Offering
 		}
 		e.Settled = true
-		switch {
-		case stale[bare(e.Code)]:
-			e = p.refused(r, s, &codeError{e.Code, aws.ToString(f.ErrorMessage)})
-		case e.Kind == cloud.Transient:
+		if e.Kind == cloud.Transient {
 			e.Kind = cloud.Capacity
 		}
+		e = p.renew(e, r, s)
 		if k := (key{e.Offering, e.Code}); !told[k] {
 			told[k] = true
 			errs = append(errs, e)

@@ -68,9 +68,13 @@ func (p *Provider) refused(r cloud.LaunchRequest, s spec, err error) *cloud.Erro
 	if e.Kind == cloud.Capacity && len(s.Targets) == 1 {
 		e.Offering = s.Targets[0].Offering
 	}
+	return p.renew(e, r, s)
+}
+
+// renew makes a removed template or placement group an error after which the
+// next round makes it anew, and launches under a new token after a short pause.
+func (p *Provider) renew(e *cloud.Error, r cloud.LaunchRequest, s spec) *cloud.Error {
 	if stale[bare(e.Code)] {
-		// Somebody removed what Prepare had made: the next round makes it anew, and
-		// launches under a new token after a short pause.
 		e.Kind, e.Settled = cloud.Throttled, true
 		p.templates.forget(sharedName(r.Cluster, r.Pool))
 		p.placements.forget(s.Placement)

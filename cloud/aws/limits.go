@@ -149,7 +149,7 @@ func (l *limits) wait(ctx context.Context, action string, n int) error {
 		return ctx.Err()
 	}
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
-		l.giveBack(action, n)
+		l.giveBack(action, 1, n)
 		return &cloud.Error{
 			Kind: cloud.Throttled, Op: action, RetryAfter: d,
 			Err: fmt.Errorf("held back: EC2's limits for this account and region allow it in %s", d.Round(time.Millisecond)),
@@ -159,7 +159,7 @@ func (l *limits) wait(ctx context.Context, action string, n int) error {
 	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
-		l.giveBack(action, n)
+		l.giveBack(action, 1, n)
 		return ctx.Err()
 	}
 }
@@ -179,11 +179,11 @@ func (l *limits) take(action string, n int) time.Duration {
 	return d
 }
 
-// giveBack returns the tokens of a call that was not made.
-func (l *limits) giveBack(action string, n int) {
+// giveBack returns tokens that were not used: of requests and of n instances.
+func (l *limits) giveBack(action string, requests, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.requests[class(action)].level++
+	l.requests[class(action)].level += float64(requests)
 	if b := l.resources[action]; b != nil && n > 0 {
 		b.level += float64(n)
 	}
@@ -208,14 +208,19 @@ func (l *limits) middleware(stack *middleware.Stack) error {
 	return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("BurstLimits", func(
 		ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler,
 	) (middleware.InitializeOutput, middleware.Metadata, error) {
-		action := awsmiddleware.GetOperationName(ctx)
-		if err := l.wait(ctx, action, resources(in.Parameters)); err != nil {
+		action, n := awsmiddleware.GetOperationName(ctx), resources(in.Parameters)
+		if err := l.wait(ctx, action, n); err != nil {
 			return middleware.InitializeOutput{}, middleware.Metadata{}, err
 		}
 		out, metadata, err := next.HandleInitialize(ctx, in)
 		var api smithy.APIError
-		if errors.As(err, &api) && kindOfCode(api.ErrorCode()) == cloud.Throttled {
-			l.empty(action)
+		if errors.As(err, &api) {
+			switch kindOfCode(api.ErrorCode()) {
+			case cloud.Throttled:
+				l.empty(action)
+			case cloud.Invalid: // refused as a whole: it costs the request alone
+				l.giveBack(action, 0, n)
+			}
 		}
 		return out, metadata, err
 	}), middleware.After)

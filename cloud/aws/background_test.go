@@ -1,0 +1,166 @@
+package aws
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+// eventually polls until ok.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within 5 s", what)
+		}
+	}
+}
+
+func idle(p *Provider) func() bool {
+	return func() bool {
+		p.names.mu.Lock()
+		defer p.names.mu.Unlock()
+		return !p.names.busy
+	}
+}
+
+func TestAssign(t *testing.T) {
+	p, a := answering(t, Config{}, nil)
+	tags := make(chan string, 100)
+	a.set("CreateTags", func(form url.Values, body string) (int, string) {
+		tags <- form.Get("ResourceId.1") + " " + form.Get("Tag.1.Key") + "=" + form.Get("Tag.1.Value") + " " + form.Get("Tag.2.Key") + "=" + form.Get("Tag.2.Value")
+		return fixed("<return>true</return>")(form, body)
+	})
+	nodes := map[string]string{}
+	var want []string
+	for i := range 20 {
+		nodes[fmt.Sprintf("i-%02d", i)] = fmt.Sprintf("n%d", i)
+		want = append(want, fmt.Sprintf("i-%02d Name=n%d burst:node=n%d", i, i, i))
+	}
+	if err := p.Assign(t.Context(), nodes); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "naming", idle(p))
+	close(tags)
+	var got []string
+	for one := range tags {
+		got = append(got, one)
+	}
+	if slices.Sort(got); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Without permission, a thousand names are not a thousand refused calls.
+func TestAssignNotAllowed(t *testing.T) {
+	p, a := answering(t, Config{}, map[string]answer{"CreateTags": refusal(403, "UnauthorizedOperation", "no")})
+	batch := map[string]nodeName{}
+	for i := range 1000 {
+		batch[fmt.Sprintf("i-%d", i)] = nodeName{node: "n"}
+	}
+	failed, err := p.tagBatch(t.Context(), batch)
+	if n := a.count("CreateTags"); len(failed) != 1000 || err == nil || n > nameWorkers {
+		t.Errorf("%d failed after %d calls: %v", len(failed), n, err)
+	}
+}
+
+func TestNames(t *testing.T) {
+	n := &names{waiting: map[string]nodeName{"i-1": {node: "a"}, "i-2": {node: "b"}}, busy: true}
+	batch := n.take()
+	n.waiting["i-2"] = nodeName{node: "c"} // assigned anew meanwhile
+	for try := 1; try < nameTries; try++ {
+		if lost := n.putBack(batch); len(lost) > 0 || n.waiting["i-2"].node != "c" || n.waiting["i-1"].tries != try {
+			t.Fatalf("try %d: %v waits, %v is lost", try, n.waiting, lost)
+		}
+		batch = map[string]nodeName{"i-1": n.waiting["i-1"]}
+		delete(n.waiting, "i-1")
+	}
+	if lost := n.putBack(batch); !slices.Equal(lost, []string{"i-1"}) {
+		t.Errorf("given up is %v", lost)
+	}
+	if n.take(); len(n.take()) != 0 || n.busy {
+		t.Error("nobody waits, and tagging goes on")
+	}
+}
+
+func TestTidyTemplates(t *testing.T) {
+	old, young := "2020-01-01T00:00:00Z", time.Now().UTC().Format(time.RFC3339)
+	version := func(n int, made string) string {
+		return fmt.Sprintf("<item><launchTemplateId>lt-p</launchTemplateId><versionNumber>%d</versionNumber><createTime>%s</createTime></item>", n, made)
+	}
+	item := func(pool string, latest int) string {
+		return fmt.Sprintf(`<item><launchTemplateId>lt-%s</launchTemplateId><launchTemplateName>burst-c-%s</launchTemplateName><defaultVersionNumber>1</defaultVersionNumber>
+<latestVersionNumber>%d</latestVersionNumber><tagSet><item><key>burst:pool</key><value>%s</value></item></tagSet></item>`, pool, pool, latest, pool)
+	}
+	p, a := answering(t, Config{}, map[string]answer{
+		"DescribeLaunchTemplates":        fixed("<launchTemplates>" + item("p", 4) + item("gone", 1) + "</launchTemplates>"),
+		"DescribeLaunchTemplateVersions": fixed("<launchTemplateVersionSet>" + version(1, old) + version(2, old) + version(3, young) + version(4, old) + "</launchTemplateVersionSet>"),
+		"DescribePlacementGroups":        fixed("<placementGroupSet/>"),
+	})
+	var calls []string
+	for _, action := range []string{"DeleteLaunchTemplate", "DeleteLaunchTemplateVersions", "ModifyLaunchTemplate"} {
+		a.set(action, func(form url.Values, body string) (int, string) {
+			calls = append(calls, strings.TrimSpace(action+" "+form.Get("LaunchTemplateId")+" "+strings.Join(values(form, "LaunchTemplateVersion"), ",")+form.Get("SetDefaultVersion")))
+			return fixed("")(form, body)
+		})
+	}
+	p.templates.of("burst-c-p").used["2"] = time.Now()
+	if err := p.Tidy(t.Context(), "c", []string{"p"}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"ModifyLaunchTemplate lt-p 4", "DeleteLaunchTemplateVersions lt-p 1", "DeleteLaunchTemplate lt-gone"}
+	if !slices.Equal(calls, want) {
+		t.Errorf("got %q, want %q", calls, want)
+	}
+}
+
+func TestTidyPlacement(t *testing.T) {
+	p, a := answering(t, Config{}, map[string]answer{
+		"DescribeLaunchTemplates": fixed("<launchTemplates/>"),
+		"DescribePlacementGroups": fixed("<placementGroupSet><item><groupName>burst-c-p</groupName></item></placementGroupSet>"),
+		"DeletePlacementGroup":    fixed("<return>true</return>"),
+	})
+	full, empty := described(machines("running", "i-1")), described()
+	g := p.placements.of("burst-c-p")
+	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
+	for _, tt := range []struct {
+		name    string
+		inside  answer
+		seen    time.Time // empty before
+		used    time.Time
+		removed bool
+	}{
+		{"in use", full, ago(2 * unused), time.Time{}, false},
+		{"empty for the first time", empty, time.Time{}, time.Time{}, false},
+		{"empty for a while", empty, ago(unused / 2), time.Time{}, false},
+		{"empty, and a launch is on its way", empty, ago(2 * unused), ago(time.Minute), false},
+		{"empty for long", empty, ago(2 * unused), ago(2 * unused), true},
+	} {
+		a.set("DescribeInstances", tt.inside)
+		g.empty, g.used, g.there = tt.seen, tt.used, true
+		if err := p.Tidy(t.Context(), "c", nil); err != nil {
+			t.Fatal(err)
+		}
+		if removed := !g.there; removed != tt.removed {
+			t.Errorf("%s: removed %v", tt.name, removed)
+		}
+	}
+}
+
+func TestOldVersions(t *testing.T) {
+	at := time.Now()
+	version := func(n int64, made *time.Time) types.LaunchTemplateVersion {
+		return types.LaunchTemplateVersion{VersionNumber: aws.Int64(n), CreateTime: made}
+	}
+	before := at.Add(-time.Minute)
+	all := []types.LaunchTemplateVersion{version(3, &before), version(1, &before), version(2, nil)}
+	if got := oldVersions(all, at); !slices.Equal(got, []string{"1"}) {
+		t.Errorf("old are %v", got)
+	}
+}
