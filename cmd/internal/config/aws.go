@@ -12,8 +12,8 @@ import (
 
 var regions = regexp.MustCompile(`^[a-z]{2,}(-[a-z]+)+-[0-9]+$`)
 
-// services are those of AWS that Burst calls.
-var services = []string{"ec2", "pricing", "servicequotas", "sqs", "ssm", "sts"}
+// services are those of AWS that Burst, or a booting node, calls.
+var services = []string{"ec2", "pricing", "secretsmanager", "servicequotas", "sqs", "ssm", "sts"}
 
 // account reads the keys of a provider of kind "aws".
 func account(s *section) aws.Config {
@@ -51,7 +51,7 @@ func account(s *section) aws.Config {
 var (
 	launchKeys = []string{"subnets", "security_groups", "key", "instance_profile", "root", "efa", "placement",
 		"capacity_reservation", "threads_per_core", "public_ip", "fleet", "max_price"}
-	bootKeys = []string{"mounts", "setup", "munge_key", "users", "ntp", "user_data"}
+	bootKeys = []string{"user_data", "mounts", "setup", "munge_key", "users", "ntp", "packages"}
 )
 
 var (

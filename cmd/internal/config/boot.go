@@ -1,71 +1,122 @@
 package config
 
 import (
+	"errors"
+	"net"
+	"net/netip"
 	"os"
+	"os/user"
 	"regexp"
-	"strings"
+	"strconv"
+
+	"github.com/burst-hpc/burst/cloud/aws"
+	"github.com/burst-hpc/burst/cloud/bootstrap"
 )
-
-// Boot is what a new node of a cloud does before its slurmd starts.
-type Boot struct {
-	MungeKey string   // "ssm:/path", "secretsmanager:name" or "image"
-	Mounts   []Mount  // in the order of the file
-	Setup    []string // commands, run as root in their order
-	Users    []string // commands that make the site's users known
-	NTP      []string // time servers; empty: the cloud's
-	UserData string   // the site's own text in place of Burst's; empty: Burst's
-}
-
-// Mount is a file system that a node mounts.
-type Mount struct {
-	Kind    string // "nfs", "efs", "fsx", "cvmfs"
-	Source  string
-	Target  string
-	Options string
-}
 
 var mungeKeys = regexp.MustCompile(`^(image|ssm:/[A-Za-z0-9_./-]+|secretsmanager:[A-Za-z0-9/_+=.@:-]+)$`)
 
-// ownUserData is the keys that a site's own user data leaves without an effect.
-var ownUserData = []string{"mounts", "setup", "munge_key", "users", "ntp"}
-
-func boot(s *section, c *Config) Boot {
+// boot reads what a pool's nodes do when they boot, and writes their user data.
+func boot(s *section, c *Config, account aws.Config, p *Pool) {
 	if path := s.abs("user_data", ""); path != "" {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			s.failAt("user_data", "cannot be read: %v", err)
 		}
-		s.refuse("has no effect where the site has user_data of its own: remove one of the two", ownUserData...)
-		return Boot{UserData: string(text)}
+		if len(text) > bootstrap.Limit {
+			s.failAt("user_data", "is %d bytes long: the cloud takes %d", len(text), bootstrap.Limit)
+		}
+		s.refuse("has no effect where the site has user_data of its own: remove one of the two", bootKeys[1:]...)
+		p.Power.UserData = string(text)
+		return
 	}
-	b := Boot{
-		MungeKey: s.text("munge_key", "image"),
-		Setup:    s.texts("setup"),
-		Users:    s.texts("users"),
-		NTP:      s.texts("ntp"),
+	before := len(s.errs)
+	b := bootstrap.Config{
+		ConfServers:   c.controllers,
+		DaemonUID:     os.Getuid(),
+		MungeKey:      s.text("munge_key", "image"),
+		Region:        account.Region,
+		Users:         bootstrap.Users{Commands: s.texts("users")},
+		Setup:         s.texts("setup"),
+		Packages:      s.on("packages"),
+		NTP:           s.text("ntp", ""),
+		SlurmUser:     slurmUser(c.Endpoint.SlurmUser),
+		ResumeTimeout: p.Slurm.ResumeTimeout,
 	}
 	if !mungeKeys.MatchString(b.MungeKey) {
 		s.failAt("munge_key", "%q is no place of a key: write \"ssm:/path\", \"secretsmanager:name\" or \"image\"", b.MungeKey)
 	}
+	b.KeyEndpoint = keyEndpoint(account, b.MungeKey)
 	for _, m := range s.tables("mounts", `{ kind = "nfs", source = "nas:/home", target = "/home" }`) {
 		b.Mounts = append(b.Mounts, mount(m))
 	}
-	for _, server := range b.NTP {
-		if !names.MatchString(server) {
-			s.failAt("ntp", "%q is no name or address of a time server", server)
+	host, why := reached(c.Endpoint.Listen)
+	if why != "" {
+		s.failAt("provider", "its nodes ask burstd which node they are: %s [daemon], as in listen = \"head.example.org:9811\"", why)
+	}
+	b.URLs = []string{"http://" + c.Endpoint.Listen}
+	if len(b.ConfServers) == 0 {
+		b.ConfServers = []string{host}
+	}
+	p.Boot = b
+	if len(s.errs) > before {
+		return // their user data would be wrong for the same reasons
+	}
+	text, err := bootstrap.UserData(b)
+	var all interface{ Unwrap() []error }
+	switch {
+	case errors.As(err, &all):
+		for _, e := range all.Unwrap() {
+			s.failAt("provider", "its nodes cannot be told how to boot: %v", e)
 		}
+	case err != nil:
+		s.failAt("provider", "its nodes cannot be told how to boot: %v", err)
 	}
-	if c.Endpoint.Listen == "" {
-		s.failAt("provider", "its nodes ask burstd which node they are: add listen under [daemon], as in listen = \"head.example.org:9811\"")
-	}
-	return b
+	p.Power.UserData = text
 }
 
-func mount(s *section) Mount {
-	m := Mount{
+// reached is the host that nodes find burstd at, or why there is none.
+func reached(listen string) (host, why string) {
+	if listen == "" {
+		return "", "add listen under"
+	}
+	host, _, err := net.SplitHostPort(listen)
+	if addr, e := netip.ParseAddr(host); err != nil || host == "" || e == nil && addr.IsUnspecified() {
+		return "", "name this host, as they know it, in listen under"
+	}
+	return host, ""
+}
+
+// slurmUser is the user whom a slurmd obeys; none where this host does not know it.
+func slurmUser(name string) bootstrap.SlurmUser {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return bootstrap.SlurmUser{}
+	}
+	uid, err := strconv.Atoi(u.Uid)
+	if err != nil {
+		return bootstrap.SlurmUser{}
+	}
+	return bootstrap.SlurmUser{Name: name, UID: uid}
+}
+
+// keyEndpoint is where the MUNGE key's service answers, if the file says.
+func keyEndpoint(account aws.Config, key string) string {
+	for _, service := range []string{"ssm", "secretsmanager"} {
+		if len(key) > len(service) && key[:len(service)+1] == service+":" {
+			if own := account.Endpoints[service]; own != "" {
+				return own
+			}
+			return account.Endpoint
+		}
+	}
+	return ""
+}
+
+func mount(s *section) bootstrap.Mount {
+	m := bootstrap.Mount{
 		Kind:    s.required("kind", `"nfs"`),
 		Source:  s.required("source", `"nas.example.org:/home"`),
-		Target:  s.text("target", ""),
+		Target:  s.abs("target", ""),
 		Options: s.text("options", ""),
 	}
 	switch m.Kind {
@@ -76,9 +127,6 @@ func mount(s *section) Mount {
 		}
 	default:
 		s.failAt("kind", "%q is not known: write \"nfs\", \"efs\", \"fsx\" or \"cvmfs\"", m.Kind)
-	}
-	if m.Target != "" && !strings.HasPrefix(m.Target, "/") {
-		s.failAt("target", "%q is not an absolute path: write it from / on", m.Target)
 	}
 	s.done()
 	return m

@@ -14,6 +14,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/burst-hpc/burst/cloud/aws"
+	"github.com/burst-hpc/burst/cloud/bootstrap"
 	"github.com/burst-hpc/burst/cmd/internal/endpoint"
 	"github.com/burst-hpc/burst/slurm/conf"
 	"github.com/burst-hpc/burst/slurm/power"
@@ -27,6 +28,8 @@ type Config struct {
 	Checkpoint Checkpoint
 	Providers  []Provider // in the order of the file
 	Pools      []Pool     // in the order of the file
+
+	controllers []string // hosts of slurmctld, as nodes of a cloud know them
 }
 
 // Checkpoint is what holds for jobs that say nothing of their own.
@@ -57,7 +60,9 @@ type Local struct {
 type Pool struct {
 	Power power.Pool
 	Slurm conf.Pool // without CPUs or memory where the provider's catalog is to say them
-	Boot  Boot      // zero where the provider's instances do not boot
+	// Boot is what Power.UserData was made of; zero for a provider whose
+	// instances do not boot, and where the site has user data of its own.
+	Boot bootstrap.Config
 }
 
 // Error is one error of the file.

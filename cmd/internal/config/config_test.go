@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/burst-hpc/burst/cloud/aws"
+	"github.com/burst-hpc/burst/cloud/bootstrap"
 	"github.com/burst-hpc/burst/cloud/fleet"
 	"github.com/burst-hpc/burst/cmd/internal/cli"
 	"github.com/burst-hpc/burst/cmd/internal/endpoint"
@@ -62,7 +64,7 @@ func TestLoad(t *testing.T) {
 			},
 		}},
 	}
-	if d := cmp.Diff(want, got); d != "" {
+	if d := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{})); d != "" {
 		t.Errorf("Load (-want +got):\n%s", d)
 	}
 	if p := got.Power("id"); p.Cluster != "id" || len(p.Pools) != 2 || p.BootTimeout != 30*time.Minute {
@@ -113,10 +115,18 @@ func TestLoadAWS(t *testing.T) {
 	if d := cmp.Diff(wantFleet, pool.Power.Fleet); d != "" {
 		t.Errorf("Fleet (-want +got):\n%s", d)
 	}
-	wantBoot := Boot{MungeKey: "ssm:/burst/munge.key", Setup: []string{"dnf -y install htop"}, Users: []string{"authselect select sssd"},
-		NTP: []string{"ntp.example.org"}, Mounts: []Mount{{"nfs", "nas:/home", "/home", "vers=4.2"}, {Kind: "cvmfs", Source: "software.eessi.io"}}}
+	wantBoot := bootstrap.Config{
+		URLs: []string{"http://head.example.org:9811"}, DaemonUID: os.Getuid(), ConfServers: []string{"head", "backup:6817"},
+		MungeKey: "ssm:/burst/munge.key", KeyEndpoint: "https://ssm.example.org", Region: "us-east-1",
+		Mounts: []bootstrap.Mount{{Kind: "nfs", Source: "nas:/home", Target: "/home", Options: "vers=4.2"}, {Kind: "cvmfs", Source: "software.eessi.io"}},
+		Users:  bootstrap.Users{Commands: []string{"authselect select sssd"}}, Setup: []string{"dnf -y install htop"},
+		Packages: true, NTP: "ntp.example.org", SlurmUser: slurmUser("slurm"), ResumeTimeout: 15 * time.Minute,
+	}
 	if d := cmp.Diff(wantBoot, pool.Boot); d != "" {
 		t.Errorf("Boot (-want +got):\n%s", d)
+	}
+	if !strings.Contains(pool.Power.UserData, "Made by Burst") {
+		t.Errorf("UserData = %q", pool.Power.UserData)
 	}
 	if pool.Power.MaxBootFailures != 3 || !pool.Slurm.Configless || pool.Slurm.CPUs != 0 {
 		t.Errorf("pool = %+v", pool)

@@ -150,8 +150,7 @@ func onProvider(s *section, c *Config, p *Pool) {
 		if p.Power.MaxBootFailures == 0 {
 			p.Power.MaxBootFailures = defaultBootFailures
 		}
-		p.Boot = boot(s, c)
-		p.Power.UserData = p.Boot.UserData
+		boot(s, c, provider.AWS, p)
 		nodeSize(s, p, s.number)
 	case "local":
 		s.refuse(notFor("aws"), slices.Concat(launchKeys, bootKeys)...)

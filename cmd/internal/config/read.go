@@ -32,6 +32,7 @@ func (f *file) config(tree map[string]any) *Config {
 		Bin:  slurm.abs("bin", ""),
 		User: slurm.text("user", ""),
 	})
+	c.controllers = slurm.texts("controllers")
 	times := poolTimes(slurm, defaultTimes)
 	slurm.done()
 	c.Checkpoint = checkpoint(top.sub("checkpoint"))
