@@ -1,0 +1,187 @@
+package aws
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// files reads the named ones as one text, without comments.
+func files(t *testing.T, names ...string) string {
+	t.Helper()
+	var all strings.Builder
+	for _, n := range names {
+		text, err := os.ReadFile(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if !strings.HasPrefix(strings.TrimSpace(line), "#") {
+				all.WriteString(line)
+			}
+		}
+	}
+	return all.String()
+}
+
+func template(t *testing.T) string { return files(t, "burst.yaml") }
+
+func terraform(t *testing.T) string {
+	return files(t, "main.tf", "network.tf", "variables.tf", "outputs.tf")
+}
+
+var (
+	sid    = regexp.MustCompile(`(?m)^\s*(?:- Sid: |Sid\s*= ")(\w+)`)
+	action = regexp.MustCompile(`\b(ec2|iam|sts|sqs|ssm|kms|pricing|servicequotas|secretsmanager):[A-Z]\w+`)
+)
+
+// permissions are the actions by statement; those of statements without a
+// name, the nodes', are by "".
+func permissions(text string) map[string][]string {
+	all := map[string][]string{}
+	starts := sid.FindAllStringSubmatchIndex(text, -1)
+	add := func(name, part string) {
+		// The nodes' own are set apart by their policies, which follow.
+		own, rest, _ := cut(part)
+		for _, a := range action.FindAllString(own, -1) {
+			all[name] = append(all[name], a)
+		}
+		for _, a := range action.FindAllString(rest, -1) {
+			all[""] = append(all[""], a)
+		}
+	}
+	for i, s := range starts {
+		end := len(text)
+		if i+1 < len(starts) {
+			end = starts[i+1][0]
+		}
+		add(text[s[2]:s[3]], text[s[1]:end])
+	}
+	for name := range all {
+		slices.Sort(all[name])
+	}
+	return all
+}
+
+// cut ends a statement where the next resource begins.
+var resource = regexp.MustCompile(`(?m)^(resource |locals |  [A-Z]\w+:$|  [A-Z]\w+: #)`)
+
+func cut(text string) (own, rest string, found bool) {
+	if at := resource.FindStringIndex(text); at != nil {
+		return text[:at[0]], text[at[0]:], true
+	}
+	return text, "", false
+}
+
+func TestBothPermitTheSame(t *testing.T) {
+	yaml, hcl := permissions(template(t)), permissions(terraform(t))
+	if diff := cmp.Diff(yaml, hcl); diff != "" {
+		t.Errorf("burst.yaml and main.tf differ:\n%s", diff)
+	}
+	if len(yaml["Look"]) != 19 || len(yaml) != 13 {
+		t.Errorf("%d statements: %v", len(yaml), yaml)
+	}
+}
+
+// TestWhatBurstCalls names all that the provider asks of AWS.
+func TestWhatBurstCalls(t *testing.T) {
+	var have []string
+	for _, actions := range permissions(template(t)) {
+		have = append(have, actions...)
+	}
+	for service, names := range map[string]string{
+		"ec2": `RunInstances CreateFleet TerminateInstances CreateTags DescribeInstances DescribeInstanceTypes DescribeInstanceTypeOfferings
+			DescribeSubnets DescribeSecurityGroups DescribeImages DescribeKeyPairs DescribeSpotPriceHistory DescribeAvailabilityZones DescribeVpcs
+			GetConsoleOutput CreateLaunchTemplate CreateLaunchTemplateVersion DescribeLaunchTemplates DescribeLaunchTemplateVersions
+			DeleteLaunchTemplate DeleteLaunchTemplateVersions CreatePlacementGroup DescribePlacementGroups DeletePlacementGroup DescribeCapacityReservations`,
+		"iam": "PassRole CreateServiceLinkedRole", "ssm": "GetParameter", "pricing": "GetProducts", "sts": "GetCallerIdentity",
+		"servicequotas": "GetServiceQuota ListServiceQuotas GetAWSDefaultServiceQuota", "sqs": "ReceiveMessage DeleteMessage ChangeMessageVisibility",
+	} {
+		for _, n := range strings.Fields(names) {
+			if a := service + ":" + n; !slices.Contains(have, a) {
+				t.Errorf("%s is not permitted", a)
+			}
+		}
+	}
+}
+
+// TestChangesAreScoped shows that what changes anything asks for the cluster's tag or names its resource.
+func TestChangesAreScoped(t *testing.T) {
+	for name, text := range map[string]string{"burst.yaml": template(t), "main.tf": terraform(t)} {
+		starts := sid.FindAllStringSubmatchIndex(text, -1)
+		for i, s := range starts {
+			end := len(text)
+			if i+1 < len(starts) {
+				end = starts[i+1][0]
+			}
+			own, _, _ := cut(text[s[1]:end])
+			everything := regexp.MustCompile(`Resource\s*[:=]\s*"\*"`).MatchString(own)
+			if id := text[s[2]:s[3]]; everything && id != "Look" && !strings.Contains(own, "Condition") {
+				t.Errorf("%s: statement %s holds for everything", name, id)
+			}
+		}
+		for _, want := range []string{"aws:RequestTag/burst:cluster", "aws:ResourceTag/burst:cluster", "iam:PassedToService", "ec2:CreateAction"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s lacks %s", name, want)
+			}
+		}
+	}
+}
+
+func TestNotices(t *testing.T) {
+	for name, text := range map[string]string{"burst.yaml": template(t), "main.tf": terraform(t)} {
+		for _, want := range []string{
+			"EC2 Spot Instance Interruption Warning", "EC2 Instance Rebalance Recommendation", "EC2 Instance State-change Notification",
+			"AWS Health Event", "scheduledChange", "aws:SecureTransport", "events.amazonaws.com", "aws:SourceAccount",
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s lacks %q", name, want)
+			}
+		}
+		for _, want := range []string{`(MessageRetentionPeriod:|message_retention_seconds\s*=) 300\b`, `(SqsManagedSseEnabled:|sqs_managed_sse_enabled\s*=) true`} {
+			if !regexp.MustCompile(want).MatchString(text) {
+				t.Errorf("%s lacks %s", name, want)
+			}
+		}
+	}
+}
+
+// TestReferences finds names in the template that nothing has, and variables
+// of Terraform's that are not declared or not used.
+func TestReferences(t *testing.T) {
+	yaml := template(t)
+	defined := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^  ([A-Z]\w+):`).FindAllStringSubmatch(yaml, -1) {
+		defined[m[1]] = true
+	}
+	for _, m := range regexp.MustCompile(`!(?:Ref|GetAtt) "?([A-Z][\w:]+)|Condition: ([A-Z]\w+)|\$\{([A-Z]\w+)[.}]`).FindAllStringSubmatch(yaml, -1) {
+		if n := m[1] + m[2] + m[3]; !defined[n] && !strings.HasPrefix(n, "AWS::") {
+			t.Errorf("burst.yaml: nothing is called %s", n)
+		}
+	}
+	hcl := terraform(t)
+	declared := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^(variable|resource|data) "(\w+)"(?: "(\w+)")?`).FindAllStringSubmatch(hcl, -1) {
+		declared[map[string]string{"variable": "var." + m[2], "resource": m[2] + "." + m[3], "data": "data." + m[2] + "." + m[3]}[m[1]]] = true
+	}
+	used := map[string]bool{}
+	for _, m := range regexp.MustCompile(`\b(var\.\w+|data\.aws_\w+\.\w+|aws_\w+\.\w+)`).FindAllString(hcl, -1) {
+		used[m] = true
+		if !declared[m] {
+			t.Errorf("Terraform: %s is not declared", m)
+		}
+	}
+	for d := range declared {
+		if strings.HasPrefix(d, "var.") && !used[d] {
+			t.Errorf("Terraform: %s is not used", d)
+		}
+	}
+	if depth := fmt.Sprint(strings.Count(hcl, "{")-strings.Count(hcl, "}"), strings.Count(hcl, "[")-strings.Count(hcl, "]")); depth != "0 0" {
+		t.Errorf("Terraform: brackets are open: %s", depth)
+	}
+}
