@@ -47,13 +47,9 @@ func permissions(text string) map[string][]string {
 	starts := sid.FindAllStringSubmatchIndex(text, -1)
 	add := func(name, part string) {
 		// The nodes' own are set apart by their policies, which follow.
-		own, rest, _ := cut(part)
-		for _, a := range action.FindAllString(own, -1) {
-			all[name] = append(all[name], a)
-		}
-		for _, a := range action.FindAllString(rest, -1) {
-			all[""] = append(all[""], a)
-		}
+		own, rest := cut(part)
+		all[name] = append(all[name], action.FindAllString(own, -1)...)
+		all[""] = append(all[""], action.FindAllString(rest, -1)...)
 	}
 	for i, s := range starts {
 		end := len(text)
@@ -68,14 +64,15 @@ func permissions(text string) map[string][]string {
 	return all
 }
 
-// cut ends a statement where the next resource begins.
+// resource is where one begins, or the locals.
 var resource = regexp.MustCompile(`(?m)^(resource |locals |  [A-Z]\w+:$|  [A-Z]\w+: #)`)
 
-func cut(text string) (own, rest string, found bool) {
+// cut ends a statement where the next resource begins.
+func cut(text string) (own, rest string) {
 	if at := resource.FindStringIndex(text); at != nil {
-		return text[:at[0]], text[at[0]:], true
+		return text[:at[0]], text[at[0]:]
 	}
-	return text, "", false
+	return text, ""
 }
 
 func TestBothPermitTheSame(t *testing.T) {
@@ -119,7 +116,7 @@ func TestChangesAreScoped(t *testing.T) {
 			if i+1 < len(starts) {
 				end = starts[i+1][0]
 			}
-			own, _, _ := cut(text[s[1]:end])
+			own, _ := cut(text[s[1]:end])
 			everything := regexp.MustCompile(`Resource\s*[:=]\s*"\*"`).MatchString(own)
 			if id := text[s[2]:s[3]]; everything && id != "Look" && !strings.Contains(own, "Condition") {
 				t.Errorf("%s: statement %s holds for everything", name, id)
