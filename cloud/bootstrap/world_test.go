@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // world is a machine of folders and stub commands on which the real script
@@ -174,7 +176,10 @@ func (w *world) run(env ...string) result {
 	file := filepath.Join(filepath.Dir(w.root), "part-001")
 	w.write(file, data)
 	w.write(w.state+"/log", "")
-	cmd := exec.CommandContext(w.Context(), filepath.Join(w.bin, "bash"), file)
+	ctx, cancel := context.WithTimeout(w.Context(), 2*time.Minute) // a boot takes a second
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(w.bin, "bash"), file)
+	cmd.WaitDelay = time.Second
 	cmd.Env = append([]string{"PATH=" + w.bin, "BURST_PATH=" + w.bin, "BURST_ROOT=" + w.root, "BURST_IMDS=" + w.url,
 		"BURST_UPTIME=" + w.state + "/uptime", "ROOT=" + w.root, "DESK=" + w.state, "HOME=" + w.root}, env...)
 	out, err := cmd.CombinedOutput()
