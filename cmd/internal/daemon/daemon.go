@@ -56,6 +56,7 @@ type Daemon struct {
 	guard     *ft.Guard
 	sources   map[string]cloud.NoticeSource
 	providers map[string]cloud.Provider
+	market    *market
 	prices    *prices
 	stages    *prometheus.HistogramVec // of boots
 	ended     chan struct{}            // an instance has ended: the ledger is due
@@ -144,7 +145,10 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	}
 	journal = timed{journal, d.stages, pools}
 	ctl := controller{d.client, d.watcher}
-	d.engine = power.New(o.Config.Power(id), journal, ctl, providers, o.Log)
+	d.market = newMarket(o.Config.Pools, d.prices.tables, providers, o.Log)
+	engine := o.Config.Power(id)
+	engine.Price, engine.Cores = d.market.price, d.market.coresOf
+	d.engine = power.New(engine, journal, ctl, providers, o.Log)
 	d.guard = ft.New(ft.Config{Signal: o.Config.Checkpoint.Signal, Grace: o.Config.Checkpoint.Grace}, journal, ctl, providers, o.Log)
 	return d, nil
 }
@@ -188,6 +192,7 @@ func (d *Daemon) serve(ctx context.Context, srv *http.Server, ln net.Listener) e
 	part("spool", d.watchSpool)
 	part("pruning", d.prune)
 	part("tidying", d.tidy)
+	part("prices", d.market.run)
 	part("ledger", d.keepLedger)
 	part("nodes", d.serveNodes)
 	part("metrics", d.serveMetrics)
