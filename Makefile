@@ -22,7 +22,12 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: deps
-deps: ## install what is missing of Slurm, MUNGE, MPI and gcc (Debian, Ubuntu)
+deps: ## install what is missing of Slurm, MUNGE, MPI, gcc (Debian, Ubuntu), and moto
+	@packaging/deps.sh --moto
+
+# Only tests need moto.
+.PHONY: deps-demo
+deps-demo:
 	@packaging/deps.sh
 
 .PHONY: go
@@ -38,7 +43,7 @@ build: go ## build the programs into build/bin, and build/heat
 	@$(MAKE) --no-print-directory -C contrib/heat OUT=$(CURDIR)/build/heat
 
 .PHONY: demo
-demo: deps build ## a real Slurm cluster bursts on this machine, and survives two evictions
+demo: deps-demo build ## a real Slurm cluster bursts on this machine, and survives two evictions
 	build/bin/burst demo $(DEMO_FLAGS)
 
 # One package at a time: the end-to-end tests start clusters and measure.
@@ -53,7 +58,7 @@ lint: go ## gofmt, go vet, staticcheck
 	go run $(STATICCHECK) ./...
 
 .PHONY: bench
-bench: deps build ## run the benchmarks, or ONLY=name,name; results in build/bench.json
+bench: deps-demo build ## run the benchmarks, or ONLY=name,name; results in build/bench.json
 	build/bin/burst bench $(if $(ONLY),--only "$(ONLY)") --json build/bench.json
 
 .PHONY: install

@@ -1,9 +1,21 @@
 #!/bin/sh
 # Installs what the demo and the tests need and this machine lacks: Slurm,
 # MUNGE, an MPI with headers, gcc, make, ip, and what checks units and manual
-# pages. Instant and silent if all is there.
+# pages. With --moto also the emulator of AWS that tests of cloud/aws talk to,
+# in a virtual environment of the build folder. Instant and silent if all is there.
 set -eu
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+
+moto=
+case "$*" in
+"") ;;
+--moto) moto="moto[server]==5.2.4" ;;
+*)
+	echo "deps: error: unknown arguments: $*" >&2
+	echo "deps: hint: packaging/deps.sh [--moto]" >&2
+	exit 2
+	;;
+esac
 
 # command:Debian package
 needs="slurmctld:slurmctld slurmd:slurmd scontrol:slurm-client munged:munge
@@ -15,31 +27,56 @@ for need in $needs; do
 	command -v "${need%%:*}" >/dev/null 2>&1 || missing="$missing ${need#*:}"
 done
 [ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
-[ -n "$missing" ] || exit 0
-
-if ! command -v apt-get >/dev/null 2>&1; then
-	echo "deps: error: missing here, by their Debian names:$missing" >&2
-	echo "deps: hint: install Slurm (slurmctld, slurmd, scontrol), MUNGE, Open MPI with headers, gcc, make and iproute2 with this system's package manager" >&2
-	exit 1
-fi
-
-# Nobody may be there to type a password.
-sudo=
-if [ "$(id -u)" != 0 ]; then
-	sudo=sudo
-	[ -t 0 ] || sudo="sudo -n"
-	if ! command -v sudo >/dev/null 2>&1 || { [ "$sudo" = "sudo -n" ] && ! sudo -n true 2>/dev/null; }; then
-		echo "deps: error: missing:$missing, and installing them needs root" >&2
-		echo "deps: hint: run once as root: apt-get install$missing" >&2
-		exit 1
+venv=$(dirname "$0")/../build/moto
+if [ -n "$moto" ]; then
+	# The stamp is written last: a step that was cut off begins anew.
+	if [ "$(cat "$venv/burst-stamp" 2>/dev/null)" = "$moto" ] && "$venv/bin/python" -c '' 2>/dev/null; then
+		moto=
+	else
+		python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing="$missing python3 python3-venv"
 	fi
 fi
 
-echo "deps: installing$missing"
-apt="$sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0"
-# shellcheck disable=SC2086 # one word each
-if ! said=$({ $apt update && $apt install -y --no-install-recommends $missing; } 2>&1); then
-	echo "$said" >&2
-	echo "deps: error: apt-get failed, see above" >&2
-	exit 1
-fi
+install_packages() {
+	if ! command -v apt-get >/dev/null 2>&1; then
+		echo "deps: error: missing here, by their Debian names:$missing" >&2
+		echo "deps: hint: install Slurm (slurmctld, slurmd, scontrol), MUNGE, Open MPI with headers, gcc, make and iproute2 with this system's package manager" >&2
+		exit 1
+	fi
+
+	# Nobody may be there to type a password.
+	sudo=
+	if [ "$(id -u)" != 0 ]; then
+		sudo=sudo
+		[ -t 0 ] || sudo="sudo -n"
+		if ! command -v sudo >/dev/null 2>&1 || { [ "$sudo" = "sudo -n" ] && ! sudo -n true 2>/dev/null; }; then
+			echo "deps: error: missing:$missing, and installing them needs root" >&2
+			echo "deps: hint: run once as root: apt-get install$missing" >&2
+			exit 1
+		fi
+	fi
+
+	echo "deps: installing$missing"
+	apt="$sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0"
+	# shellcheck disable=SC2086 # one word each
+	if ! said=$({ $apt update && $apt install -y --no-install-recommends $missing; } 2>&1); then
+		echo "$said" >&2
+		echo "deps: error: apt-get failed, see above" >&2
+		exit 1
+	fi
+}
+
+install_moto() {
+	echo "deps: installing $moto into build/moto"
+	if ! said=$({ rm -rf "$venv" && python3 -m venv "$venv" &&
+		"$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$moto"; } 2>&1); then
+		echo "$said" >&2
+		echo "deps: error: installing $moto into build/moto failed, see above" >&2
+		echo "deps: hint: pip needs PyPI or a mirror of it (PIP_INDEX_URL), or a proxy (HTTPS_PROXY); the tests of cloud/aws need moto, the programs do not" >&2
+		exit 1
+	fi
+	echo "$moto" >"$venv/burst-stamp"
+}
+
+[ -z "$missing" ] || install_packages
+[ -z "$moto" ] || install_moto
