@@ -3,6 +3,7 @@ package aws
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -96,13 +97,14 @@ func (p *Provider) createFleet(ctx context.Context, r cloud.LaunchRequest, s spe
 // fleetInstances are those of the answer: pending and without addresses.
 func fleetInstances(out *ec2.CreateFleetOutput, r cloud.LaunchRequest, s spec) []cloud.Instance {
 	var all []cloud.Instance
+	now := time.Now() // the answer has no time; List's comes later
 	for _, f := range out.Instances {
 		o := cloud.Offering{Type: string(f.InstanceType), Zone: aws.ToString(f.AvailabilityZone), Market: r.Offering.Market}
 		if to, ok := targetOf(f.LaunchTemplateAndOverrides, s); ok && o.Zone == "" {
 			o.Zone = to.Zone
 		}
 		for _, id := range f.InstanceIds {
-			all = append(all, cloud.Instance{ID: id, Token: r.Token, Cluster: r.Cluster, Pool: r.Pool, Offering: o, State: cloud.Pending})
+			all = append(all, cloud.Instance{ID: id, Token: r.Token, Cluster: r.Cluster, Pool: r.Pool, Offering: o, State: cloud.Pending, Launched: now})
 		}
 	}
 	return all
