@@ -25,7 +25,7 @@ func (p *Provider) checkPool(ctx context.Context, all *findings, pool CheckPool,
 	zones := p.checkNetwork(ctx, all, pool, settings)
 	p.checkZones(ctx, all, pool, known, zones)
 	checkHardware(all, pool, settings, known)
-	p.checkQuotas(ctx, all, pool, known)
+	p.checkSize(ctx, all, pool, known)
 	if settings.Profile == "" {
 		all.add(LevelWarning, subject+": instance profile", "none",
 			"without one a node cannot fetch the munge key from Secrets Manager or SSM: right only if the image has the key")
@@ -171,8 +171,8 @@ func checkHardware(all *findings, pool CheckPool, settings Pool, known map[strin
 	}
 }
 
-// checkQuotas holds the pool's size against the account's quotas.
-func (p *Provider) checkQuotas(ctx context.Context, all *findings, pool CheckPool, known map[string]cloud.InstanceType) {
+// checkSize holds the pool's size against the account's quotas.
+func (p *Provider) checkSize(ctx context.Context, all *findings, pool CheckPool, known map[string]cloud.InstanceType) {
 	seen := map[cloud.Offering]bool{}
 	for _, o := range pool.Offerings {
 		o.Zone = ""

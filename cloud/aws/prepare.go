@@ -29,7 +29,8 @@ const maxTags = 50
 //
 // Offerings that cannot be asked for in one call with the first (another count
 // of EFA cards or cores, a zone without a subnet) are taken out of the
-// request; if none is left, the error says why for each.
+// request; if none is left, the error says why for each. So it does where the
+// account's quotas can never hold the launch.
 func (p *Provider) Prepare(ctx context.Context, requests []cloud.LaunchRequest) []error {
 	return p.prepare(ctx, requests, true)
 }
@@ -43,14 +44,17 @@ func (p *Provider) prepare(ctx context.Context, requests []cloud.LaunchRequest, 
 	specs := make([]*spec, len(requests))
 	for i := range requests {
 		r := &requests[i]
-		if errs[i] = p.resolve(r, known); errs[i] != nil {
-			continue
+		if errs[i] = p.resolve(r, known); errs[i] == nil {
+			specs[i], errs[i] = plan(r, p.c.Pools[r.Pool], known, p.skipped)
 		}
-		if specs[i], errs[i] = plan(r, p.c.Pools[r.Pool], known, p.skipped); errs[i] != nil {
+	}
+	p.checkQuotas(ctx, requests, errs)
+	for i, r := range requests {
+		if errs[i] != nil {
 			continue
 		}
 		specs[i].API = byRunInstances
-		if p.fleetWanted(*r, share, ahead) {
+		if p.fleetWanted(r, share, ahead) {
 			specs[i].API = byCreateFleet
 		}
 	}
@@ -158,8 +162,8 @@ func (p *Provider) resolve(r *cloud.LaunchRequest, k known) error {
 // writes the Specs.
 func (p *Provider) finish(ctx context.Context, requests []cloud.LaunchRequest, specs []*spec, errs []error) {
 	byPool := map[string][]int{}
-	for i, s := range specs {
-		if s != nil {
+	for i := range specs {
+		if errs[i] == nil {
 			byPool[requests[i].Cluster+" "+requests[i].Pool] = append(byPool[requests[i].Cluster+" "+requests[i].Pool], i)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -14,7 +15,7 @@ import (
 	"github.com/burst-hpc/burst/cloud"
 )
 
-// quotaTimeout bounds what a launch waits for a look at quotas.
+// quotaTimeout bounds what a round of launches waits for a look at quotas.
 const quotaTimeout = 3 * time.Second
 
 // refusalAge is how old a quota may be that refuses a launch: the site may
@@ -104,52 +105,86 @@ func (p *Provider) limit(ctx context.Context, instanceType string, market cloud.
 	return l, nil
 }
 
-// checkQuota returns a Quota error for a request that can never be met: the
-// account may not have as many vCPUs of any of its offerings, even with nothing
-// else running. A request that may be met in part needs room for one instance.
-// Where quotas cannot be read, nothing is hindered: EC2 itself will say so.
-func (p *Provider) checkQuota(ctx context.Context, r cloud.LaunchRequest) error {
-	// One at a time: the others find the answer, or that there is none.
-	p.know.quotaTurn.Lock()
-	defer p.know.quotaTurn.Unlock()
-	if _, silent := p.know.failed.get("quotas", silenceAge); silent {
-		return nil
+// checkQuotas finds the requests of a round that can never be met, and puts a
+// Quota error in their place of errs; those that have an error already are left
+// out. All together wait no longer than quotaTimeout. Where quotas cannot be
+// read, nothing is hindered: EC2 itself will say so.
+func (p *Provider) checkQuotas(ctx context.Context, requests []cloud.LaunchRequest, errs []error) {
+	if _, silent := p.know.failed.get("quotas", quotaAge); silent {
+		return
 	}
 	within, cancel := context.WithTimeout(ctx, quotaTimeout)
 	defer cancel()
+	var names []string
+	for i, r := range requests {
+		for _, o := range r.Offerings() {
+			if errs[i] == nil && quotaCode(o.Type, o.Market) != "" {
+				names = append(names, o.Type)
+			}
+		}
+	}
+	known, err := p.describeTypes(within, names)
+	if err != nil {
+		p.unreadable(ctx, err)
+		return
+	}
+	var wg sync.WaitGroup
+	for i, r := range requests {
+		if errs[i] == nil {
+			wg.Go(func() {
+				refusal, err := p.checkQuota(within, r, known)
+				if err != nil {
+					p.unreadable(ctx, err)
+					return
+				}
+				errs[i] = refusal
+			})
+		}
+	}
+	wg.Wait()
+}
+
+// unreadable remembers for a while that quotas cannot be read, and says it once.
+func (p *Provider) unreadable(ctx context.Context, err error) {
+	p.know.quotaTurn.Lock()
+	defer p.know.quotaTurn.Unlock()
+	if _, silent := p.know.failed.get("quotas", quotaAge); silent || ctx.Err() != nil {
+		return
+	}
+	p.know.failed.put("quotas", err)
+	p.log.Warn("quotas cannot be read: launches are tried without a look at them", "provider", p.c.Name, "error", err)
+}
+
+// checkQuota returns a Quota error for a request that can never be met: the
+// account may not have as many vCPUs of any of its offerings, even with nothing
+// else running. A request that may be met in part needs room for one instance.
+func (p *Provider) checkQuota(ctx context.Context, r cloud.LaunchRequest, known map[string]cloud.InstanceType) (refusal, err error) {
 	var refusals []error
 	for _, o := range r.Offerings() {
-		refusal, err := p.refuses(within, r, o)
-		if err != nil {
-			if ctx.Err() == nil {
-				p.know.failed.put("quotas", err)
-				p.log.Warn("quotas cannot be read: launches are tried without a look at them", "provider", p.c.Name, "error", err)
-			}
-			return nil
-		}
-		if refusal == nil {
-			return nil
+		refusal, err := p.refuses(ctx, r, o, known[o.Type])
+		if refusal == nil || err != nil {
+			return nil, err
 		}
 		refusals = append(refusals, refusal)
 	}
-	return errors.Join(refusals...)
+	return errors.Join(refusals...), nil
 }
 
-// refuses returns the Quota error that forbids o to meet the request, or nil.
-func (p *Provider) refuses(ctx context.Context, r cloud.LaunchRequest, o cloud.Offering) (refusal, err error) {
+// refuses returns the Quota error that forbids o, of type t, to meet the
+// request, or nil.
+func (p *Provider) refuses(ctx context.Context, r cloud.LaunchRequest, o cloud.Offering, t cloud.InstanceType) (refusal, err error) {
 	code := quotaCode(o.Type, o.Market)
 	if code == "" {
 		return nil, nil
-	}
-	known, err := p.describeTypes(ctx, []string{o.Type})
-	if err != nil {
-		return nil, err
 	}
 	instances := 1
 	if r.AllOrNothing {
 		instances = r.Count
 	}
-	need := float64(instances * vcpus(known[o.Type], p.c.Pools[r.Pool].ThreadsPerCore))
+	need := float64(instances * vcpus(t, p.c.Pools[r.Pool].ThreadsPerCore))
+	// One at a time: the others find the answer.
+	p.know.quotaTurn.Lock()
+	defer p.know.quotaTurn.Unlock()
 	l, err := p.limit(ctx, o.Type, o.Market, quotaAge)
 	if err == nil && l.code != "" && need > l.vcpus {
 		l, err = p.limit(ctx, o.Type, o.Market, refusalAge)

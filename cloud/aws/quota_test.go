@@ -1,6 +1,9 @@
 package aws
 
 import (
+	"context"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +50,13 @@ func TestQuotaCode(t *testing.T) {
 	}
 }
 
+func refusedByQuota(t *testing.T, p *Provider, r cloud.LaunchRequest) error {
+	t.Helper()
+	errs := make([]error, 1)
+	p.checkQuotas(t.Context(), []cloud.LaunchRequest{r}, errs)
+	return errs[0]
+}
+
 func TestCheckQuota(t *testing.T) {
 	large := cloud.Offering{Type: "c6i.large", Zone: "us-east-1a", Market: cloud.OnDemand}
 	spot := cloud.Offering{Type: "c6i.large", Market: cloud.Spot}
@@ -74,7 +84,7 @@ func TestCheckQuota(t *testing.T) {
 				"DescribeInstanceTypes": someTypes(map[string]int{"c6i.large": 2, "p4d.24xlarge": 96, "x1.large": 2}),
 				"GetServiceQuota":       someQuota(map[string]float64{"L-1216C47A": 100, "L-34B43A08": 1000, "L-417A185B": 0}),
 			})
-			err := p.checkQuota(t.Context(), c.request)
+			err := refusedByQuota(t, p, c.request)
 			if c.want == nil {
 				if err != nil {
 					t.Errorf("refused: %v", err)
@@ -106,7 +116,7 @@ func TestCheckQuotaRaised(t *testing.T) {
 	})
 	request := cloud.LaunchRequest{Offering: cloud.Offering{Type: "c6i.large", Market: cloud.OnDemand}, Count: 1}
 	for range 3 {
-		if err := p.checkQuota(t.Context(), request); cloud.KindOf(err) != cloud.Quota {
+		if err := refusedByQuota(t, p, request); cloud.KindOf(err) != cloud.Quota {
 			t.Fatalf("error %v, want quota", err)
 		}
 	}
@@ -117,7 +127,7 @@ func TestCheckQuotaRaised(t *testing.T) {
 	old := p.know.quotas.kept["L-1216C47A"]
 	old.at = time.Now().Add(-2 * refusalAge)
 	p.know.quotas.kept["L-1216C47A"] = old
-	if err := p.checkQuota(t.Context(), request); err != nil {
+	if err := refusedByQuota(t, p, request); err != nil {
 		t.Errorf("still refused: %v", err)
 	}
 }
@@ -140,7 +150,7 @@ func TestCheckQuotaUnreadable(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p, aws := answering(t, Config{}, c.given)
 			for range 3 {
-				err := p.checkQuota(t.Context(), cloud.LaunchRequest{Offering: cloud.Offering{Type: "c6i.large", Market: cloud.OnDemand}, Count: 9, AllOrNothing: true})
+				err := refusedByQuota(t, p, cloud.LaunchRequest{Offering: cloud.Offering{Type: "c6i.large", Market: cloud.OnDemand}, Count: 9, AllOrNothing: true})
 				if err != nil {
 					t.Errorf("the launch is hindered: %v", err)
 				}
@@ -149,6 +159,60 @@ func TestCheckQuotaUnreadable(t *testing.T) {
 				t.Errorf("logged %d times, want once:\n%s", n, aws.log.String())
 			}
 		})
+	}
+}
+
+// Prepare and Warm refuse what can never be met, and nothing else of the round.
+func TestPrepareRefusesByQuota(t *testing.T) {
+	small := cloud.Offering{Type: "c6i.large", Zone: "us-east-1a", Market: cloud.OnDemand}
+	gpu := cloud.Offering{Type: "p4d.24xlarge", Zone: "us-east-1a", Market: cloud.OnDemand}
+	for name, prepare := range map[string]func(*Provider) func(context.Context, []cloud.LaunchRequest) []error{
+		"Prepare": func(p *Provider) func(context.Context, []cloud.LaunchRequest) []error { return p.Prepare },
+		"Warm":    func(p *Provider) func(context.Context, []cloud.LaunchRequest) []error { return p.Warm },
+	} {
+		t.Run(name, func(t *testing.T) {
+			given := account()
+			given["DescribeInstanceTypes"] = someTypes(map[string]int{"c6i.large": 2, "p4d.24xlarge": 96})
+			given["GetServiceQuota"] = someQuota(map[string]float64{"L-1216C47A": 100, "L-417A185B": 0})
+			p, a := answering(t, Config{Pools: accountPools()}, given)
+			round := []cloud.LaunchRequest{request("a", "p", 2, small), request("b", "fleets", 1, gpu), request("c", "p", 1, gpu, small)}
+			for range 3 {
+				errs := prepare(p)(t.Context(), slices.Clone(round))
+				if errs[0] != nil || errs[2] != nil || cloud.KindOf(errs[1]) != cloud.Quota || errs[1] == nil {
+					t.Fatalf("errors %v, want a Quota error for the second alone", errs)
+				}
+			}
+			if types, quotas := a.count("DescribeInstanceTypes"), a.count("GetServiceQuota"); types != 1 || quotas != 2 {
+				t.Errorf("asked %d times for types and %d times for quotas, want 1 and 2", types, quotas)
+			}
+			if name == "Prepare" && a.count("CreateLaunchTemplate") != 1 {
+				t.Errorf("%d templates made, want that of the launch with a choice alone", a.count("CreateLaunchTemplate"))
+			}
+		})
+	}
+}
+
+// A round waits for quotas once, however many its launches, and the next not at all.
+func TestQuotasThatDoNotAnswer(t *testing.T) {
+	given := account()
+	given["DescribeInstanceTypes"] = someTypes(map[string]int{"c5.2xlarge": 8, "c6i.2xlarge": 8})
+	done := make(chan struct{})
+	given["GetServiceQuota"] = func(url.Values, string) (int, string) { <-done; return 500, "" }
+	p, a := answering(t, Config{Pools: accountPools()}, given)
+	defer close(done)
+	for i, most := range []time.Duration{quotaTimeout + time.Second, time.Second} {
+		start := time.Now()
+		for _, err := range p.Prepare(t.Context(), slices.Repeat([]cloud.LaunchRequest{request("a", "p", 1)}, 20)) {
+			if err != nil {
+				t.Errorf("hindered: %v", err)
+			}
+		}
+		if took := time.Since(start); took > most {
+			t.Errorf("round %d took %s", i, took)
+		}
+	}
+	if n := strings.Count(a.log.String(), "quotas cannot be read"); n != 1 {
+		t.Errorf("logged %d times, want once:\n%s", n, a.log.String())
 	}
 }
 

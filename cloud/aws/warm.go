@@ -14,10 +14,13 @@ func (p *Provider) Warm(ctx context.Context, requests []cloud.LaunchRequest) []e
 	known := p.lookUp(ctx, requests)
 	specs := make([]*spec, len(requests))
 	for i := range requests {
-		if errs[i] = p.resolve(&requests[i], known); errs[i] != nil {
-			continue
+		if errs[i] = p.resolve(&requests[i], known); errs[i] == nil {
+			specs[i], errs[i] = plan(&requests[i], p.c.Pools[requests[i].Pool], known, p.skipped)
 		}
-		if specs[i], errs[i] = plan(&requests[i], p.c.Pools[requests[i].Pool], known, p.skipped); errs[i] != nil {
+	}
+	p.checkQuotas(ctx, requests, errs)
+	for i := range requests {
+		if errs[i] != nil {
 			continue
 		}
 		specs[i].API = byRunInstances
