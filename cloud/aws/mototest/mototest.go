@@ -1,0 +1,168 @@
+// Package mototest runs moto, an emulator of AWS by others, for tests: an
+// independent reading of the requests that we send.
+package mototest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+)
+
+// Region is where everything is.
+const Region = "us-east-1"
+
+// Moto is a running emulator with a site's network, an image and a parameter.
+type Moto struct {
+	Endpoint      string // of all services
+	VPC           string
+	Subnets       []Subnet // one for each CIDR, in the zones us-east-1a, us-east-1b, us-east-1a …
+	SecurityGroup string
+	Image         string // x86_64
+	Parameter     string // of SSM, whose value is Image
+	EC2           *ec2.Client
+
+	cidrs  []string
+	config aws.Config
+}
+
+// Subnet is one of the site's.
+type Subnet struct{ ID, Zone, CIDR string }
+
+// Options are what a test may choose.
+type Options struct {
+	// CIDRs are the subnets' addresses, all within one /16; by default
+	// 10.0.0.0/20 and 10.0.16.0/20.
+	CIDRs []string
+}
+
+// Start runs moto until the test ends, and sets credentials in the test's
+// environment that no cloud would take.
+func Start(t testing.TB, o Options) *Moto {
+	t.Helper()
+	if len(o.CIDRs) == 0 {
+		o.CIDRs = []string{"10.0.0.0/20", "10.0.16.0/20"}
+	}
+	for name, value := range map[string]string{
+		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_SESSION_TOKEN": "", "AWS_PROFILE": "",
+		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_EC2_METADATA_DISABLED": "true",
+	} {
+		t.Setenv(name, value)
+	}
+	endpoint := serve(t)
+	m := &Moto{Endpoint: endpoint, cidrs: o.CIDRs, config: aws.Config{
+		Region: Region, BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+	}}
+	m.EC2 = ec2.NewFromConfig(m.config)
+	m.furnish(t)
+	return m
+}
+
+// Reset empties the emulator and makes the site anew; its ids change.
+func (m *Moto) Reset(t testing.TB) {
+	t.Helper()
+	answer, err := http.Post(m.Endpoint+"/moto-api/reset", "", nil)
+	if err != nil {
+		t.Fatalf("resetting moto: %v", err)
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		t.Fatalf("resetting moto: %s", answer.Status)
+	}
+	m.furnish(t)
+}
+
+// server finds the program that make deps installs.
+func server() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("no go.mod above the working directory")
+		}
+	}
+	program := filepath.Join(dir, "build", "moto", "bin", "moto_server")
+	if _, err := os.Stat(program); err != nil {
+		return "", fmt.Errorf("moto is not installed (run make deps): %w", err)
+	}
+	return program, nil
+}
+
+// serve starts moto on a free port of this host and waits until it answers.
+func serve(t testing.TB) string {
+	t.Helper()
+	program, err := server()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().(*net.TCPAddr)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	cmd := exec.Command(program, "-H", "127.0.0.1", "-p", fmt.Sprint(address.Port))
+	// Moto asks botocore for its regions, which minds an empty AWS_PROFILE.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AWS_") })
+	cmd.Env = append(cmd.Env, "MOTO_EC2_LOAD_DEFAULT_AMIS=false")
+	cmd.Stdout, cmd.Stderr = &said, &said
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("starting moto: %v", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		<-ended
+	})
+	endpoint := "http://" + address.String()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for !answers(ctx, endpoint) {
+		select {
+		case err := <-ended:
+			ended <- err
+			t.Fatalf("moto ended: %v\n%s", err, said.String())
+		case <-ctx.Done():
+			t.Fatalf("moto does not answer on %s", endpoint)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return endpoint
+}
+
+func answers(ctx context.Context, endpoint string) bool {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint+"/moto-api/data.json", nil)
+	if err != nil {
+		return false
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return false
+	}
+	_ = answer.Body.Close()
+	return answer.StatusCode == http.StatusOK
+}
