@@ -59,8 +59,10 @@ func (f *findings) failed(subject string, err error) {
 
 // Check looks at all that launches of the pools need, and says per line what
 // is the case and what to do. It changes nothing: permissions are tried by
-// EC2's DryRun. What depends on a step that failed is left out.
-func (p *Provider) Check(ctx context.Context, pools []CheckPool) []Finding {
+// EC2's DryRun, with the tag of the cluster's id, as a good policy asks for it;
+// empty where the id is not known: then a refusal proves nothing. What depends on
+// a step that failed is left out.
+func (p *Provider) Check(ctx context.Context, cluster string, pools []CheckPool) []Finding {
 	var all findings
 	if !p.checkIdentity(ctx, &all) {
 		return all
@@ -69,9 +71,10 @@ func (p *Provider) Check(ctx context.Context, pools []CheckPool) []Finding {
 	if !reachable {
 		return all
 	}
-	p.checkPermissions(ctx, &all, pools, dryRun)
+	as := tryAs{dryRun: dryRun, cluster: cluster}
+	p.checkPermissions(ctx, &all, pools, as)
 	for _, pool := range pools {
-		p.checkPool(ctx, &all, pool, dryRun)
+		p.checkPool(ctx, &all, pool, as)
 	}
 	return all
 }

@@ -20,9 +20,9 @@ func (f *findings) notTried(permissions, what string) {
 }
 
 // checkInstance tries what is done to instances.
-func (p *Provider) checkInstance(ctx context.Context, all *findings) {
+func (p *Provider) checkInstance(ctx context.Context, all *findings, as tryAs) {
 	c, yes := p.clients.ec2, aws.Bool(true)
-	id, err := p.anInstance(ctx)
+	id, err := p.anInstance(ctx, as)
 	if err != nil {
 		all.failed("permission ec2:TerminateInstances", failure("check", err))
 		return
@@ -38,7 +38,7 @@ func (p *Provider) checkInstance(ctx context.Context, all *findings) {
 		}},
 		{"ec2:CreateTags", LevelWarning, func(ctx context.Context) error {
 			_, err := c.CreateTags(ctx, &ec2.CreateTagsInput{
-				DryRun: yes, Resources: []string{id}, Tags: ec2Tags(map[string]string{tagNode: checkCluster, tagName: checkCluster}),
+				DryRun: yes, Resources: []string{id}, Tags: ec2Tags(map[string]string{tagNode: checkName, tagName: checkName}),
 			})
 			return err
 		}},
@@ -50,7 +50,7 @@ func (p *Provider) checkInstance(ctx context.Context, all *findings) {
 }
 
 // anInstance finds one running instance of our pools; "" if there is none.
-func (p *Provider) anInstance(ctx context.Context) (string, error) {
+func (p *Provider) anInstance(ctx context.Context, as tryAs) (string, error) {
 	var pools []string
 	for name := range p.c.Pools {
 		pools = append(pools, name)
@@ -61,11 +61,11 @@ func (p *Provider) anInstance(ctx context.Context) (string, error) {
 	}
 	out, err := p.clients.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{
 		MaxResults: aws.Int32(5),
-		Filters: []types.Filter{
+		Filters: as.ours(
 			filter("tag-key", tagToken),
 			filter("tag:"+tagPool, pools[:min(len(pools), filterLimit)]...),
 			filter("instance-state-name", string(types.InstanceStateNameRunning), string(types.InstanceStateNamePending)),
-		},
+		),
 	})
 	if err != nil {
 		return "", err
@@ -79,9 +79,9 @@ func (p *Provider) anInstance(ctx context.Context) (string, error) {
 }
 
 // checkTemplate tries what is done with launch templates.
-func (p *Provider) checkTemplate(ctx context.Context, all *findings) {
+func (p *Provider) checkTemplate(ctx context.Context, all *findings, as tryAs) {
 	c, yes := p.clients.ec2, aws.Bool(true)
-	out, err := c.DescribeLaunchTemplates(ctx, &ec2.DescribeLaunchTemplatesInput{Filters: []types.Filter{filter("tag:"+tagProvider, p.c.Name)}})
+	out, err := c.DescribeLaunchTemplates(ctx, &ec2.DescribeLaunchTemplatesInput{Filters: as.ours(filter("tag:"+tagProvider, literal(p.c.Name)))})
 	if err != nil {
 		all.failed("permission ec2:CreateFleet", failure("check", err))
 		return
@@ -92,8 +92,8 @@ func (p *Provider) checkTemplate(ctx context.Context, all *findings) {
 	}
 	id := out.LaunchTemplates[0].LaunchTemplateId
 	all.try(ctx, []trial{
-		{"ec2:CreateFleet", LevelWrong, func(ctx context.Context) error {
-			_, err := c.CreateFleet(ctx, trialFleet(id))
+		{"ec2:CreateFleet", as.lack(LevelWrong), func(ctx context.Context) error {
+			_, err := c.CreateFleet(ctx, trialFleet(id, as.id()))
 			return err
 		}},
 		{"ec2:CreateLaunchTemplateVersion", LevelWrong, func(ctx context.Context) error {
@@ -118,7 +118,7 @@ func trialTemplate() *types.RequestLaunchTemplateData {
 	return &types.RequestLaunchTemplateData{InstanceInitiatedShutdownBehavior: types.ShutdownBehaviorTerminate}
 }
 
-func trialFleet(template *string) *ec2.CreateFleetInput {
+func trialFleet(template *string, cluster string) *ec2.CreateFleetInput {
 	return &ec2.CreateFleetInput{
 		DryRun: aws.Bool(true), Type: types.FleetTypeInstant,
 		TargetCapacitySpecification: &types.TargetCapacitySpecificationRequest{
@@ -127,15 +127,15 @@ func trialFleet(template *string) *ec2.CreateFleetInput {
 		LaunchTemplateConfigs: []types.FleetLaunchTemplateConfigRequest{{
 			LaunchTemplateSpecification: &types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateId: template, Version: aws.String("$Latest")},
 		}},
-		TagSpecifications: tagged(instanceTags(cloud.LaunchRequest{Token: checkCluster, Cluster: checkCluster, Pool: checkCluster}), types.ResourceTypeInstance),
+		TagSpecifications: tagged(instanceTags(cloud.LaunchRequest{Token: checkName, Cluster: cluster, Pool: checkName}), fleetKinds...),
 	}
 }
 
 // checkPlacement tries what is done to placement groups.
-func (p *Provider) checkPlacement(ctx context.Context, all *findings) {
+func (p *Provider) checkPlacement(ctx context.Context, all *findings, as tryAs) {
 	const permission = "ec2:DeletePlacementGroup"
 	c := p.clients.ec2
-	out, err := c.DescribePlacementGroups(ctx, &ec2.DescribePlacementGroupsInput{Filters: []types.Filter{filter("tag:"+tagProvider, p.c.Name)}})
+	out, err := c.DescribePlacementGroups(ctx, &ec2.DescribePlacementGroupsInput{Filters: as.ours(filter("tag:"+tagProvider, literal(p.c.Name)))})
 	if err != nil {
 		all.failed("permission "+permission, failure("check", err))
 		return

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"sync"
 
@@ -9,8 +10,36 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// checkCluster stands for the cluster's id in what is only tried.
-const checkCluster = "burst-check"
+// checkName names what is only tried.
+const checkName = "burst-check"
+
+// tryAs says whether calls may be tried, and for which cluster; empty: not known.
+type tryAs struct {
+	dryRun  bool
+	cluster string
+}
+
+// id is the cluster in the tags of what is tried.
+func (a tryAs) id() string { return cmp.Or(a.cluster, checkName) }
+
+// lack is what a refusal of a call with our tag means: nothing without the true id.
+func (a tryAs) lack(level Level) Level {
+	if a.cluster == "" {
+		return LevelUnknown
+	}
+	return level
+}
+
+// ours finds what has the cluster's tag, where the id is known.
+func (a tryAs) ours(filters ...types.Filter) []types.Filter {
+	if a.cluster != "" {
+		filters = append(filters, filter("tag:"+tagCluster, literal(a.cluster)))
+	}
+	return filters
+}
+
+// noID is said of refusals that prove nothing.
+const noID = "the policy may allow it with the tag of the cluster's id only, which is not known here"
 
 // parallelTrials is how many permissions are tried at once.
 const parallelTrials = 8
@@ -19,22 +48,22 @@ const parallelTrials = 8
 // says whether it would be allowed, and does nothing.
 type trial struct {
 	permission string
-	lack       Level // what it means to lack it: LevelWrong where no launch is possible then
+	lack       Level // what a refusal means: LevelWrong where no launch is possible then
 	call       func(context.Context) error
 }
 
 // checkPermissions tries what does not depend on a pool's settings.
-func (p *Provider) checkPermissions(ctx context.Context, all *findings, pools []CheckPool, dryRun bool) {
-	if !dryRun {
+func (p *Provider) checkPermissions(ctx context.Context, all *findings, pools []CheckPool, as tryAs) {
+	if !as.dryRun {
 		all.add(LevelUnknown, "permissions", "this endpoint does not heed DryRun, so nothing is tried", "an emulator may do so; AWS does not")
 		return
 	}
 	need := p.needsOf(pools)
-	all.try(ctx, append(p.reads(need), p.writes(need)...))
-	p.checkInstance(ctx, all)
-	p.checkTemplate(ctx, all)
+	all.try(ctx, append(p.reads(need), p.writes(need, as)...))
+	p.checkInstance(ctx, all, as)
+	p.checkTemplate(ctx, all, as)
 	if need.placement {
-		p.checkPlacement(ctx, all)
+		p.checkPlacement(ctx, all, as)
 	}
 }
 
@@ -64,6 +93,8 @@ func (f *findings) verdict(t trial, err error) {
 	switch {
 	case isCode(err, "DryRunOperation"):
 		f.ok(subject, "allowed")
+	case denied(err) && t.lack == LevelUnknown:
+		f.add(t.lack, subject, brief(err), noID)
 	case denied(err):
 		f.add(t.lack, subject, brief(err), "allow it in the controller's policy: contrib/aws has the smallest one")
 	case err == nil:
@@ -123,21 +154,21 @@ func (p *Provider) reads(need needs) []trial {
 }
 
 // writes are the calls that make what instances need.
-func (p *Provider) writes(need needs) []trial {
+func (p *Provider) writes(need needs, as tryAs) []trial {
 	c, yes := p.clients.ec2, aws.Bool(true)
-	trials := []trial{{"ec2:CreateLaunchTemplate", LevelWrong, func(ctx context.Context) error {
+	trials := []trial{{"ec2:CreateLaunchTemplate", as.lack(LevelWrong), func(ctx context.Context) error {
 		_, err := c.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
-			DryRun: yes, LaunchTemplateName: aws.String(checkCluster),
+			DryRun: yes, LaunchTemplateName: aws.String(checkName),
 			LaunchTemplateData: trialTemplate(),
-			TagSpecifications:  tagged(p.poolTags(checkCluster, checkCluster), types.ResourceTypeLaunchTemplate),
+			TagSpecifications:  tagged(p.poolTags(as.id(), checkName), types.ResourceTypeLaunchTemplate),
 		})
 		return err
 	}}}
 	if need.placement {
-		trials = append(trials, trial{"ec2:CreatePlacementGroup", LevelWrong, func(ctx context.Context) error {
+		trials = append(trials, trial{"ec2:CreatePlacementGroup", as.lack(LevelWrong), func(ctx context.Context) error {
 			_, err := c.CreatePlacementGroup(ctx, &ec2.CreatePlacementGroupInput{
-				DryRun: yes, GroupName: aws.String(checkCluster), Strategy: types.PlacementStrategyCluster,
-				TagSpecifications: tagged(p.poolTags(checkCluster, checkCluster), types.ResourceTypePlacementGroup),
+				DryRun: yes, GroupName: aws.String(checkName), Strategy: types.PlacementStrategyCluster,
+				TagSpecifications: tagged(p.poolTags(as.id(), checkName), types.ResourceTypePlacementGroup),
 			})
 			return err
 		}})

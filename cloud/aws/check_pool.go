@@ -13,7 +13,7 @@ import (
 
 // checkPool looks at one pool: image, types, network, quotas, and at last the
 // launch itself, by DryRun.
-func (p *Provider) checkPool(ctx context.Context, all *findings, pool CheckPool, dryRun bool) {
+func (p *Provider) checkPool(ctx context.Context, all *findings, pool CheckPool, as tryAs) {
 	subject := "pool " + pool.Name
 	settings, ok := p.c.Pools[pool.Name]
 	if !ok {
@@ -30,8 +30,8 @@ func (p *Provider) checkPool(ctx context.Context, all *findings, pool CheckPool,
 		all.add(LevelWarning, subject+": instance profile", "none",
 			"without one a node cannot fetch the munge key from Secrets Manager or SSM: right only if the image has the key")
 	}
-	if dryRun {
-		p.checkLaunch(ctx, all, pool)
+	if as.dryRun {
+		p.checkLaunch(ctx, all, pool, as)
 	}
 }
 
@@ -207,7 +207,7 @@ func (p *Provider) checkSize(ctx context.Context, all *findings, pool CheckPool,
 
 // checkLaunch tries the launch of one instance on each market, just as it
 // would be made but outside of the placement group, which may not be there yet.
-func (p *Provider) checkLaunch(ctx context.Context, all *findings, pool CheckPool) {
+func (p *Provider) checkLaunch(ctx context.Context, all *findings, pool CheckPool, as tryAs) {
 	tried := map[cloud.Market]bool{}
 	for _, o := range pool.Offerings {
 		if tried[o.Market] {
@@ -216,13 +216,15 @@ func (p *Provider) checkLaunch(ctx context.Context, all *findings, pool CheckPoo
 		tried[o.Market] = true
 		subject := fmt.Sprintf("pool %s: launch of %s", pool.Name, o)
 		err := p.tryLaunch(ctx, cloud.LaunchRequest{
-			Token: checkCluster, Cluster: checkCluster, Pool: pool.Name, Offering: o, Count: 1, Image: pool.Image,
+			Token: checkName, Cluster: as.id(), Pool: pool.Name, Offering: o, Count: 1, Image: pool.Image,
 		})
 		switch kind := cloud.KindOf(failure("check", err)); {
 		case isCode(err, "DryRunOperation"):
 			all.ok(subject, "allowed, and EC2 takes its settings")
 		case err == nil:
 			all.add(LevelUnknown, subject, "the endpoint does not heed DryRun for this call", "an emulator may do so; AWS does not")
+		case denied(err) && as.cluster == "":
+			all.add(LevelUnknown, subject, brief(err), noID)
 		case denied(err):
 			all.add(LevelWrong, subject, brief(err), "allow ec2:RunInstances, ec2:CreateTags and, with an instance profile, iam:PassRole in the controller's policy: contrib/aws has the smallest one")
 		case kind == cloud.Throttled, kind == cloud.Transient, kind == cloud.Capacity:

@@ -83,7 +83,7 @@ func lines(all []Finding) string {
 func TestCheckGood(t *testing.T) {
 	config, pools := checked(goodPool())
 	p, aws := answering(t, config, wellSet())
-	all := p.Check(t.Context(), pools)
+	all := p.Check(t.Context(), "0a1b2c3d4e5f6071", pools)
 	for _, f := range all {
 		if f.Level != LevelOK {
 			t.Errorf("%s %s: %s", f.Level, f.Subject, f.Text)
@@ -120,9 +120,51 @@ func TestCheckChangesNothing(t *testing.T) {
 	}
 	config, pools := checked(goodPool())
 	p, aws := answering(t, config, given)
-	p.Check(t.Context(), pools)
+	p.Check(t.Context(), "0a1b2c3d4e5f6071", pools)
 	if aws.count("TerminateInstances") != 1 || aws.count("CreateFleet") != 1 {
 		t.Errorf("terminating was tried %d times, fleets %d times", aws.count("TerminateInstances"), aws.count("CreateFleet"))
+	}
+}
+
+// A policy like that of contrib/aws allows what makes things with the tag of
+// the cluster's id only: with the true one nothing is wrong, without it nothing is said.
+func TestCheckUnderATightPolicy(t *testing.T) {
+	const id = "0a1b2c3d4e5f6071"
+	// scoped refuses a call of which one of the kinds that it makes lacks the tag.
+	scoped := func(kinds ...string) answer {
+		return func(form url.Values, body string) (int, string) {
+			have := map[string]bool{}
+			for i := 1; form.Has(fmt.Sprintf("TagSpecification.%d.ResourceType", i)); i++ {
+				for j := 1; form.Has(fmt.Sprintf("TagSpecification.%d.Tag.%d.Key", i, j)); j++ {
+					tag := fmt.Sprintf("TagSpecification.%d.Tag.%d.", i, j)
+					if form.Get(tag+"Key") == tagCluster && form.Get(tag+"Value") == id {
+						have[form.Get(fmt.Sprintf("TagSpecification.%d.ResourceType", i))] = true
+					}
+				}
+			}
+			for _, k := range kinds {
+				if !have[k] {
+					return refusal(403, "UnauthorizedOperation", "no tag on "+k)(form, body)
+				}
+			}
+			return refusal(412, "DryRunOperation", "would have succeeded")(form, body)
+		}
+	}
+	for _, c := range []struct{ cluster, tight string }{{id, "ok"}, {"", "unknown"}, {"another", "wrong"}} {
+		t.Run("id "+c.cluster, func(t *testing.T) {
+			given := wellSet()
+			given["RunInstances"], given["CreateFleet"] = scoped("instance"), scoped("instance", "fleet")
+			given["CreateLaunchTemplate"], given["CreatePlacementGroup"] = scoped("launch-template"), scoped("placement-group")
+			config, pools := checked(goodPool())
+			p, _ := answering(t, config, given)
+			all := p.Check(t.Context(), c.cluster, pools)
+			for _, subject := range []string{"permission ec2:CreateFleet", "permission ec2:CreateLaunchTemplate", "permission ec2:CreatePlacementGroup", "pool c6i: launch of c6i.large/us-east-1a/spot"} {
+				i := slices.IndexFunc(all, func(f Finding) bool { return f.Subject == subject })
+				if i < 0 || string(all[i].Level) != c.tight {
+					t.Errorf("%s is not %s in:\n%s", subject, c.tight, lines(all))
+				}
+			}
+		})
 	}
 }
 
@@ -133,7 +175,7 @@ func TestCheckWithoutDryRun(t *testing.T) {
 	given["DescribeInstances"] = fixed("<reservationSet></reservationSet>")
 	config, pools := checked(goodPool())
 	p, aws := answering(t, config, given)
-	all := lines(p.Check(t.Context(), pools))
+	all := lines(p.Check(t.Context(), "0a1b2c3d4e5f6071", pools))
 	if !strings.Contains(all, "unknown\tpermissions\tthis endpoint does not heed DryRun") {
 		t.Errorf("no word of it in:\n%s", all)
 	}
@@ -209,7 +251,7 @@ func TestCheckFinds(t *testing.T) {
 			given := wellSet()
 			maps.Copy(given, c.given)
 			p, _ := answering(t, config, given)
-			all := p.Check(t.Context(), pools)
+			all := p.Check(t.Context(), "0a1b2c3d4e5f6071", pools)
 			found := slices.ContainsFunc(all, func(f Finding) bool {
 				return strings.HasPrefix(fmt.Sprintf("%s %s: %s", f.Level, f.Subject, f.Text), c.want)
 			})
@@ -228,7 +270,7 @@ func TestCheckUnreachable(t *testing.T) {
 	p, _ := answering(t, config, wellSet())
 	p.c.Endpoints = map[string]string{"ec2": "http://127.0.0.1:1"}
 	p.clients.ec2 = p.newEC2()
-	all := p.Check(t.Context(), pools)
+	all := p.Check(t.Context(), "0a1b2c3d4e5f6071", pools)
 	last := all[len(all)-1]
 	if i := slices.IndexFunc(all, func(f Finding) bool { return f.Subject == "endpoint ec2" }); i < 0 || all[i].Level != LevelWrong || !strings.Contains(all[i].Text, "no answer after") {
 		t.Errorf("findings:\n%s", lines(all))
@@ -241,7 +283,7 @@ func TestCheckUnreachable(t *testing.T) {
 func TestCheckPoolOfAnother(t *testing.T) {
 	config, _ := checked(goodPool())
 	p, _ := answering(t, config, wellSet())
-	all := lines(p.Check(t.Context(), []CheckPool{{Name: "gpu"}}))
+	all := lines(p.Check(t.Context(), "0a1b2c3d4e5f6071", []CheckPool{{Name: "gpu"}}))
 	if !strings.Contains(all, "wrong\tpool gpu\tprovider \"east\" has no settings for it") {
 		t.Errorf("findings:\n%s", all)
 	}
@@ -268,7 +310,7 @@ func TestCheckClock(t *testing.T) {
 			}
 			p, aws := answering(t, config, given)
 			aws.offset = c.offset
-			all := p.Check(t.Context(), pools)
+			all := p.Check(t.Context(), "0a1b2c3d4e5f6071", pools)
 			if all[0].Subject != "clock" || all[0].Level != c.level || !strings.HasPrefix(all[0].Text, c.text) {
 				t.Errorf("findings:\n%s", lines(all))
 			}

@@ -12,6 +12,9 @@ import (
 	"github.com/burst-hpc/burst/cloud"
 )
 
+// fleetKinds are what an instant fleet tags.
+var fleetKinds = []types.ResourceType{types.ResourceTypeInstance, types.ResourceTypeVolume, types.ResourceTypeFleet}
+
 // fleetRequest is the CreateFleet call of a launch.
 //
 // On-demand instances come from the offerings in the request's order: they
@@ -47,7 +50,7 @@ func fleetRequest(r cloud.LaunchRequest, s spec) *ec2.CreateFleetInput {
 			TotalTargetCapacity:       count(r.Count),
 			DefaultTargetCapacityType: types.DefaultTargetCapacityTypeOnDemand,
 		},
-		TagSpecifications: tagged(instanceTags(r), types.ResourceTypeInstance, types.ResourceTypeVolume, types.ResourceTypeFleet),
+		TagSpecifications: tagged(instanceTags(r), fleetKinds...),
 	}
 	var least *int32
 	var single *bool

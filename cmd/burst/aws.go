@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -37,7 +40,8 @@ func awsCheckCommand() *cobra.Command {
 		Use:   "check [--provider NAME]",
 		Short: "Check account, permissions, network and pools on AWS",
 		Long: "Check credentials, endpoints, permissions, images, subnets, security groups, types and quotas of the providers\n" +
-			"of kind \"aws\" and their pools. Nothing is changed: permissions are tried with EC2's DryRun.\n\n" +
+			"of kind \"aws\" and their pools. Nothing is changed: permissions are tried with EC2's DryRun, tagged with the\n" +
+			"cluster's id, which burstd keeps in its state folder: run this as root, who may read that.\n\n" +
 			"Exit codes: 0 nothing is wrong, 1 something is, 2 wrong usage or configuration.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -92,20 +96,42 @@ func checkAWS(ctx context.Context, cfg *config.Config, open *opened, only string
 	ctx, cancel := context.WithTimeout(ctx, cloudTimeout)
 	defer cancel()
 	all := []account{}
+	cluster, known := clusterID(cfg.Endpoint.ClusterFile())
 	for _, p := range cfg.Providers {
 		if p.Kind != "aws" || only != "" && p.Name != only {
 			continue
 		}
-		a := account{Provider: p.Name}
+		a := account{Provider: p.Name, Findings: []aws.Finding{known}}
 		provider, err := open.get(ctx, p.Name)
 		if asked, ok := provider.(*aws.Provider); ok {
-			a.Findings = asked.Check(ctx, poolsOn(cfg, p.Name))
+			a.Findings = append(a.Findings, asked.Check(ctx, cluster, poolsOn(cfg, p.Name))...)
 		} else {
-			a.Findings = []aws.Finding{{Level: aws.LevelWrong, Subject: "provider " + p.Name, Text: fmt.Sprint(err)}}
+			a.Findings = append(a.Findings, aws.Finding{Level: aws.LevelWrong, Subject: "provider " + p.Name, Text: fmt.Sprint(err)})
 		}
 		all = append(all, a)
 	}
 	return all
+}
+
+// clusterID is the id that marks our instances, as burstd keeps it; empty, with
+// the reason, where it is not to be had.
+func clusterID(path string) (string, aws.Finding) {
+	f := aws.Finding{Level: aws.LevelOK, Subject: "cluster id"}
+	text, err := os.ReadFile(path)
+	id := strings.TrimSpace(string(text))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f.Level, f.Text = aws.LevelUnknown, path+" is not there: burstd makes the id when it first starts"
+		f.Hint = "start burstd once, then write the id into the controller's policy (contrib/aws)"
+	case err != nil:
+		f.Level, f.Text = aws.LevelUnknown, err.Error()
+		f.Hint = "run this as root: without the id, what a policy allows by its tag cannot be tried"
+	case id == "":
+		f.Level, f.Text, f.Hint = aws.LevelUnknown, path+" is empty", "restart burstd: it writes the id anew"
+	default:
+		f.Text = id
+	}
+	return id, f
 }
 
 func poolsOn(cfg *config.Config, provider string) []aws.CheckPool {

@@ -49,6 +49,10 @@ func Default() Config {
 // DB is the path of the store.
 func (c Config) DB() string { return filepath.Join(c.State, "burst.db") }
 
+// ClusterFile is where the store keeps the cluster's id for those that do not
+// open it.
+func (c Config) ClusterFile() string { return filepath.Join(c.State, "cluster-id") }
+
 // Path is the configuration file to read: flag (--config) if it is set, then
 // $BURST_CONFIG, then DefaultPath.
 func Path(flag string) string {
