@@ -3,15 +3,15 @@
 package mototest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -43,6 +43,24 @@ type Moto struct {
 // Subnet is one of the site's.
 type Subnet struct{ ID, Zone, CIDR string }
 
+// environment is where the SDK finds credentials that no cloud would take,
+// and nothing else.
+var environment = map[string]string{
+	"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_SESSION_TOKEN": "", "AWS_PROFILE": "",
+	"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_EC2_METADATA_DISABLED": "true",
+}
+
+// Env is environment for child processes that do not inherit the test's.
+func Env() []string {
+	var env []string
+	for name, value := range environment {
+		if value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
 // Options are what a test may choose.
 type Options struct {
 	// CIDRs are the subnets' addresses, all within one /16; by default
@@ -57,10 +75,7 @@ func Start(t testing.TB, o Options) *Moto {
 	if len(o.CIDRs) == 0 {
 		o.CIDRs = []string{"10.0.0.0/20", "10.0.16.0/20"}
 	}
-	for name, value := range map[string]string{
-		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_SESSION_TOKEN": "", "AWS_PROFILE": "",
-		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_EC2_METADATA_DISABLED": "true",
-	} {
+	for name, value := range environment {
 		t.Setenv(name, value)
 	}
 	endpoint := serve(t)
@@ -107,6 +122,9 @@ func server() (string, error) {
 	return program, nil
 }
 
+// listening is how moto says which port it was given.
+var listening = regexp.MustCompile(`Running on (http://127\.0\.0\.1:\d+)`)
+
 // serve starts moto on a free port of this host and waits until it answers.
 func serve(t testing.TB) string {
 	t.Helper()
@@ -114,44 +132,56 @@ func serve(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	path := filepath.Join(t.TempDir(), "moto.log")
+	log, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := l.Addr().(*net.TCPAddr)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	var said bytes.Buffer
-	cmd := exec.Command(program, "-H", "127.0.0.1", "-p", fmt.Sprint(address.Port))
+	cmd := exec.Command(program, "-H", "127.0.0.1", "-p", "0")
 	// Moto asks botocore for its regions, which minds an empty AWS_PROFILE.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AWS_") })
-	cmd.Env = append(cmd.Env, "MOTO_EC2_LOAD_DEFAULT_AMIS=false")
-	cmd.Stdout, cmd.Stderr = &said, &said
+	cmd.Env = append(cmd.Env, "MOTO_EC2_LOAD_DEFAULT_AMIS=false", "PYTHONUNBUFFERED=1")
+	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("starting moto: %v", err)
+	started, ended := make(chan error), make(chan struct{})
+	go func() {
+		// The kernel ends moto with the thread that started it: stay on it.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(ended)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // it ends by our signal, or the log says why
+		}
+	}()
+	err = <-started
+	_ = log.Close() // moto has its own
+	if err != nil {
+		t.Fatalf("starting moto: %v (rm -r build/moto and make deps install it anew)", err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // it may have ended
 		<-ended
 	})
-	endpoint := "http://" + address.String()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for !answers(ctx, endpoint) {
+	for {
+		said, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := listening.FindSubmatch(said); m != nil && answers(ctx, string(m[1])) {
+			return string(m[1])
+		}
 		select {
-		case err := <-ended:
-			ended <- err
-			t.Fatalf("moto ended: %v\n%s", err, said.String())
+		case <-ended:
+			t.Fatalf("moto ended (rm -r build/moto and make deps install it anew):\n%s", said)
 		case <-ctx.Done():
-			t.Fatalf("moto does not answer on %s", endpoint)
+			t.Fatalf("moto does not answer within a minute:\n%s", said)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	return endpoint
 }
 
 func answers(ctx context.Context, endpoint string) bool {

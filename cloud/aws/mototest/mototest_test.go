@@ -1,9 +1,13 @@
 package mototest
 
 import (
+	"encoding/base64"
+	"reflect"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
 func TestStart(t *testing.T) {
@@ -26,5 +30,40 @@ func TestStart(t *testing.T) {
 			t.Fatalf("round %d: images are %v, %v", round, images, err)
 		}
 		m.Reset(t)
+	}
+}
+
+func TestInstances(t *testing.T) {
+	if testing.Short() {
+		t.Skip("moto: slow end-to-end, run by make test")
+	}
+	m := Start(t, Options{CIDRs: []string{"127.50.0.0/20"}})
+	_, err := m.EC2.RunInstances(t.Context(), &ec2.RunInstancesInput{
+		ImageId: &m.Image, InstanceType: "c6i.large", MinCount: aws.Int32(2), MaxCount: aws.Int32(2), SubnetId: &m.Subnets[0].ID,
+		UserData: aws.String(base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\n"))),
+		TagSpecifications: []types.TagSpecification{{
+			ResourceType: types.ResourceTypeInstance, Tags: []types.Tag{{Key: aws.String("k"), Value: aws.String("v")}},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := m.Instances(t)
+	if len(all) != 2 {
+		t.Fatalf("instances are %+v, want 2", all)
+	}
+	for i, addr := range []string{"127.50.0.4", "127.50.0.5"} { // AWS keeps the first four
+		got := all[i]
+		want := Instance{
+			ID: got.ID, State: "running", Addr: addr, Type: "c6i.large", Zone: "us-east-1a", Subnet: m.Subnets[0].ID,
+			Tags: map[string]string{"k": "v"}, UserData: "#!/bin/sh\n",
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("instance is %+v, want %+v", got, want)
+		}
+	}
+	m.Terminate(t, all[0].ID)
+	if all = m.Instances(t); all[0].State != "terminated" || all[1].State != "running" {
+		t.Errorf("after one was terminated: %+v", all)
 	}
 }
