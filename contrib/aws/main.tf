@@ -29,8 +29,6 @@ resource "aws_iam_policy" "controller" {
         Sid    = "Look"
         Effect = "Allow"
         Action = [
-          "ec2:DescribeAvailabilityZones",
-          "ec2:DescribeCapacityReservations",
           "ec2:DescribeImages",
           "ec2:DescribeInstanceTypeOfferings",
           "ec2:DescribeInstanceTypes",
@@ -42,11 +40,8 @@ resource "aws_iam_policy" "controller" {
           "ec2:DescribeSecurityGroups",
           "ec2:DescribeSpotPriceHistory",
           "ec2:DescribeSubnets",
-          "ec2:DescribeVpcs",
           "pricing:GetProducts",
-          "servicequotas:GetAWSDefaultServiceQuota",
           "servicequotas:GetServiceQuota",
-          "servicequotas:ListServiceQuotas",
           "sts:GetCallerIdentity",
         ]
         Resource = "*"
@@ -101,16 +96,20 @@ resource "aws_iam_policy" "controller" {
           "ec2:DeleteLaunchTemplateVersions",
           "ec2:DeletePlacementGroup",
           "ec2:GetConsoleOutput",
+          "ec2:ModifyLaunchTemplate",
           "ec2:TerminateInstances",
         ]
         Resource  = "*"
         Condition = local.own
       },
       {
-        Sid      = "ImageParameters"
-        Effect   = "Allow"
-        Action   = "ssm:GetParameter"
-        Resource = "arn:${data.aws_partition.here.partition}:ssm:*::parameter/aws/service/*"
+        Sid    = "ImageParameters"
+        Effect = "Allow"
+        Action = "ssm:GetParameter"
+        Resource = [
+          "arn:${data.aws_partition.here.partition}:ssm:*::parameter/aws/service/*",
+          "arn:${data.aws_partition.here.partition}:ssm:*:${data.aws_caller_identity.me.account_id}:parameter${var.image_parameters}",
+        ]
       },
       {
         Sid       = "GiveNodesTheirRole"

@@ -60,6 +60,12 @@ variable "key_kms_arn" {
   default     = ""
 }
 
+variable "image_parameters" {
+  description = "Name (or a pattern) of your own parameters that name images, for image = \"ssm:...\" in burst.toml."
+  type        = string
+  default     = "/burst/images/*"
+}
+
 variable "shared_storage" {
   type    = string
   default = "none"
