@@ -27,20 +27,33 @@ for need in $needs; do
 	command -v "${need%%:*}" >/dev/null 2>&1 || missing="$missing ${need#*:}"
 done
 [ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
-venv=$(dirname "$0")/../build/moto
+
+# The system's own Python: another may lack what python3-venv brings.
+python=${PYTHON:-/usr/bin/python3}
+[ -x "$python" ] || ! python3=$(command -v python3) || python=$python3
+venv=$(cd "$(dirname "$0")/.." && pwd)/build/moto
+
+look="import importlib.util, sys; sys.exit(not importlib.util.find_spec('moto'))"
+
+# has_moto says whether it is there, whole, and works: the stamp is written
+# last, and names the folder, as a virtual environment cannot be moved.
+has_moto() {
+	[ "$(cat "$venv/burst-stamp" 2>/dev/null)" = "$moto in $venv" ] && "$venv/bin/python" -c "$look" 2>/dev/null
+}
+
 if [ -n "$moto" ]; then
-	# The stamp is written last: a step that was cut off begins anew.
-	if [ "$(cat "$venv/burst-stamp" 2>/dev/null)" = "$moto" ] && "$venv/bin/python" -c '' 2>/dev/null; then
+	if has_moto; then
 		moto=
-	else
-		python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing="$missing python3 python3-venv"
+	elif ! "$python" -c 'import ensurepip, venv' >/dev/null 2>&1; then
+		missing="$missing python3 python3-venv"
+		python=/usr/bin/python3
 	fi
 fi
 
 install_packages() {
 	if ! command -v apt-get >/dev/null 2>&1; then
 		echo "deps: error: missing here, by their Debian names:$missing" >&2
-		echo "deps: hint: install Slurm (slurmctld, slurmd, scontrol), MUNGE, Open MPI with headers, gcc, make and iproute2 with this system's package manager" >&2
+		echo "deps: hint: install Slurm (slurmctld, slurmd, scontrol), MUNGE, Open MPI with headers, gcc, make, iproute2 and, for tests, Python with its venv module with this system's package manager" >&2
 		exit 1
 	fi
 
@@ -68,14 +81,14 @@ install_packages() {
 
 install_moto() {
 	echo "deps: installing $moto into build/moto"
-	if ! said=$({ rm -rf "$venv" && python3 -m venv "$venv" &&
-		"$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$moto"; } 2>&1); then
+	if ! said=$({ rm -rf "$venv" && "$python" -m venv "$venv" &&
+		"$venv/bin/python" -m pip install --quiet --no-input --disable-pip-version-check "$moto"; } 2>&1); then
 		echo "$said" >&2
 		echo "deps: error: installing $moto into build/moto failed, see above" >&2
 		echo "deps: hint: pip needs PyPI or a mirror of it (PIP_INDEX_URL), or a proxy (HTTPS_PROXY); the tests of cloud/aws need moto, the programs do not" >&2
 		exit 1
 	fi
-	echo "$moto" >"$venv/burst-stamp"
+	echo "$moto in $venv" >"$venv/burst-stamp"
 }
 
 [ -z "$missing" ] || install_packages
