@@ -96,6 +96,9 @@ func TestConformanceFake(t *testing.T) {
 		"by CreateFleet on spot":  {"always", "CreateFleet", cloud.Spot},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && (tt.action == "CreateFleet") != (tt.market == cloud.Spot) {
+				t.Skip("the same call on the other market: slow, run by make test")
+			}
 			choice := tt.action == "CreateFleet"
 			cloudtest.Conformance(t, cloudtest.Harness{Choice: choice, New: func(t *testing.T) cloudtest.Cloud {
 				const pageSize, lag = 5, 20 * time.Millisecond
