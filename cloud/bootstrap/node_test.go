@@ -171,9 +171,13 @@ func TestForgedAnswersAreNotBelieved(t *testing.T) {
 		{"a user's", func(a *answer) { a.uid = 1000 }, "signed by uid 1000, not by burstd's (64030) or root"},
 		{"another body", func(a *answer) { a.body = strings.Replace(a.body, "c1", "c2", 1) }, "the answer is not what its credential says"},
 		{"no name", func(a *answer) {
-			a.body = `{"node":"$(reboot)"}`
+			a.body = `{"instance":"i-0a1b","node":"$(reboot)"}`
 			a.signed = sum([]byte(a.body))
 		}, "no node name"},
+		{"another node's", func(a *answer) {
+			a.body = strings.Replace(a.body, "i-0a1b", "i-2", 1)
+			a.signed = sum([]byte(a.body))
+		}, "the answer is for instance i-2"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

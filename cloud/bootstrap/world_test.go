@@ -277,7 +277,7 @@ func (w *world) serveBurstd(rw http.ResponseWriter, r *http.Request, body []byte
 	}
 	name, reply := strings.TrimPrefix(r.URL.Path, "/v1/node/"), "{}"
 	if name == "whoami" {
-		reply = `{"node":"c1","cluster":"f00d","slurm":"22.05.8"}`
+		reply = fmt.Sprintf(`{"instance":%q,"node":"c1","cluster":"f00d","slurm":"22.05.8"}`, w.instance)
 	}
 	if !w.passes(rw, strings.TrimSpace(name+" "+ask.Stage+" "+ask.Text)) {
 		return

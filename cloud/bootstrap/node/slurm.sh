@@ -65,8 +65,12 @@ step_whoami() {
 	version=$(answer slurm)
 	[ -z "$version" ] || fits "$version"
 }
-who() {
-	post /v1/node/whoami "{\"instance\":\"$INSTANCE\"}" || { say "burstd: $ERROR" && return 1; }
+who() { identity || { say "burstd: $ERROR" && return 1; }; }
+identity() {
+	local whose
+	post /v1/node/whoami "{\"instance\":\"$INSTANCE\"}" || return 1
+	whose=$(answer instance)
+	[ "$whose" = "$INSTANCE" ] || { ERROR="the answer is for instance $whose, not for $INSTANCE" && return 1; }
 	NODE=$(answer node) CLUSTER=$(answer cluster)
 	[[ $NODE =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] || { ERROR="no node name in $(head -c 300 "$RUN/answer")" && return 1; }
 }

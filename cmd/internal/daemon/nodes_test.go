@@ -62,7 +62,7 @@ func TestABootingNodeIsAnswered(t *testing.T) {
 		return
 	}
 	st, err := r.Status(t.Context())
-	if want := fmt.Sprintf(`{"node":"p1","cluster":%q,"slurm":"22.05.8"}`, st.Cluster); err != nil || status != 200 || body != want {
+	if want := fmt.Sprintf(`{"instance":"i-1","node":"p1","cluster":%q,"slurm":"22.05.8"}`, st.Cluster); err != nil || status != 200 || body != want {
 		t.Errorf("whoami: %d %s, want %s (%v)", status, body, want, err)
 	}
 	if status, body = r.post(m, "/v1/node/report", `{"instance":"i-1","stage":"ready","text":""}`); status != 200 || body != "{}" {

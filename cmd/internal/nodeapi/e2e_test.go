@@ -58,7 +58,7 @@ func TestAShellClientWithMunge(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"whoami", nil, []string{whoami, me}, `200 {"node":"c1","cluster":"f00d","slurm":"22.05.8"}`},
+		{"whoami", nil, []string{whoami, me}, `200 {"instance":"i-1","node":"c1","cluster":"f00d","slurm":"22.05.8"}`},
 		{"report", nil, []string{report, `{"instance":"i-1","stage":"ready","text":""}`}, "200 {}"},
 		{"another instance", nil, []string{whoami, `{"instance":"i-9"}`}, `403 {"error":"no instance of this cluster has this id and address"}`},
 		{"a credential again", []string{"AGAIN=1"}, []string{whoami, me}, `401 {"error":"the credential was used before"}`},

@@ -2,7 +2,7 @@
 // node asks which one it is, and reports how its boot goes. There is nothing
 // else here, above all nothing that an admin may do.
 //
-//	POST /v1/node/whoami  {"instance"}                  -> {"node","cluster","slurm"}
+//	POST /v1/node/whoami  {"instance"}                  -> {"instance","node","cluster","slurm"}
 //	POST /v1/node/report  {"instance","stage","text"}   -> {}
 //
 // A request carries `Authorization: MUNGE <credential>`; the payload of the
@@ -10,7 +10,8 @@
 // one blank between, and it is root's. munged lets each credential pass once.
 // The source address must be the instance's. An answer 200 carries the header
 // Burst-Credential: a credential whose payload is the SHA-256 of the answer's
-// body in hex. Other answers have {"error"}; those to be asked again carry
+// body in hex; that of whoami names the instance, so that it is of no use to
+// another. Other answers have {"error"}; those to be asked again carry
 // Retry-After, in seconds.
 package nodeapi
 

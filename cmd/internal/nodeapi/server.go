@@ -230,7 +230,11 @@ func (s *Server) authentic(ctx context.Context, r *http.Request, body []byte) er
 }
 
 func (s *Server) whoami(ctx context.Context, q question) (any, error) {
-	return s.backend.WhoAmI(ctx, q.Instance, q.addr)
+	id, err := s.backend.WhoAmI(ctx, q.Instance, q.addr)
+	return struct {
+		Instance string `json:"instance"`
+		Identity
+	}{q.Instance, id}, err
 }
 
 func (s *Server) report(ctx context.Context, q question) (any, error) {

@@ -20,7 +20,7 @@ import (
 func TestANodeLearnsItsName(t *testing.T) {
 	w := newWorld(t, Limits{})
 	got := w.ask(request{"POST", whoami, me, "own"})
-	if want := `{"node":"c1","cluster":"f00d","slurm":"22.05.8"}`; got.status != 200 || got.body != want {
+	if want := `{"instance":"i-1","node":"c1","cluster":"f00d","slurm":"22.05.8"}`; got.status != 200 || got.body != want {
 		t.Fatalf("%+v, want %s", got, want)
 	}
 	sum := sha256.Sum256([]byte(got.body))
