@@ -3,6 +3,7 @@ package aws
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -17,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/servicequotas"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go/logging"
 	smithymiddleware "github.com/aws/smithy-go/middleware"
 )
 
@@ -32,6 +34,10 @@ const (
 // loadConfig reads the default credential chain. It makes no call: missing or
 // expired credentials are an Auth error of the first call that needs them.
 func loadConfig(ctx context.Context, c Config) (aws.Config, error) {
+	log := c.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
 	proxy, err := proxyOf(c)
 	if err != nil {
 		return aws.Config{}, err
@@ -47,6 +53,7 @@ func loadConfig(ctx context.Context, c Config) (aws.Config, error) {
 	options := []func(*awsconfig.LoadOptions) error{
 		awsconfig.WithRegion(c.Region),
 		awsconfig.WithHTTPClient(client),
+		awsconfig.WithLogger(sdkLog(log)),
 		// slurm/power retries, and nobody else: two places would multiply.
 		awsconfig.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }),
 		awsconfig.WithAPIOptions([]func(*smithymiddleware.Stack) error{middleware.AddUserAgentKey("burst-hpc")}),
@@ -67,23 +74,36 @@ func loadConfig(ctx context.Context, c Config) (aws.Config, error) {
 	return cfg, nil
 }
 
+// sdkLog takes what the SDK would write to stderr: its warnings are about what
+// our errors say as well, so they are for debugging.
+func sdkLog(log *slog.Logger) logging.Logger {
+	return logging.LoggerFunc(func(level logging.Classification, format string, args ...any) {
+		log.Debug("the AWS SDK says", "severity", string(level), "text", fmt.Sprintf(format, args...))
+	})
+}
+
+// metadataIPv6 is the metadata service's other address.
+var metadataIPv6 = net.ParseIP("fd00:ec2::254")
+
 // proxyOf chooses the proxy of a request. The instance metadata service and
-// emulators on this host are never asked through one.
+// emulators on this host are never asked through one: a proxy in AWS would give
+// us its own role.
 func proxyOf(c Config) (func(*http.Request) (*url.URL, error), error) {
-	if c.Proxy == "" {
-		return http.ProxyFromEnvironment, nil
-	}
-	proxy, err := url.Parse(c.Proxy)
-	if err != nil || proxy.Host == "" {
-		return nil, fmt.Errorf("provider %q: proxy %q is not a URL like http://proxy:3128", c.Name, c.Proxy)
+	choose := http.ProxyFromEnvironment
+	if c.Proxy != "" {
+		proxy, err := url.Parse(c.Proxy)
+		if err != nil || proxy.Host == "" {
+			return nil, fmt.Errorf("provider %q: proxy %q is not a URL like http://proxy:3128", c.Name, c.Proxy)
+		}
+		choose = http.ProxyURL(proxy)
 	}
 	return func(r *http.Request) (*url.URL, error) {
 		host := r.URL.Hostname()
 		ip := net.ParseIP(host)
-		if host == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsLinkLocalUnicast()) {
+		if host == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.Equal(metadataIPv6)) {
 			return nil, nil
 		}
-		return proxy, nil
+		return choose(r)
 	}, nil
 }
 

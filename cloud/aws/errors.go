@@ -223,12 +223,19 @@ type credentialsError struct{ error }
 
 func (e *credentialsError) Unwrap() error { return e.error }
 
-// credentials marks the errors of the chain, and stays silent about a cancelled wait.
+// credentials marks the errors of the chain, and stays silent about a cancelled
+// wait. The metadata service comes last in the chain: where it does not answer,
+// as on premises, there are no credentials. That must not be read as a network
+// that is slow today, so the timeout is hidden.
 type credentials struct{ aws.CredentialsProvider }
 
 func (c credentials) Retrieve(ctx context.Context) (aws.Credentials, error) {
 	got, err := c.CredentialsProvider.Retrieve(ctx)
 	if err != nil && ctx.Err() == nil {
+		var op *smithy.OperationError
+		if errors.As(err, &op) && op.ServiceID == "ec2imds" {
+			err = errors.New(err.Error())
+		}
 		return got, &credentialsError{err}
 	}
 	return got, err
