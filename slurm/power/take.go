@@ -85,6 +85,9 @@ func (t taking) take(o Order) Change {
 	}
 	t.reused(&c, jobs, forJob)
 	c.Events = append(c.Events, t.event("order", "", fmt.Sprintf("%s %s", o.Kind, o.Nodes)))
+	if o.Kind == Suspend {
+		t.mem.started(&c, t.snap) // the last reading in which a short job is known
+	}
 	slices.Sort(nodes)
 	for _, n := range slices.Compact(nodes) {
 		if _, have := t.mem.nodes[n]; t.pools[n] == "" && (o.Kind == Resume || !have) {

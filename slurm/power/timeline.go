@@ -6,6 +6,7 @@ import (
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/hostlist"
 )
 
 // Stage is a part of a node's way up.
@@ -164,8 +165,10 @@ func (b Boot) end(why string, now time.Time) Boot {
 
 // started plans what a reading of Slurm says of the jobs of nodes that are up.
 // For a job that waited for nodes to power up, Slurm takes its start anew when
-// it begins, in whole seconds; a reading that comes late loses nothing.
+// it begins, in whole seconds; a reading that comes late loses nothing, unless
+// the job has been requeued by then: its next start is not that of this boot.
 func (m *memory) started(c *Change, snap *slurm.Snapshot) {
+	has := map[uint32]map[string]bool{} // job -> its nodes
 	for _, b := range m.boots {
 		if b.Registered.IsZero() || !b.Registered.Before(snap.Taken) {
 			continue
@@ -174,12 +177,28 @@ func (m *memory) started(c *Change, snap *slurm.Snapshot) {
 		if known && j.State == "CONFIGURING" {
 			continue
 		}
+		if has[j.ID] == nil {
+			has[j.ID] = nodesOf(j)
+		}
 		late := j.Start.Before(b.Registered.Add(-time.Second))
-		if known && j.State != "PENDING" && !(late && j.State == "CANCELLED") { // which had not begun
+		if has[j.ID][b.Node] && j.State != "PENDING" && !(late && j.State == "CANCELLED") { // which had not begun
 			b.note(StageStarted, latest(j.Start, b.Registered))
 		}
 		c.Boots = append(c.Boots, b.end("", snap.Taken))
 	}
+}
+
+// nodesOf is the set of the job's nodes, as far as Slurm says.
+func nodesOf(j slurm.Job) map[string]bool {
+	set := map[string]bool{}
+	names, err := hostlist.Expand(j.Nodes)
+	if err != nil {
+		return set // it has none
+	}
+	for _, n := range names {
+		set[n] = true
+	}
+	return set
 }
 
 func latest(a, b time.Time) time.Time {

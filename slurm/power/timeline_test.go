@@ -104,16 +104,17 @@ func TestStarted(t *testing.T) {
 		registered int
 		want       int // seconds after the order; 0: it is not known; wait: open still
 	}{
-		{"runs", &slurm.Job{State: "RUNNING", Start: sec(45)}, 40, 45},
-		{"is over already", &slurm.Job{State: "COMPLETED", Start: sec(45)}, 40, 45},
-		{"ran before its node was seen registered", &slurm.Job{State: "RUNNING", Start: sec(35)}, 40, 40},
-		{"is being configured", &slurm.Job{State: "CONFIGURING", Start: sec(1)}, 40, wait},
+		{"runs", &slurm.Job{State: "RUNNING", Start: sec(45), Nodes: "c[1-2]"}, 40, 45},
+		{"is over already", &slurm.Job{State: "COMPLETED", Start: sec(45), Nodes: "c[1-2]"}, 40, 45},
+		{"ran before its node was seen registered", &slurm.Job{State: "RUNNING", Start: sec(35), Nodes: "c[1-2]"}, 40, 40},
+		{"is being configured", &slurm.Job{State: "CONFIGURING", Start: sec(1), Nodes: "c[1-2]"}, 40, wait},
 		{"waits again", &slurm.Job{State: "PENDING", Start: sec(90)}, 40, 0},
-		{"was cancelled before it began", &slurm.Job{State: "CANCELLED", Start: sec(1)}, 40, 0},
-		{"was cancelled while it ran", &slurm.Job{State: "CANCELLED", Start: sec(41)}, 40, 41},
+		{"runs again, elsewhere", &slurm.Job{State: "RUNNING", Start: sec(55), Nodes: "c[2-3]"}, 40, 0},
+		{"was cancelled before it began", &slurm.Job{State: "CANCELLED", Start: sec(1), Nodes: "c[1-2]"}, 40, 0},
+		{"was cancelled while it ran", &slurm.Job{State: "CANCELLED", Start: sec(41), Nodes: "c[1-2]"}, 40, 41},
 		{"is gone", nil, 40, 0},
-		{"the node has registered since the reading", &slurm.Job{State: "RUNNING", Start: sec(45)}, 60, wait},
-		{"the node has not registered", &slurm.Job{State: "RUNNING", Start: sec(45)}, 0, wait},
+		{"the node has registered since the reading", &slurm.Job{State: "RUNNING", Start: sec(45), Nodes: "c[1-2]"}, 60, wait},
+		{"the node has not registered", &slurm.Job{State: "RUNNING", Start: sec(45), Nodes: "c[1-2]"}, 0, wait},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := Boot{Node: "c1", Order: "o", Job: 7, Ordered: at}
@@ -123,6 +124,7 @@ func TestStarted(t *testing.T) {
 			snap := reading(nil)
 			snap.Taken = sec(60)
 			if tt.job != nil {
+				tt.job.ID = 7
 				snap.Jobs[7] = *tt.job
 			}
 			var c Change
@@ -138,5 +140,18 @@ func TestStarted(t *testing.T) {
 				t.Errorf("%d, want %d", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestTheStartOfAShortJob: its node is suspended before the next round of reconcile.
+func TestTheStartOfAShortJob(t *testing.T) {
+	snap := reading(map[string]string{"c1": "IDLE+CLOUD+POWERING_DOWN"}, slurm.Job{ID: 7, State: "COMPLETED", Start: sec(45), Nodes: "c1"})
+	snap.Taken = sec(60)
+	m := newMemory(State{Boots: []Boot{{Node: "c1", Order: "o", Job: 7, Ordered: at, Registered: sec(40)}},
+		Nodes: []Node{{Name: "c1", Pool: "p", Phase: Up, Made: at, Order: "o", Job: 7}}})
+	c := taking{mem: m, snap: snap, pools: map[string]string{"c1": "p"}, now: sec(60)}.take(Order{Kind: Suspend, Nodes: "c1", Made: sec(58)})
+	m.timeline(&c, sec(60))
+	if len(c.DropNodes) != 1 || len(c.Boots) != 1 || !c.Boots[0].Started.Equal(sec(45)) || c.Boots[0].Outcome != BootUp {
+		t.Errorf("planned: %+v", c)
 	}
 }
