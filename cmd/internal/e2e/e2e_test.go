@@ -84,12 +84,14 @@ func (s *site) job(id uint32) slurm.Job {
 
 // TestAJobRunsIsEvictedAndFinishes is the backbone on real parts, without MPI:
 // two nodes come up, one is evicted with a notice, the job gets its signal,
-// checkpoints, is requeued and finishes on other nodes; what is idle goes.
+// checkpoints, is requeued and finishes on other nodes; what is idle goes, and
+// the timeline says how long the new nodes took.
 func TestAJobRunsIsEvictedAndFinishes(t *testing.T) {
 	s := start(t, rig.Options{Nodes: 4, OnPrem: 1, Gate: true, SuspendTime: 5 * time.Second})
 	id := s.submit(`#!/bin/sh
 #BURST signal=USR1 grace=20s
 #SBATCH -N2 --requeue --open-mode=append
+[ -z "$SLURM_RESTART_COUNT" ] || date +%s.%N > restarted
 srun sh -c '
   trap "echo checkpoint; touch saved; exit 75" USR1
   if [ -e saved ]; then echo restarted; sleep 1; exit 0; fi
@@ -99,6 +101,10 @@ srun sh -c '
 	s.wait(30*time.Second, "the job runs", func() bool { return s.job(id).State == "RUNNING" })
 	nodes := expand(t, s.job(id).Nodes)
 	s.wait(10*time.Second, "its step has begun", func() bool { return strings.Count(s.output(id), "started") == 2 })
+	const boot = 3 * time.Second // longer than Slurm's times are wrong
+	if err := s.Control.SetBoot(boot); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.Control.Evict(nodes[0], 30*time.Second); err != nil {
 		t.Fatal(err)
 	}
@@ -111,4 +117,5 @@ srun sh -c '
 	}
 	s.wait(60*time.Second, "no instance lives", func() bool { return s.live() == 0 })
 	s.wait(30*time.Second, "all nodes are off", func() bool { return s.off() == 4 })
+	s.showsTimes(id, nodes, boot)
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/burst-hpc/burst/cloud/local"
 	"github.com/burst-hpc/burst/slurm"
@@ -112,4 +113,45 @@ func (s *site) since(id uint32) []local.Machine {
 	}
 	submitted := s.job(id).Submitted
 	return slices.DeleteFunc(all, func(m local.Machine) bool { return m.Launched.Before(submitted) })
+}
+
+// showsTimes compares what burstd noted of the way up of the nodes that the
+// job was given when it ran anew with the time, in seconds since 1970, that its
+// script wrote into the file restarted. Their boot took at least so long.
+func (s *site) showsTimes(id uint32, first []string, boot time.Duration) {
+	s.t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.Work, "restarted"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	began, err := strconv.ParseFloat(strings.TrimSpace(string(text)), 64)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	boots, err := s.API.Boots(s.t.Context(), id, 100)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	found := 0
+	for _, b := range boots {
+		if slices.Contains(first, b.Node) {
+			continue // the eviction may have come before Slurm was asked for the job's start
+		}
+		found++
+		for _, stage := range []string{"queued", "launched", "registered", "started"} { // running: the cloud is not asked in such a short boot
+			if took, ok := b.Stages[stage]; !ok || took < 0 {
+				s.t.Errorf("node %s: stage %s took %v s: %+v", b.Node, stage, took, b)
+			}
+		}
+		if took := b.Stages["running"] + b.Stages["registered"]; took < boot.Seconds() {
+			s.t.Errorf("node %s booted in %.3f s: %+v", b.Node, took, b)
+		}
+		// Slurm says when a job started in whole seconds.
+		if started := began - float64(b.Ordered.UnixMicro())/1e6; b.Outcome != "up" || b.Seconds < started-1.5 || b.Seconds > started+1.5 {
+			s.t.Errorf("node %s: the job's script began %.3f s after the order: %+v", b.Node, started, b)
+		}
+	}
+	if found == 0 {
+		s.t.Errorf("no node beside %v has come up: %+v", first, boots)
+	}
 }
