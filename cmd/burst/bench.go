@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -53,6 +55,31 @@ func benchResume1000Command() *cobra.Command {
 		Args:   cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			figures, err := bench.Scale(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return writeJSON(cmd.OutOrStdout(), figures)
+		},
+	}
+}
+
+// benchAWSCommand is the child of the benchmarks on a fake EC2.
+func benchAWSCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "bench-aws FOLDER ENDPOINT NODES...",
+		Short:  "Resume simulated nodes, so many in each pool, by the EC2 at an endpoint, and print figures as JSON",
+		Hidden: true,
+		Args:   cobra.MinimumNArgs(3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var groups []int
+			for _, text := range args[2:] {
+				n, err := strconv.Atoi(text)
+				if err != nil || n < 1 {
+					return cli.UsageError(fmt.Errorf("%q is no number of nodes", text), "write one above 0 for each pool")
+				}
+				groups = append(groups, n)
+			}
+			figures, err := bench.AWS(cmd.Context(), args[0], args[1], groups)
 			if err != nil {
 				return err
 			}

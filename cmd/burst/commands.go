@@ -18,6 +18,7 @@ func commands() []*cobra.Command {
 		hostlistCommand(),
 		benchCommand(),
 		benchResume1000Command(),
+		benchAWSCommand(),
 		localCommand(),
 		demoCommand(),
 	}

@@ -13,6 +13,7 @@ func All() []Bench {
 		resume1000(),
 		sbatchToRunning(),
 		[]Bench{noticeToRunning()},
+		awsBenches(),
 	)
 }
 

@@ -179,19 +179,25 @@ func (w *scaleWorld) measure(ctx context.Context) (f ScaleFigures, err error) {
 		return f, err
 	}
 	f.Closed = time.Since(order.Made).Seconds()
-	for _, c := range w.ctl.Calls() {
-		switch {
-		case c.At.Before(order.Made):
-		case c.Name == "squeue":
-			f.Queues++
-		case c.Name == "scontrol" && c.Args[0] == "update":
-			f.Updates++
-		case c.Name == "scontrol":
-			f.Reads++
-		}
-	}
+	f.Reads, f.Updates, f.Queues = commands(w.ctl, order.Made)
 	f.RSS, err = peakRSS()
 	return f, err
+}
+
+// commands counts the calls of scontrol show, scontrol update and squeue.
+func commands(ctl *slurmtest.Controller, since time.Time) (reads, updates, queues int) {
+	for _, c := range ctl.Calls() {
+		switch {
+		case c.At.Before(since):
+		case c.Name == "squeue":
+			queues++
+		case c.Name == "scontrol" && c.Args[0] == "update":
+			updates++
+		case c.Name == "scontrol":
+			reads++
+		}
+	}
+	return reads, updates, queues
 }
 
 // until polls for cond.
