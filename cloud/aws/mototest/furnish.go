@@ -2,18 +2,28 @@ package mototest
 
 import (
 	"context"
+	_ "embed"
 	"net/netip"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
-	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 )
 
-// parameter is the name of the site's image in SSM.
-const parameter = "/burst/image"
+// The site's images, which images.json describes, and the name of the first in SSM.
+const (
+	image     = "ami-0c0000000000000c1"
+	imageARM  = "ami-0c0000000000000c2"
+	parameter = "/burst/image"
+)
+
+// images are all that moto has. Those that it registers itself lose their
+// architecture and root device.
+//
+//go:embed images.json
+var images []byte
 
 // furnish makes the site.
 func (m *Moto) furnish(t testing.TB) {
@@ -49,14 +59,7 @@ func (m *Moto) make(ctx context.Context) error {
 		return err
 	}
 	m.SecurityGroup = *group.GroupId
-	image, err := m.EC2.RegisterImage(ctx, &ec2.RegisterImageInput{
-		Name: aws.String("burst-node"), Architecture: types.ArchitectureValuesX8664, RootDeviceName: aws.String("/dev/xvda"),
-		VirtualizationType: aws.String("hvm"),
-	})
-	if err != nil {
-		return err
-	}
-	m.Image, m.Parameter = *image.ImageId, parameter
+	m.Image, m.ImageARM, m.Parameter = image, imageARM, parameter
 	_, err = ssm.NewFromConfig(m.config).PutParameter(ctx, &ssm.PutParameterInput{
 		Name: aws.String(parameter), Value: &m.Image, Type: ssmtypes.ParameterTypeString, Overwrite: aws.Bool(true),
 	})

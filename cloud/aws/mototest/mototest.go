@@ -32,7 +32,8 @@ type Moto struct {
 	VPC           string
 	Subnets       []Subnet // one for each CIDR, in the zones us-east-1a, us-east-1b, us-east-1a …
 	SecurityGroup string
-	Image         string // x86_64
+	Image         string // x86_64, root volume /dev/xvda
+	ImageARM      string // arm64
 	Parameter     string // of SSM, whose value is Image
 	EC2           *ec2.Client
 
@@ -132,7 +133,11 @@ func serve(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "moto.log")
+	dir := t.TempDir()
+	amis, path := filepath.Join(dir, "images.json"), filepath.Join(dir, "moto.log")
+	if err := os.WriteFile(amis, images, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	log, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +145,7 @@ func serve(t testing.TB) string {
 	cmd := exec.Command(program, "-H", "127.0.0.1", "-p", "0")
 	// Moto asks botocore for its regions, which minds an empty AWS_PROFILE.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AWS_") })
-	cmd.Env = append(cmd.Env, "MOTO_EC2_LOAD_DEFAULT_AMIS=false", "PYTHONUNBUFFERED=1")
+	cmd.Env = append(cmd.Env, "MOTO_AMIS_PATH="+amis, "PYTHONUNBUFFERED=1")
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started, ended := make(chan error), make(chan struct{})

@@ -25,8 +25,8 @@ func TestStart(t *testing.T) {
 				t.Errorf("subnet %d is in %s, want %s", i, m.Subnets[i].Zone, zone)
 			}
 		}
-		images, err := m.EC2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{ImageIds: []string{m.Image}})
-		if err != nil || len(images.Images) != 1 {
+		images, err := m.EC2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{ImageIds: []string{m.Image, m.ImageARM}})
+		if err != nil || len(images.Images) != 2 || images.Images[0].Architecture != "x86_64" || aws.ToString(images.Images[0].RootDeviceName) != "/dev/xvda" {
 			t.Fatalf("round %d: images are %v, %v", round, images, err)
 		}
 		m.Reset(t)
