@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/slurm"
 )
 
 // launched takes a launch's answer into the journal. Whatever goes wrong here
@@ -145,9 +146,10 @@ func (e *Engine) assign(l Launch, nodes []Node, got []cloud.Instance, err error)
 }
 
 // resolve learns what became of a launch that no node waits for: what is
-// found under its token is spare, but for what says that it is a node: that was
-// claimed, and reconciliation knows whether it still serves. Nothing found means nothing before the cloud's
-// lag has passed, counted from now, since the call may have been a moment ago.
+// found under its token is spare, but for what says, or whose address says, that
+// it is a node: that was claimed, and reconciliation knows whether it still
+// serves. Nothing found means nothing before the cloud's lag has passed, counted
+// from now, since the call may have been a moment ago.
 func (e *Engine) resolve(ctx context.Context, l Launch, provider cloud.Provider) {
 	e.beside(ctx, func(ctx context.Context) func(context.Context) {
 		err := pause(ctx, provider.Limits().Lag)
@@ -159,14 +161,19 @@ func (e *Engine) resolve(ctx context.Context, l Launch, provider cloud.Provider)
 		}
 		return func(ctx context.Context) {
 			delete(e.flying, l.Token)
-			var c Change
+			found = slices.DeleteFunc(found, func(i cloud.Instance) bool {
+				_, have := e.mem.instances[i.ID]
+				return have || !i.State.Live() || i.Node != ""
+			})
+			if err == nil && len(found) > 0 {
+				var snap *slurm.Snapshot
+				if snap, err = e.slurm.Fresh(ctx, time.Now()); err == nil {
+					found = slices.DeleteFunc(found, func(i cloud.Instance) bool { return e.nodeAt(snap, i) != "" })
+				}
+			}
 			if err == nil {
 				l.Resolved = time.Now()
-				c.Launches = append(c.Launches, l)
-				found = slices.DeleteFunc(found, func(i cloud.Instance) bool {
-					_, have := e.mem.instances[i.ID]
-					return have || !i.State.Live() || i.Node != ""
-				})
+				c := Change{Launches: []Launch{l}}
 				e.spare(&c, l.Provider, found)
 				err = e.commit(ctx, c)
 			}

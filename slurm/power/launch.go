@@ -157,14 +157,15 @@ const (
 )
 
 // reviewWanted drops the nodes that an earlier life, or the backup of a
-// journal, left wanted and that Slurm does not power up any more: another may
-// be behind them by now.
+// journal, left without an instance and that Slurm does not power up any more:
+// another may be behind them by now. A launch that none is left of is not called
+// again, only looked for.
 func (e *Engine) reviewWanted(ctx context.Context) error {
 	if e.reviewed {
 		return nil
 	}
 	var c Change
-	if wanted := e.mem.inPhase(Wanted); len(wanted) > 0 {
+	if wanted := e.mem.inPhase(Wanted, Launching); len(wanted) > 0 {
 		snap, err := e.slurm.Fresh(ctx, time.Now())
 		if err != nil {
 			return fmt.Errorf("launches wait for Slurm's answer: %w", err)

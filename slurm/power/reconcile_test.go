@@ -51,7 +51,9 @@ func TestTakeStray(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		node   string // that it says it is
-		slurm  string // of that node
+		at     string // address of c1 in Slurm, and of the instance
+		twin   string // Slurm's state of c2, at the same address
+		slurm  string // of that node, or of c1
 		record *Node  // of that node
 		listed bool   // the record's instance lives
 		first  bool
@@ -71,25 +73,45 @@ func TestTakeStray(t *testing.T) {
 		{name: "the journal wants the node", node: "c1", slurm: up, record: &Node{Phase: Wanted}, want: []string{"c1 booting"}},
 		{name: "the journal launches the node, which boots", node: "c1", slurm: boots, record: &Node{Phase: Launching}, want: []string{"i-1 doomed"}},
 		{name: "the journal frees the node", node: "c1", slurm: up, record: &Node{Phase: Freeing}, want: []string{"c1 booting"}},
+		{name: "says no node, and is where one is up", at: "10.0.0.1", slurm: up, want: []string{"c1 booting"}},
+		{name: "says no node, and is where one is up, first round", at: "10.0.0.1", slurm: up, first: true, want: []string{"c1 booting"}},
+		{name: "says no node, and is where one does not respond", at: "10.0.0.1", slurm: lost, want: []string{"c1 up"}},
+		{name: "says no node, and is where one was", at: "10.0.0.1", slurm: off, want: []string{"i-1 doomed"}},
+		{name: "says no node, and is where one boots that may have been there before", at: "10.0.0.1", slurm: boots, want: []string{"i-1 doomed"}},
+		{name: "says no node, and is where two are up", at: "10.0.0.1", slurm: up, twin: up, want: []string{"i-1 doomed"}},
+		{name: "says no node, and is where one is up and another was", at: "10.0.0.1", slurm: up, twin: off, want: []string{"c1 booting"}},
+		{name: "says no node, and the journal's instance at its address lives", at: "10.0.0.1", slurm: up, record: &Node{Phase: Up, Instance: "i-former"}, listed: true, want: []string{"i-1 doomed"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			st := State{Instances: []Instance{former}}
+			of := "c1"
+			if tt.node != "" {
+				of = tt.node
+			}
 			if tt.record != nil {
-				tt.record.Name = tt.node
+				tt.record.Name = of
 				st.Nodes = []Node{*tt.record}
 			}
 			e, _ := testEngine(st)
 			e.heard["east"] = !tt.first
-			list := []cloud.Instance{{ID: "i-1", Node: tt.node, State: cloud.Running}}
+			list := []cloud.Instance{{ID: "i-1", Pool: "p", Node: tt.node, Addr: tt.at, State: cloud.Running}}
 			if tt.listed {
 				list = append(list, former.Instance)
 			}
 			nodes := map[string]string{}
 			if tt.slurm != "" {
-				nodes[tt.node] = tt.slurm
+				nodes[of] = tt.slurm
+			}
+			if tt.twin != "" {
+				nodes["c2"] = tt.twin
+			}
+			snap := reading(nodes)
+			for name, n := range snap.Nodes {
+				n.Addr = tt.at
+				snap.Nodes[name] = n
 			}
 			var c Change
-			e.takeLists(&c, &listing{began: at, lists: map[string][]cloud.Instance{"east": list}}, reading(nodes))
+			e.takeLists(&c, &listing{began: at, lists: map[string][]cloud.Instance{"east": list}}, snap)
 			if got := sum(c); !slices.Equal(got, tt.want) {
 				t.Errorf("planned %v, want %v", got, tt.want)
 			}

@@ -37,6 +37,9 @@ func (e *Engine) takeLists(c *Change, l *listing, snap *slurm.Snapshot) {
 			if _, closed := e.closed[i.ID]; have || closed || !i.State.Live() {
 				continue
 			}
+			if i.Node == "" {
+				i.Node = e.nodeAt(snap, i)
+			}
 			e.takeStray(c, Instance{Instance: i, Provider: name}, e.claim(i, snap, live), &ended)
 		}
 		for id, i := range e.mem.instances {
@@ -75,7 +78,7 @@ func (e *Engine) takeLists(c *Change, l *listing, snap *slurm.Snapshot) {
 }
 
 // claim is what can be said of an instance of ours that serves no node of the
-// journal. It may say that it is a node. If Slurm has that node, and what the
+// journal. It may say, or its address, that it is a node. If Slurm has that node, and what the
 // journal has behind it does not live, then the journal is the older one: a
 // backup, or lost.
 func (e *Engine) claim(i cloud.Instance, snap *slurm.Snapshot, live map[string]bool) stray {
@@ -92,6 +95,26 @@ func (e *Engine) claim(i cloud.Instance, snap *slurm.Snapshot, live map[string]b
 		s.adoptable, s.up = !have || !live[n.Instance], p == down
 	}
 	return s
+}
+
+// nodeAt finds the node of an instance that does not say it, as when burstd
+// died before the cloud was told: the one node of its pool that Slurm has up, or
+// down, at its address. Of a node that powers up the address may be an older
+// instance's; of two at one address nothing is known.
+func (e *Engine) nodeAt(snap *slurm.Snapshot, i cloud.Instance) (node string) {
+	if i.Addr == "" {
+		return ""
+	}
+	for _, name := range e.pools[i.Pool].Nodes {
+		if p := powerOf(snap, name); p != on && p != down || !sameAddr(snap.Nodes[name].Addr, i.Addr) {
+			continue
+		}
+		if node != "" {
+			return ""
+		}
+		node = name
+	}
+	return node
 }
 
 func (e *Engine) takeStray(c *Change, rec Instance, s stray, ended *int) {

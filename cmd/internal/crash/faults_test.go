@@ -128,8 +128,9 @@ func TestFaultNoCapacityOnSpot(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		spot(s, -1)
 		s.wait(40*time.Second, "the job runs", s.runs(id))
-		if r := s.fake.Request(s.fake.Instances()[0].ID); s.markets()["a/spot"] != 2 || r.MaxPrice != 0.2 {
-			t.Errorf("live are %v, max_price is %g", s.markets(), r.MaxPrice)
+		m := s.markets() // the zone that has cooled first: cooldowns have jitter
+		if r := s.fake.Request(s.fake.Instances()[0].ID); m["a/spot"] != 2 && m["b/spot"] != 2 || r.MaxPrice != 0.2 {
+			t.Errorf("live are %v, max_price is %g", m, r.MaxPrice)
 		}
 	})
 	bubble("nodes on their own: what spot has not given by then", t, choosy, func(t *testing.T, s *story) {
