@@ -30,6 +30,10 @@ type Store struct {
 	db   *sql.DB
 	sums *sql.DB // for long reads, which must not keep others from the journal
 	path string
+	// maxLog is the size in bytes at which the write-ahead log is emptied after
+	// a sum. SQLite begins it anew only when a commit meets no reader: sums
+	// without a pause would let it grow for ever.
+	maxLog int64
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced when an event is written
@@ -55,16 +59,19 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the journal %s: %w", path, err), db.Close())
 	}
-	s := &Store{db: db, sums: sums, path: path, changed: make(chan struct{})}
+	s := &Store{db: db, sums: sums, path: path, maxLog: 64 << 20, changed: make(chan struct{})}
 	if err := s.migrate(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the journal %s: %w", path, err), s.Close())
 	}
 	return s, nil
 }
 
+// busyTimeout is how long a connection waits for another one's lock, in ms.
+const busyTimeout = "busy_timeout(10000)"
+
 // connect prepares one connection; it is made when it is first used.
 func connect(path string, pragmas ...string) (*sql.DB, error) {
-	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + url.Values{"_pragma": append(pragmas, "busy_timeout(10000)"),
+	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + url.Values{"_pragma": append(pragmas, busyTimeout),
 		"_txlock": {"immediate"}}.Encode()
 	db, err := sql.Open("sqlite", dsn)
 	if err == nil {
@@ -106,6 +113,22 @@ func (s *Store) migrate(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// shrinkLog empties the write-ahead log if it is large. It waits for no other
+// process that reads the journal: the next sum tries again.
+func (s *Store) shrinkLog(ctx context.Context) {
+	if info, err := os.Stat(s.path + "-wal"); err != nil || info.Size() < s.maxLog {
+		return
+	}
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return // the journal is being closed, which empties it too
+	}
+	defer conn.Close()
+	for _, pragma := range []string{"busy_timeout = 0", "wal_checkpoint(TRUNCATE)", busyTimeout} {
+		conn.ExecContext(ctx, "PRAGMA "+pragma) // an error, as of a full disk, the next commit has too
+	}
 }
 
 // ClusterID is the cluster's random id, made once: it marks our instances. It

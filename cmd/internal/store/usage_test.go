@@ -1,9 +1,12 @@
 package store
 
 import (
+	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -187,5 +190,45 @@ func TestBookedThroughTheStore(t *testing.T) {
 	near := cmp.Comparer(func(a, b float64) bool { return a-b < 1e-4 && b-a < 1e-4 })
 	if diff := cmp.Diff(want, got, near); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+// TestSumsWithoutAPause do not keep the write-ahead log from being begun anew.
+func TestSumsWithoutAPause(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "burst.db"))
+	s.maxLog = 1 << 20
+	var rows []ledger.Row
+	for i := range 2000 {
+		rows = append(rows, ledger.Row{Instance: fmt.Sprint("i-", i), Job: 7, From: at, To: at.Add(time.Minute), Share: 1})
+	}
+	if err := s.PutUsage(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	for range 4 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := s.Usage(ctx, UsageQuery{By: "job", UID: -1}); err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	var largest int64
+	for i := range 2000 {
+		if err := s.CommitPower(t.Context(), power.Change{Events: []power.Event{{Time: at, Kind: "k", Text: fmt.Sprintf("%4000d", i)}}}); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(s.path + "-wal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		largest = max(largest, info.Size())
+	}
+	if largest > 8<<20 {
+		t.Errorf("the log grew to %d bytes", largest)
 	}
 }
