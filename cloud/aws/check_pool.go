@@ -244,7 +244,7 @@ func (p *Provider) tryLaunch(ctx context.Context, r cloud.LaunchRequest) error {
 	if err != nil {
 		return err
 	}
-	s.Placement = ""
+	s.Placement, s.Targets[0].Placement = "", ""
 	in, err := runRequest(r, *s)
 	if err != nil {
 		return err

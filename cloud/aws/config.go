@@ -30,7 +30,7 @@ type Pool struct {
 	Profile        string   // IAM instance profile, name or ARN; empty: none
 	Root           Root
 	EFA            bool   // an EFA interface on each network card that can have one
-	Placement      string // "" or "cluster": one cluster placement group for the pool
+	Placement      string // "" or "cluster": a cluster placement group for the pool in each zone
 	Reservation    string // capacity reservation, id or resource group ARN; empty: open ones
 	ThreadsPerCore int    // 1 or 2; 0: the type's own
 	PublicIP       bool   // ask for a public address; without EFA on several cards only

@@ -32,6 +32,9 @@ func fleetRequest(r cloud.LaunchRequest, s spec) *ec2.CreateFleetInput {
 			SubnetId:     optional(to.Subnet),
 			Priority:     aws.Float64(float64(i)),
 		}
+		if to.Placement != "" {
+			o.Placement = &types.Placement{GroupName: optional(to.Placement)}
+		}
 		if spot {
 			o.MaxPrice, o.Priority = price(r.MaxPrice), nil
 		}

@@ -77,7 +77,9 @@ func (p *Provider) renew(e *cloud.Error, r cloud.LaunchRequest, s spec) *cloud.E
 	if stale[bare(e.Code)] {
 		e.Kind, e.Settled = cloud.Throttled, true
 		p.templates.forget(sharedName(r.Cluster, r.Pool))
-		p.placements.forget(s.Placement)
+		for _, name := range s.groups() {
+			p.placements.forget(name)
+		}
 	}
 	return e
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/burst-hpc/burst/cloud"
 )
 
-// placements remembers the cluster placement groups of pools. A group is made
+// placements remembers the cluster placement groups of pools, one for each zone. A group is made
 // when a launch first needs it, and removed by Tidy once it has been empty
 // for a while.
 type placements struct {

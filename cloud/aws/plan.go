@@ -16,9 +16,6 @@ func plan(r *cloud.LaunchRequest, pool Pool, k known, skipped func(pool string, 
 		Reservation: pool.Reservation, PublicIP: pool.PublicIP,
 		Volumes: volumes(pool.Root, k.devices[r.Image]),
 	}}
-	if pool.Placement == "cluster" {
-		s.Placement = sharedName(r.Cluster, r.Pool)
-	}
 	var usable []cloud.Offering
 	var errs []error
 	for _, o := range r.Offerings() {
@@ -44,8 +41,26 @@ func plan(r *cloud.LaunchRequest, pool Pool, k known, skipped func(pool string, 
 	for _, err := range errs {
 		skipped(r.Pool, err)
 	}
+	if pool.Placement == "cluster" {
+		s.place(r.Cluster, r.Pool)
+	}
 	r.Offering, r.Or = usable[0], slices.Clip(usable[1:])
 	return s, nil
+}
+
+// place puts each target into the pool's placement group of its zone: a cluster
+// placement group cannot span zones, so one for all of a pool would refuse
+// every zone but that of its first instance.
+func (s *spec) place(cluster, pool string) {
+	for i := range s.Targets {
+		s.Targets[i].Placement = sharedName(cluster, pool+"-"+s.Targets[i].Zone)
+	}
+	if groups := s.groups(); len(groups) == 1 {
+		s.Placement = groups[0]
+		for i := range s.Targets {
+			s.Targets[i].Placement = ""
+		}
+	}
 }
 
 // targetsOf lists the subnets that serve an offering: the first of its zone,

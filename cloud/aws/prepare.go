@@ -179,9 +179,9 @@ func (p *Provider) finish(ctx context.Context, requests []cloud.LaunchRequest, s
 }
 
 func (p *Provider) complete(ctx context.Context, r *cloud.LaunchRequest, s *spec) error {
-	if s.Placement != "" {
-		if err := p.placements.ensure(ctx, p, *r, s.Placement); err != nil {
-			return failure(opPrepare, fmt.Errorf("making placement group %s: %w", s.Placement, err))
+	for _, name := range s.groups() {
+		if err := p.placements.ensure(ctx, p, *r, name); err != nil {
+			return failure(opPrepare, fmt.Errorf("making placement group %s: %w", name, err))
 		}
 	}
 	if s.API == byCreateFleet {

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -241,7 +242,7 @@ func TestPreparePlacement(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s := specOf(t, round[i]); s.Placement != "burst-c-group" {
+		if s := specOf(t, round[i]); s.Placement != "burst-c-group-us-east-1a" {
 			t.Errorf("placement %q", s.Placement)
 		}
 	}
@@ -249,8 +250,38 @@ func TestPreparePlacement(t *testing.T) {
 		t.Errorf("the group is made %d times", n)
 	}
 	a.set("CreatePlacementGroup", refusal(400, "InvalidPlacementGroup.Duplicate", "exists"))
-	p.placements.forget("burst-c-group")
+	p.placements.forget("burst-c-group-us-east-1a")
 	if err := p.Prepare(t.Context(), round)[0]; err != nil {
 		t.Errorf("a group that is there: %v", err)
+	}
+}
+
+// A cluster placement group is in one zone: a launch that may go to several
+// names that of each.
+func TestPlacementInSeveralZones(t *testing.T) {
+	pools := map[string]Pool{
+		"choice": {Subnets: []string{"subnet-a", "subnet-b"}, Placement: "cluster"},
+		"run":    {Subnets: []string{"subnet-a", "subnet-b"}, Placement: "cluster", Fleet: "never"},
+	}
+	p, a := answering(t, Config{Pools: pools}, account())
+	round := []cloud.LaunchRequest{request("a", "choice", 2, onDemandA, onDemandB), request("b", "run", 2, onDemandB, onDemandA)}
+	if err := errors.Join(p.Prepare(t.Context(), round)...); err != nil {
+		t.Fatal(err)
+	}
+	if n := a.count("CreatePlacementGroup"); n != 4 {
+		t.Errorf("%d groups made, want one for each pool and zone", n)
+	}
+	fleet := fleetRequest(round[0], specOf(t, round[0])).LaunchTemplateConfigs[0].Overrides
+	for i, want := range []string{"burst-c-choice-us-east-1a", "burst-c-choice-us-east-1b"} {
+		if fleet[i].Placement == nil || *fleet[i].Placement.GroupName != want {
+			t.Errorf("override %d is in %+v, want %s", i, fleet[i].Placement, want)
+		}
+	}
+	if d := specOf(t, round[0]).data(round[0]); d.Placement != nil {
+		t.Errorf("the template is in group %s, whatever the zone", *d.Placement.GroupName)
+	}
+	run, err := runRequest(round[1], specOf(t, round[1]))
+	if err != nil || run.Placement == nil || *run.Placement.GroupName != "burst-c-run-us-east-1b" {
+		t.Errorf("RunInstances is in %+v, %v", run.Placement, err)
 	}
 }

@@ -27,6 +27,9 @@ func runRequest(r cloud.LaunchRequest, s spec) (*ec2.RunInstancesInput, error) {
 	if len(in.NetworkInterfaces) == 0 {
 		in.SubnetId = optional(to.Subnet)
 	}
+	if to.Placement != "" {
+		in.Placement = &types.Placement{GroupName: &to.Placement}
+	}
 	for i := range in.NetworkInterfaces {
 		in.NetworkInterfaces[i].SubnetId = optional(to.Subnet)
 	}

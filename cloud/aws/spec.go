@@ -37,6 +37,19 @@ type target struct {
 	Offering cloud.Offering `json:"offering"`
 	Subnet   string         `json:"subnet"`
 	Zone     string         `json:"zone"`
+	// Placement is the target's own placement group, where the targets are in
+	// several zones: a cluster placement group is in one.
+	Placement string `json:"placement,omitempty"`
+}
+
+// groups are the placement groups that the launch may use.
+func (s spec) groups() []string {
+	all := []string{s.Placement}
+	for _, to := range s.Targets {
+		all = append(all, to.Placement)
+	}
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(name string) bool { return name == "" })
 }
 
 // template is one version of a launch template.
@@ -51,7 +64,7 @@ type machine struct {
 	Key         string   `json:"key,omitempty"`
 	Profile     string   `json:"profile,omitempty"`
 	Volumes     []volume `json:"volumes,omitempty"`
-	Placement   string   `json:"placement,omitempty"` // placement group
+	Placement   string   `json:"placement,omitempty"` // placement group, if all targets share one
 	Reservation string   `json:"reservation,omitempty"`
 	PublicIP    bool     `json:"public_ip,omitempty"`
 	hardware
