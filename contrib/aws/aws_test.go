@@ -131,6 +131,22 @@ func TestWhatBurstCalls(t *testing.T) {
 	}
 }
 
+// TestGuideAndDefaults: who follows docs/aws.md with the defaults of both
+// files has a key, and images, that the policies let be read.
+func TestGuideAndDefaults(t *testing.T) {
+	guide := files(t, "../../docs/aws.md", "../../cmd/burst/burst.toml")
+	for name, text := range map[string]string{"burst.yaml": template(t), "variables.tf": terraform(t)} {
+		for what, used := range map[string]string{"/burst/munge-key": `"ssm:/burst/munge-key"`, "/burst/images/*": `"ssm:/burst/images/`} {
+			if !regexp.MustCompile(`(?i)default\s*[:=] "?`+regexp.QuoteMeta(what)+`"?\n`).MatchString(text) || !strings.Contains(guide, used) {
+				t.Errorf("%s lets %s be read by default, docs/aws.md uses another, or the other way round", name, what)
+			}
+		}
+	}
+	if !strings.Contains(guide, "--name /burst/munge-key ") {
+		t.Error("docs/aws.md puts the MUNGE key elsewhere")
+	}
+}
+
 // TestChangesAreScoped shows that what changes anything asks for the cluster's tag or names its resource.
 func TestChangesAreScoped(t *testing.T) {
 	for name, text := range map[string]string{"burst.yaml": template(t), "main.tf": terraform(t)} {

@@ -20,8 +20,8 @@ func TestLoadAWS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Endpoint.Listen != "head.example.org:9811" {
-		t.Errorf("Listen = %q", got.Endpoint.Listen)
+	if got.Endpoint.Listen != "0.0.0.0:9811" || got.Endpoint.NodeURL != "http://head.example.org:9812" {
+		t.Errorf("Endpoint = %+v", got.Endpoint)
 	}
 	yes := true
 	providers := []Provider{
@@ -47,11 +47,12 @@ func TestLoadAWS(t *testing.T) {
 		t.Errorf("Fleet (-want +got):\n%s", d)
 	}
 	wantBoot := bootstrap.Config{
-		URLs: []string{"http://head.example.org:9811"}, DaemonUID: os.Getuid(), ConfServers: []string{"head", "backup:6817"},
-		MungeKey: "ssm:/burst/munge.key", KeyEndpoint: "https://ssm.example.org", Region: "us-east-1",
+		URLs: []string{"http://head.example.org:9812"}, DaemonUID: os.Getuid(), ConfServers: []string{"head", "backup:6817"},
+		MungeKey: "ssm:/burst/munge-key", KeyEndpoint: "https://ssm.example.org", Region: "us-east-1",
 		Mounts: []bootstrap.Mount{{Kind: "nfs", Source: "nas:/home", Target: "/home", Options: "vers=4.2"}, {Kind: "cvmfs", Source: "software.eessi.io"}},
-		Users:  bootstrap.Users{Commands: []string{"authselect select sssd"}}, Setup: []string{"dnf -y install htop"},
+		Users:  bootstrap.Users{SSSD: true, Commands: []string{"authselect select sssd"}, Check: "alice"}, Setup: []string{"dnf -y install htop"},
 		Packages: true, NTP: "ntp.example.org", SlurmUser: slurmUser("slurm"), ResumeTimeout: 15 * time.Minute,
+		Slurmd: "/opt/slurm/sbin/slurmd", SlurmdOptions: []string{"-vv", "-d", "/opt/slurm/sbin/slurmstepd"}, KeepHostname: true,
 	}
 	if d := cmp.Diff(wantBoot, pool.Boot); d != "" {
 		t.Errorf("Boot (-want +got):\n%s", d)
@@ -92,6 +93,13 @@ func TestBoot(t *testing.T) {
 	for _, test := range []struct{ name, listen, more, err string }{
 		{"fine", "10.0.0.5:9811", "", ""},
 		{"IPv6", "[fd00::5]:9811", "", ""},
+		{"an address of its own", ":9811\"\nnode_url = \"http://192.0.2.5:80", "", ""},
+		{"an address and no listener", "\"\nnode_url = \"http://192.0.2.5:80", "", "add listen"},
+		{"a bare address", "h:9811\"\nnode_url = \"192.0.2.5:80", "", "write it as in \"http://"},
+		{"TLS", "h:9811\"\nnode_url = \"https://192.0.2.5:80", "", "write it as in \"http://"},
+		{"a page", "h:9811\"\nnode_url = \"http://192.0.2.5:80/x", "", "write it as in \"http://"},
+		{"a slurmd that is no path", "h:9811", `slurmd = "slurmd"`, "slurmd"},
+		{"an option with a newline", "h:9811", `slurmd_options = ["a\nb"]`, "has a control character or a newline"},
 		{"listens everywhere", ":9811", "", "name this host, as they know it, in listen"},
 		{"listens on no address", "0.0.0.0:9811", "", "name this host, as they know it, in listen"},
 		{"a mount without a path", "h:9811", `mounts = [{ kind = "nfs", source = "nas", target = "/home" }]`, "source: want host:/path"},

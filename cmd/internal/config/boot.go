@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"net"
 	"net/netip"
@@ -8,9 +9,11 @@ import (
 	"os/user"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/burst-hpc/burst/cloud/aws"
 	"github.com/burst-hpc/burst/cloud/bootstrap"
+	"github.com/burst-hpc/burst/cmd/internal/endpoint"
 )
 
 var mungeKeys = regexp.MustCompile(`^(image|ssm:/[A-Za-z0-9_./-]+|secretsmanager:[A-Za-z0-9/_+=.@:-]+)$`)
@@ -35,11 +38,14 @@ func boot(s *section, c *Config, account aws.Config, p *Pool) {
 		DaemonUID:     os.Getuid(),
 		MungeKey:      s.text("munge_key", "image"),
 		Region:        account.Region,
-		Users:         bootstrap.Users{Commands: s.texts("users")},
+		Users:         bootstrap.Users{SSSD: s.on("sssd"), Commands: s.texts("users"), Check: s.text("wait_for_user", "")},
 		Setup:         s.texts("setup"),
 		Packages:      s.on("packages"),
 		NTP:           s.text("ntp", ""),
 		SlurmUser:     slurmUser(c.Endpoint.SlurmUser),
+		Slurmd:        s.abs("slurmd", ""),
+		SlurmdOptions: s.texts("slurmd_options"),
+		KeepHostname:  s.on("keep_hostname"),
 		ResumeTimeout: p.Slurm.ResumeTimeout,
 	}
 	if !mungeKeys.MatchString(b.MungeKey) {
@@ -49,11 +55,11 @@ func boot(s *section, c *Config, account aws.Config, p *Pool) {
 	for _, m := range s.tables("mounts", `{ kind = "nfs", source = "nas:/home", target = "/home" }`) {
 		b.Mounts = append(b.Mounts, mount(m))
 	}
-	host, why := reached(c.Endpoint.Listen)
+	at, host, why := reached(c.Endpoint)
 	if why != "" {
 		s.failAt("provider", "its nodes ask burstd which node they are: %s [daemon], as in listen = \"head.example.org:9811\"", why)
 	}
-	b.URLs = []string{"http://" + c.Endpoint.Listen}
+	b.URLs = []string{at}
 	if len(b.ConfServers) == 0 {
 		b.ConfServers = []string{host}
 	}
@@ -74,16 +80,17 @@ func boot(s *section, c *Config, account aws.Config, p *Pool) {
 	p.Power.UserData = text
 }
 
-// reached is the host that nodes find burstd at, or why there is none.
-func reached(listen string) (host, why string) {
-	if listen == "" {
-		return "", "add listen under"
+// reached is where nodes find burstd, and its host, or why they do not.
+func reached(e endpoint.Config) (at, host, why string) {
+	if e.Listen == "" {
+		return "", "", "add listen under"
 	}
-	host, _, err := net.SplitHostPort(listen)
-	if addr, e := netip.ParseAddr(host); err != nil || host == "" || e == nil && addr.IsUnspecified() {
-		return "", "name this host, as they know it, in listen under"
+	at = cmp.Or(e.NodeURL, "http://"+e.Listen)
+	host, _, err := net.SplitHostPort(strings.TrimPrefix(at, "http://"))
+	if addr, bad := netip.ParseAddr(host); err != nil || host == "" || bad == nil && addr.IsUnspecified() {
+		return "", "", "name this host, as they know it, in listen or node_url under"
 	}
-	return host, ""
+	return at, host, ""
 }
 
 // slurmUser is the user whom a slurmd obeys; none where this host does not know it.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"net/url"
 	"regexp"
 	"strings"
 
@@ -58,6 +59,7 @@ func daemon(s *section) endpoint.Config {
 		State:   s.abs("state", ""),
 		Metrics: s.text("metrics", ""),
 		Listen:  s.text("listen", ""),
+		NodeURL: s.text("node_url", ""),
 	}
 	if n := len(c.Socket); n > maxSocket {
 		s.failAt("socket", "is %d bytes long: a unix socket's path may have %d", n, maxSocket)
@@ -68,6 +70,11 @@ func daemon(s *section) endpoint.Config {
 		if _, port, err := net.SplitHostPort(a.text); a.text != "" && (err != nil || !isPort(port)) {
 			s.failAt(a.key, "%q is no address to listen on: write host:port, as in %q", a.text, a.example)
 		}
+	}
+	// Nothing may stand between: a proxy, as for TLS, would hide the node's address.
+	if u, err := url.Parse(c.NodeURL); c.NodeURL != "" && (err != nil || u.Scheme != "http" || !isPort(u.Port()) || u.Hostname() == "" || u.Path != "" || u.RawQuery != "") {
+		s.failAt("node_url", "%q is not where nodes reach this host: write it as in \"http://head.example.org:9811\"", c.NodeURL)
+		c.NodeURL = ""
 	}
 	s.done()
 	return c

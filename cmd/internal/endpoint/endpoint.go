@@ -23,6 +23,8 @@ type Config struct {
 	State   string `toml:"state"`   // folder of the store, burst.db
 	Metrics string `toml:"metrics"` // listen address of Prometheus metrics; empty: off
 	Listen  string `toml:"listen"`  // address for the nodes of a cloud; empty: none
+	// NodeURL is where those nodes reach Listen; empty: at that very address.
+	NodeURL string `toml:"node_url"`
 
 	SlurmConf string `toml:"-"` // empty: $SLURM_CONF, then Slurm's own default
 	SlurmBin  string `toml:"-"` // folder of scontrol and squeue; empty: slurm.Exec looks for them
@@ -105,6 +107,7 @@ func (c Config) With(s Slurm) Config {
 		State:     cmp.Or(c.State, d.State),
 		Metrics:   c.Metrics,
 		Listen:    c.Listen,
+		NodeURL:   c.NodeURL,
 		SlurmConf: s.Conf,
 		SlurmBin:  s.Bin,
 		SlurmUser: cmp.Or(s.User, d.SlurmUser),

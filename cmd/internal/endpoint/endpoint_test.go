@@ -14,7 +14,7 @@ import (
 func TestLoad(t *testing.T) {
 	moved := Default()
 	moved.Socket, moved.SlurmBin = "/tmp/b.sock", "/opt/slurm/bin"
-	full := Config{"/s", "/sp", "/st", "127.0.0.1:9810", "head:9811", "/c", "/b", "u"}
+	full := Config{"/s", "/sp", "/st", "127.0.0.1:9810", "head:9811", "http://h:1", "/c", "/b", "u"}
 	for _, test := range []struct {
 		name, text string
 		want       Config
@@ -28,6 +28,7 @@ spool = "/sp"
 state = "/st"
 metrics = "127.0.0.1:9810"
 listen = "head:9811"
+node_url = "http://h:1"
 [slurm]
 conf = "/c"
 bin = "/b"
