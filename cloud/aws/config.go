@@ -31,7 +31,7 @@ type Pool struct {
 	Root           Root
 	EFA            bool   // an EFA interface on each network card that can have one
 	Placement      string // "" or "cluster": a cluster placement group for the pool in each zone
-	Reservation    string // capacity reservation, id or resource group ARN; empty: open ones
+	Reservation    string // capacity reservation, id or resource group ARN; empty: open ones; on-demand only
 	ThreadsPerCore int    // 1 or 2; 0: the type's own
 	PublicIP       bool   // ask for a public address; without EFA on several cards only
 	// Fleet chooses the kind of call: "" by Burst's rule (docs/aws.md), "always" or "never".

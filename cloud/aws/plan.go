@@ -13,9 +13,12 @@ import (
 func plan(r *cloud.LaunchRequest, pool Pool, k known, skipped func(pool string, err error)) (*spec, error) {
 	s := &spec{machine: machine{
 		Groups: pool.SecurityGroups, Key: pool.Key, Profile: pool.Profile,
-		Reservation: pool.Reservation, PublicIP: pool.PublicIP,
-		Volumes: volumes(pool.Root, k.devices[r.Image]),
+		PublicIP: pool.PublicIP,
+		Volumes:  volumes(pool.Root, k.devices[r.Image]),
 	}}
+	if r.Offering.Market != cloud.Spot { // EC2 refuses spot in a reservation
+		s.Reservation = pool.Reservation
+	}
 	var usable []cloud.Offering
 	var errs []error
 	for _, o := range r.Offerings() {

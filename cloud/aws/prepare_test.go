@@ -256,6 +256,18 @@ func TestPreparePlacement(t *testing.T) {
 	}
 }
 
+// A pool that tries spot first has a reservation for its on-demand instances alone.
+func TestReservationIsOnDemand(t *testing.T) {
+	p, _ := answering(t, Config{Pools: map[string]Pool{"p": {Subnets: []string{"subnet-a"}, Reservation: "cr-1"}}}, account())
+	round := []cloud.LaunchRequest{request("a", "p", 1, onDemandA), request("b", "p", 1, spotA)}
+	if err := errors.Join(p.Prepare(t.Context(), round)...); err != nil {
+		t.Fatal(err)
+	}
+	if od, spot := specOf(t, round[0]).Reservation, specOf(t, round[1]).Reservation; od != "cr-1" || spot != "" {
+		t.Errorf("on-demand in %q, spot in %q", od, spot)
+	}
+}
+
 // A cluster placement group is in one zone: a launch that may go to several
 // names that of each.
 func TestPlacementInSeveralZones(t *testing.T) {
