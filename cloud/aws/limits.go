@@ -189,17 +189,24 @@ func (l *limits) giveBack(action string, requests, n int) {
 	}
 }
 
-// empty is called when EC2 says RequestLimitExceeded: others use the account
-// too, and its buckets are emptier than ours.
-func (l *limits) empty(action string) {
+// empty is called when EC2 says RequestLimitExceeded to a call for n instances:
+// others use the account too, and its buckets are emptier than ours. Where EC2
+// says that it was the rate of requests, the instances' bucket is as it was: a
+// large launch need not wait minutes for it.
+func (l *limits) empty(action string, n int, message string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	for _, b := range []*bucket{l.requests[class(action)], l.resources[action]} {
-		if b != nil {
-			b.refill(now)
-			b.level = min(b.level, 0)
-		}
+	requests, instances := l.requests[class(action)], l.resources[action]
+	requests.refill(now)
+	requests.level = min(requests.level, 0)
+	if instances == nil {
+		return
+	}
+	instances.refill(now)
+	instances.level = min(instances.level+float64(n), instances.size)
+	if !strings.Contains(message, "exceeded its request rate limit") {
+		instances.level = min(instances.level, 0)
 	}
 }
 
@@ -217,7 +224,7 @@ func (l *limits) middleware(stack *middleware.Stack) error {
 		if errors.As(err, &api) {
 			switch kindOfCode(api.ErrorCode()) {
 			case cloud.Throttled:
-				l.empty(action)
+				l.empty(action, n, api.ErrorMessage())
 			case cloud.Invalid: // refused as a whole: it costs the request alone
 				l.giveBack(action, 0, n)
 			}

@@ -96,14 +96,60 @@ func TestWaitTooLong(t *testing.T) {
 }
 
 func TestEmpty(t *testing.T) {
+	for _, tt := range []struct {
+		name, message string
+		n             int
+		wait          time.Duration
+	}{
+		{"of what is not said", "Request limit exceeded.", 1, 500 * time.Millisecond},
+		{"of instances", "Request limit exceeded. Account 1 has been throttled on ec2:RunInstances because it exceeded its resource rate limit.", 20, 10 * time.Second},
+		{"of requests", "Request limit exceeded. Account 1 has been throttled on ec2:RunInstances because it exceeded its request rate limit.", 500, 500 * time.Millisecond},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, start := newLimits(), time.Now()
+				l.take("RunInstances", tt.n)
+				l.empty("RunInstances", tt.n, tt.message)
+				if err := l.wait(t.Context(), "RunInstances", tt.n); err != nil {
+					t.Fatal(err)
+				}
+				if d := time.Since(start); (d - tt.wait).Abs() > time.Millisecond {
+					t.Errorf("waited %s after RequestLimitExceeded, want %s", d, tt.wait)
+				}
+			})
+		})
+	}
+}
+
+// Two controllers share an account's buckets, and neither counts the other's
+// calls: the refusals make both slower until all is through.
+func TestTwoShareTheBuckets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, start := newLimits(), time.Now()
-		l.empty("RunInstances")
-		if err := l.wait(t.Context(), "RunInstances", 1); err != nil {
-			t.Fatal(err)
+		account := newLimits() // EC2's own
+		start := time.Now()
+		var wg sync.WaitGroup
+		for range 2 {
+			l := newLimits()
+			for range 30 {
+				wg.Go(func() {
+					for {
+						if err := l.wait(t.Context(), "RunInstances", 10); err != nil {
+							t.Error(err)
+							return
+						}
+						if account.room("RunInstances", 10, map[string]int{}) {
+							account.take("RunInstances", 10)
+							return
+						}
+						l.empty("RunInstances", 10, "exceeded its request rate limit")
+						time.Sleep(500 * time.Millisecond)
+					}
+				})
+			}
 		}
-		if d := time.Since(start); d < 499*time.Millisecond || d > 501*time.Millisecond {
-			t.Errorf("waited %s after RequestLimitExceeded, want 0.5 s", d)
+		wg.Wait()
+		if d := time.Since(start); d > 2*time.Minute { // 60 calls at 2/s: 27.5 s alone
+			t.Errorf("60 launches took %s", d)
 		}
 	})
 }
