@@ -58,7 +58,8 @@ func (e *Engine) overdue(nodes []Node) bool {
 }
 
 // abandon plans that a launch without a known outcome comes too late for
-// Slurm: its nodes go back, and what became of it is still to be learnt.
+// Slurm, or is one of a stopped pool: its nodes go back, and what became of it
+// is still to be learnt.
 func (e *Engine) abandon(c *Change, l Launch, nodes []Node, err error) {
 	now := time.Now()
 	l.State = Abandoned
@@ -66,11 +67,14 @@ func (e *Engine) abandon(c *Change, l Launch, nodes []Node, err error) {
 		l.Error = err.Error()
 	}
 	c.Launches = append(c.Launches, l)
-	why := tooLate(e.market, l.Request.Pool, e.cfg.BootTimeout)
+	why, again := tooLate(e.market, l.Request.Pool, e.cfg.BootTimeout), func(h Hold) time.Time { return retryAt(h, now) }
+	if text, stopped := e.mem.stopped(l.Request.Pool); stopped {
+		why, again = halted(l.Request.Pool, text), func(Hold) time.Time { return now.Add(maxRetry) }
+	}
 	give(c, e.mem, e.mem.whole(nodes, nil), why, now)
 	for _, n := range nodes {
 		if n.Job != 0 {
-			hold(c, e.mem, n.Job, retryAt(e.mem.holds[n.Job], now), why)
+			hold(c, e.mem, n.Job, again(e.mem.holds[n.Job]), why)
 		}
 	}
 }

@@ -22,7 +22,8 @@ import (
 //	   +---------------------------------------------------------+
 //	                          StartPool
 //
-// A stopped pool launches nothing; what is on its way or up goes on.
+// A stopped pool launches nothing: what waits for its call is given back too.
+// What may have been launched, or is up, goes on.
 
 // stopped says whether the pool is stopped, and why.
 func (m *memory) stopped(pool string) (why string, ok bool) {
@@ -33,7 +34,7 @@ func (m *memory) stopped(pool string) (why string, ok bool) {
 // halt gives back what a stopped pool does not launch. The jobs try again at
 // long intervals: an admin has to look first.
 func (p planning) halt(c *Change, g group, why string) {
-	why = fmt.Sprintf("pool %s is stopped: %s", g.pool, why)
+	why = halted(g.pool, why)
 	give(c, p.mem, p.mem.whole(g.nodes, nil), why, p.now)
 	for _, n := range g.nodes {
 		if n.Job != 0 {
@@ -41,6 +42,9 @@ func (p planning) halt(c *Change, g group, why string) {
 		}
 	}
 }
+
+// halted is what the jobs of a stopped pool are told.
+func halted(pool, why string) string { return fmt.Sprintf("pool %s is stopped: %s", pool, why) }
 
 // failed is an instance that did not become a node, and ends for it.
 func (i Instance) failed(why string) Instance {

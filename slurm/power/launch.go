@@ -111,7 +111,7 @@ func (e *Engine) callWritten(ctx context.Context) (time.Duration, error) {
 			e.resolve(ctx, l, provider)
 			continue
 		}
-		if !e.doubt[token] && e.overdue(nodes) {
+		if _, stopped := e.mem.stopped(l.Request.Pool); !e.doubt[token] && (stopped || e.overdue(nodes)) {
 			var c Change
 			e.abandon(&c, l, nodes, nil)
 			if err := e.commit(ctx, c); err != nil {

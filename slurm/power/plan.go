@@ -119,11 +119,15 @@ func (p planning) choose(out *planned, g group) (fleet.Choice, bool) {
 	}
 	all := p.query(pool, g)
 	q := all
+	f := p.fleet(pool)
+	narrow := f
 	if found {
 		q.Only = func(o cloud.Offering) bool { return k == kindOf(pool.Provider, o) }
+		if len(f.Zones) == 0 {
+			narrow.Zones = []string{k.zone} // of the instance that the cloud chose it for
+		}
 	}
-	f := p.fleet(pool)
-	ch := f.Choose(q)
+	ch := narrow.Choose(q)
 	switch {
 	case ch.Offering != (cloud.Offering{}):
 		if g.job != 0 {
@@ -239,7 +243,12 @@ func (p planning) sibling(g group, pool Pool, offerings []cloud.Offering) (k kin
 		return kind{}, false, true
 	}
 	offered := func(k kind) bool {
-		return slices.ContainsFunc(offerings, func(o cloud.Offering) bool { return k == kindOf(pool.Provider, o) })
+		return slices.ContainsFunc(offerings, func(o cloud.Offering) bool {
+			if len(pool.Fleet.Zones) == 0 {
+				o.Zone = k.zone // any will do
+			}
+			return k == kindOf(pool.Provider, o)
+		})
 	}
 	if k, ok := p.taken[g.job]; ok && offered(k) {
 		return k, true, true

@@ -117,6 +117,26 @@ func whole(out planned) Change {
 	return out.Change
 }
 
+// TestAJobStaysTogetherInAPoolWithoutZones: an instance has a zone also where
+// its pool names none, and the job's other nodes follow it.
+func TestAJobStaysTogetherInAPoolWithoutZones(t *testing.T) {
+	pool := testPools()[0]
+	pool.Fleet = fleet.Config{Types: []string{"other", "small"}}
+	there := cloud.Offering{Type: "small", Zone: "b", Market: cloud.OnDemand}
+	st := State{Nodes: []Node{{Name: "c1", Pool: "p", Phase: Wanted, Job: 7, Whole: true}, {Name: "c2", Pool: "p", Phase: Up, Job: 7, Whole: true, Instance: "i-2"}},
+		Instances: []Instance{{Provider: "east", Assigned: "c2", Instance: cloud.Instance{ID: "i-2", Offering: there}}}}
+	p := planning{mem: newMemory(st), pools: map[string]Pool{"p": pool}, limits: map[string]cloud.Limits{"east": {MaxLaunch: 2}}, now: at}
+	out := p.plan()
+	if len(out.drafts) != 1 || out.drafts[0].Request.Offering != there {
+		t.Fatalf("planned %+v, want %s", out.drafts, there)
+	}
+	// What it is refused there is remembered as such: it is not asked again at once.
+	p.mem.apply(Change{Coolings: []Cooling{{"east", there, fleet.Cooldown{Failures: 1, Until: at.Add(time.Minute)}}}})
+	if diff := cmp.Diff([]string{"c1 freeing job 7 whole", "hold 7"}, sum(whole(p.plan()))); diff != "" {
+		t.Errorf("planned (-want +got):\n%s", diff)
+	}
+}
+
 // TestPlanDoesNotSpin: what a plan has written is not planned again.
 func TestPlanDoesNotSpin(t *testing.T) {
 	a := cloud.Offering{Type: "small", Zone: "a", Market: cloud.OnDemand}

@@ -64,6 +64,7 @@ func (e *Engine) prepared(ctx context.Context, name string, drafts []draft, requ
 	var c Change
 	out := map[uint32]bool{} // jobs of which not all can be launched
 	stale := make([]bool, len(drafts))
+	ready := map[string]bool{} // pools: false if one of theirs has to wait
 	for i, d := range drafts {
 		_, stopped := e.mem.stopped(d.Request.Pool)
 		stale[i] = stopped || slices.ContainsFunc(d.nodes, func(n Node) bool { return e.mem.nodes[n.Name] != n })
@@ -77,7 +78,9 @@ func (e *Engine) prepared(ctx context.Context, name string, drafts []draft, requ
 			if !stale[i] && !out[d.job] {
 				d.Request = requests[i]
 				d.write(&c, now)
-				delete(e.backoff, "preparing for "+pool)
+				if _, waits := ready[pool]; !waits {
+					ready[pool] = true
+				}
 			}
 			continue
 		}
@@ -87,6 +90,7 @@ func (e *Engine) prepared(ctx context.Context, name string, drafts []draft, requ
 			continue
 		}
 		e.market.trouble[pool] = fmt.Sprintf("%s: %s", phrase(cloud.KindOf(err)), brief(err))
+		ready[pool] = false
 		wait := e.refused("preparing for "+pool, err)
 		if cloud.KindOf(err) != cloud.Auth {
 			e.log.Warn("a launch could not be prepared; it will be tried again", "pool", pool, "in", wait.Round(time.Millisecond), "error", err)
@@ -96,7 +100,19 @@ func (e *Engine) prepared(ctx context.Context, name string, drafts []draft, requ
 	e.note(name, errors.Join(errs...))
 	if err := e.commit(ctx, c); err != nil {
 		e.log.Warn("launches that are prepared could not be written; they are prepared again", "provider", name, "error", err)
-		e.failed("preparing for " + drafts[0].Request.Pool)
+		pools := map[string]bool{}
+		for _, d := range drafts {
+			if pool := d.Request.Pool; !pools[pool] {
+				pools[pool] = true
+				e.failed("preparing for " + pool)
+			}
+		}
+		return
+	}
+	for pool, all := range ready {
+		if all {
+			delete(e.backoff, "preparing for "+pool)
+		}
 	}
 }
 
