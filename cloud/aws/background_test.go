@@ -120,8 +120,27 @@ func TestTidyTemplates(t *testing.T) {
 	}
 }
 
+// An emulator without placement groups is asked for them only if a pool wants one.
+func TestTidyWithoutPlacementGroups(t *testing.T) {
+	for name, c := range map[string]struct {
+		placement string
+		asked     int
+	}{"none wanted": {"", 0}, "one wanted": {"cluster", 1}} {
+		t.Run(name, func(t *testing.T) {
+			p, a := answering(t, Config{Pools: map[string]Pool{"p": {Placement: c.placement}}}, map[string]answer{
+				"DescribeLaunchTemplates": fixed("<launchTemplates/>"),
+				"DescribePlacementGroups": func(url.Values, string) (int, string) { return 500, "<html>not implemented</html>" },
+			})
+			err := p.Tidy(t.Context(), "c", []string{"p"})
+			if n := a.count("DescribePlacementGroups"); n != c.asked || (err != nil) != (c.asked > 0) {
+				t.Errorf("asked %d times, %v", n, err)
+			}
+		})
+	}
+}
+
 func TestTidyPlacement(t *testing.T) {
-	p, a := answering(t, Config{}, map[string]answer{
+	p, a := answering(t, Config{Pools: map[string]Pool{"p": {Placement: "cluster"}}}, map[string]answer{
 		"DescribeLaunchTemplates": fixed("<launchTemplates/>"),
 		"DescribePlacementGroups": fixed("<placementGroupSet><item><groupName>burst-c-p</groupName></item></placementGroupSet>"),
 		"DeletePlacementGroup":    fixed("<return>true</return>"),

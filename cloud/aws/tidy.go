@@ -29,11 +29,26 @@ func (p *Provider) Tidy(ctx context.Context, cluster string, pools []string) err
 		return invalid(opTidy, "no cluster")
 	}
 	mine := []types.Filter{filter("tag:"+tagCluster, literal(cluster)), filter("tag:"+tagProvider, literal(p.c.Name))}
-	err := errors.Join(p.tidyTemplates(ctx, mine, pools), p.tidyPlacements(ctx, mine))
+	err := p.tidyTemplates(ctx, mine, pools)
+	if p.c.Endpoint == "" || p.wantsPlacement() {
+		err = errors.Join(err, p.tidyPlacements(ctx, mine))
+	}
 	if err != nil {
 		return failure(opTidy, fmt.Errorf("tidying up after cluster %s in %s: %w", cluster, p.c.Region, err))
 	}
 	return nil
+}
+
+// wantsPlacement says whether a pool has placement groups. AWS is asked for
+// groups of a pool that had them before, too; emulators as a rule have none,
+// and would fail every hour.
+func (p *Provider) wantsPlacement() bool {
+	for _, pool := range p.c.Pools {
+		if pool.Placement != "" {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *Provider) tidyTemplates(ctx context.Context, mine []types.Filter, pools []string) error {
