@@ -3,6 +3,7 @@ package conf
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,6 +45,12 @@ func conflicts(site Site, in Input) []Finding {
 	excluded, err := hostlist.Expand(nodesBeforeCounts(site.Get("SuspendExcNodes")))
 	if shared := overlap(excluded, poolNodes(in)); err == nil && shared != "" {
 		add(Wrong, "SuspendExcNodes", fmt.Sprintf("%s would never be powered down: remove it from the list.", shared))
+	}
+	if in.configless() {
+		for _, path := range site.Unserved {
+			all = append(all, Finding{Level: Wrong, Key: "Include", Have: path, Want: filepath.Base(path), Why: "slurmctld hands nodes of a cloud only " +
+				"what is included by its bare name, from slurm.conf's own folder. Without the file their slurmd does not start."})
+		}
 	}
 	return all
 }

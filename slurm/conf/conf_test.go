@@ -195,6 +195,33 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
+// Nodes that fetch slurm.conf from slurmctld get what it includes by a bare
+// name only: slurm.conf(5), enable_configless.
+func TestIncludesOfConfiglessNodes(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "slurm.conf")
+	write(t, path, "Include "+dir+"/burst.conf\nInclude sub/own.conf\nInclude bare.conf\n", 0o644)
+	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"burst.conf", "sub/own.conf", "bare.conf"} {
+		write(t, filepath.Join(dir, name), "", 0o644)
+	}
+	site, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := input()
+	if got := conflicts(site, in); len(got) > 0 {
+		t.Errorf("nodes with a slurm.conf of their own: %+v", got)
+	}
+	in.Pools[0].Configless = true
+	got := conflicts(site, in)
+	if len(got) != 2 || got[0].Level != Wrong || got[0].Have != dir+"/burst.conf" || got[0].Want != "burst.conf" || got[1].Want != "own.conf" {
+		t.Errorf("got %+v", got)
+	}
+}
+
 func TestCheckLines(t *testing.T) {
 	node := func(name, attrs string) Line { return line("NodeName=" + name + " " + attrs) }
 	part := func(name, attrs string) Line { return line("PartitionName=" + name + " " + attrs) }

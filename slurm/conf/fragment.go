@@ -14,7 +14,7 @@ import (
 func Fragment(site Site, in Input) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Burst's part of slurm.conf. \"burst genconf\" wrote it from %s.\n", in.Source)
-	comment(&b, "Include it in the last line of slurm.conf on all hosts of the cluster: of a setting that is "+
+	comment(&b, "Include it by its bare name in the last line of slurm.conf, from the same folder, on all hosts of the cluster: of a setting that is "+
 		"given twice Slurm takes the last. Then restart slurmctld; \"burst check\" says what is still missing.")
 	for _, f := range settings(site, in) {
 		b.WriteByte('\n')

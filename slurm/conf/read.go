@@ -20,6 +20,9 @@ type Site struct {
 	Lines             bool
 	// NodeDefault is what the last NodeName=DEFAULT line leaves for nodes below it.
 	NodeDefault map[string]string
+	// Unserved are the files that the file includes by a path: slurmctld does
+	// not hand them to configless nodes.
+	Unserved []string
 }
 
 // Line is a NodeName or PartitionName line with what the DEFAULT line before it
@@ -95,6 +98,9 @@ func (r *reader) file(path string, depth int) error {
 	for _, line := range logical(string(text)) {
 		if name, ok := include(line); ok {
 			name = strings.ReplaceAll(name, "%c", r.site.Get("ClusterName"))
+			if strings.Contains(name, "/") {
+				r.site.Unserved = append(r.site.Unserved, name)
+			}
 			if !filepath.IsAbs(name) {
 				name = filepath.Join(r.dir, name)
 			}
