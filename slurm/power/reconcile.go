@@ -79,7 +79,12 @@ func (e *Engine) reconcile(ctx context.Context) (time.Duration, error) {
 	if err := e.commit(ctx, c); err != nil {
 		return 0, err
 	}
-	for name := range l.lists {
+	for name, list := range l.lists {
+		if names := e.unnamed(list); !e.heard[name] && len(names) > 0 {
+			if err := e.assignNames(ctx, name, names); err != nil {
+				e.log.Warn("nodes' instances keep no name in the cloud's console; their jobs are not affected", "provider", name, "error", err)
+			}
+		}
 		e.changed = e.changed || !e.heard[name] // what waited for it is due
 		e.heard[name] = true
 	}
@@ -112,6 +117,20 @@ func (e *Engine) listAll(ctx context.Context) *listing {
 	}
 	wg.Wait()
 	return l
+}
+
+// unnamed are a list's instances that are nodes and do not say so: a provider
+// may write names in the background, and lose some if burstd ends meanwhile. So they
+// are told again in the first round after a start.
+func (e *Engine) unnamed(list []cloud.Instance) map[string]string {
+	names := map[string]string{}
+	for _, i := range list {
+		rec := e.mem.instances[i.ID]
+		if n := e.mem.nodes[rec.Assigned]; i.Node == "" && i.State.Live() && n.Instance == i.ID && n.AddrSet {
+			names[i.ID] = n.Name
+		}
+	}
+	return names
 }
 
 // settleNodes applies the table to every node of ours.

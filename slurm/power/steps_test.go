@@ -70,6 +70,57 @@ type named struct {
 
 func (n named) Assign(context.Context, map[string]string) error { return n.err }
 
+// naming is a cloud that lists instances, and remembers what it was told.
+type naming struct {
+	still
+	list []cloud.Instance
+	told *[]string
+}
+
+func (n naming) List(context.Context, cloud.Filter) ([]cloud.Instance, error) { return n.list, nil }
+
+func (n naming) Assign(_ context.Context, nodes map[string]string) error {
+	for id, node := range nodes {
+		*n.told = append(*n.told, id+" "+node)
+	}
+	return nil
+}
+
+// TestNamesAreToldAgain: burstd was killed while a provider wrote names. The
+// first round after the start finds the instances without, and later ones ask no more.
+func TestNamesAreToldAgain(t *testing.T) {
+	i := func(id, assigned, node string, s cloud.State) (Instance, cloud.Instance) {
+		one := cloud.Instance{ID: id, Cluster: "x", Addr: "10.0.0.1", State: s}
+		rec := Instance{Provider: "east", Assigned: assigned, Instance: one}
+		one.Node = node
+		return rec, one
+	}
+	var st State
+	var list []cloud.Instance
+	for _, c := range []struct {
+		node, says string
+		state      cloud.State
+		addr       bool
+	}{{"c1", "", cloud.Running, true}, {"c2", "c2", cloud.Running, true}, {"c3", "", cloud.Running, false}, {"c4", "", cloud.Terminated, true}} {
+		rec, one := i("i-"+c.node, c.node, c.says, c.state)
+		st.Instances, list = append(st.Instances, rec), append(list, one)
+		st.Nodes = append(st.Nodes, Node{Name: c.node, Pool: "p", Phase: Up, Instance: "i-" + c.node, AddrSet: c.addr})
+	}
+	inSlurm(t, st, nil, nil, func(t *testing.T, e *Engine, _ *scripted) {
+		var told []string
+		e.providers["east"], e.heard = naming{list: list, told: &told}, map[string]bool{}
+		for range 2 {
+			e.listed = e.listAll(t.Context())
+			if _, err := e.reconcile(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(told, []string{"i-c1 c1"}) {
+			t.Errorf("told %q, want c1's name once", told)
+		}
+	})
+}
+
 // inSlurm gives the engine a Slurm that shows these nodes and jobs, in a bubble of virtual time.
 func inSlurm(t *testing.T, st State, nodes map[string]string, jobs []slurm.Job, f func(t *testing.T, e *Engine, s *scripted)) {
 	t.Helper()
