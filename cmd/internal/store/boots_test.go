@@ -2,6 +2,7 @@ package store
 
 import (
 	"database/sql"
+	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -118,5 +119,42 @@ func TestAJournalOfTheFirstSchema(t *testing.T) {
 			t.Error(err)
 		}
 		s.Close()
+	}
+}
+
+// TestAKillBetweenMigrations: the next start goes on with the schema that is next.
+func TestAKillBetweenMigrations(t *testing.T) {
+	files, err := schema.ReadDir("schema")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for done := range len(files) + 1 {
+		path := filepath.Join(t.TempDir(), "burst.db")
+		db, err := sql.Open("sqlite", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files[:done] {
+			text, err := schema.ReadFile("schema/" + f.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := db.Exec(string(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := db.Exec(fmt.Sprintf("PRAGMA user_version = %d", done)); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, path)
+		putInstances(t, s, machine("i-1", time.Time{}))
+		putRows(t, s, usageRow("i-1", 7, 0, 60))
+		instances, rows, err := s.LoadUsage(t.Context())
+		if err != nil || len(instances) != 1 || len(rows) != 1 {
+			t.Errorf("after %d migrations: %v, %v, %v", done, instances, rows, err)
+		}
 	}
 }
