@@ -66,8 +66,8 @@ func parseSince(text string) (time.Duration, error) {
 	var err error
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		var n int
-		if n, err = strconv.Atoi(days); n > maxDays {
-			err = errors.New("too long")
+		if n, err = strconv.Atoi(days); n < 0 || n > maxDays {
+			err = errors.New("out of range")
 		}
 		d = time.Duration(n) * 24 * time.Hour
 	} else {

@@ -45,8 +45,11 @@ func runStatus(ctx context.Context, w io.Writer, client *api.Client, o statusOpt
 		return writeJSON(w, s)
 	}
 	slurm := "ok"
-	if !s.SlurmOK {
+	switch {
+	case s.SlurmError != "":
 		slurm = "does not answer: " + s.SlurmError
+	case !s.SlurmOK:
+		slurm = "has not answered yet"
 	}
 	rows := [][]string{
 		{"cluster", s.Cluster},
