@@ -120,6 +120,8 @@ func TestFailuresAreReported(t *testing.T) {
 			w.stub("usermod", "echo uid 64030 in use >&2; exit 4")
 		}, []string{"step slurmd: user slurm has uid 990, the controller's has 64030", "in use"}, false},
 		{"burstd knows nothing", func(w *world) { w.trouble["whoami"] = 1000 }, []string{"step whoami: burstd did not say which node i-0a1b is", "answers 503", "not known yet"}, false},
+		{"no way to burstd", func(w *world) { w.config.URLs = []string{"http://127.0.0.1:1"} },
+			[]string{"burstd: http://127.0.0.1:1: curl: (7)", "FAILED: step whoami: burstd did not say which node i-0a1b is: http://127.0.0.1:1: curl: (7)"}, true},
 		{"no user", func(w *world) { w.config.Users.Check = "bob"; w.stub("getent", "exit 2") }, []string{"step users: user bob is not known after 60 s"}, false},
 		{"no mount", func(w *world) {
 			w.config.Mounts = []Mount{{Kind: "nfs", Source: "nas:/x", Target: "/x"}}
