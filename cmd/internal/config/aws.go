@@ -94,6 +94,9 @@ func launch(s *section, p *Pool) aws.Pool {
 	if p.Power.Fleet.MaxPrice > 0 && p.Power.Fleet.Market == fleet.OnDemandOnly {
 		s.failAt("max_price", "limits what a spot instance costs, and market is \"on-demand\": remove it")
 	}
+	if least := 0.001; p.Power.Fleet.MaxPrice > 0 && p.Power.Fleet.MaxPrice <= least {
+		s.failAt("max_price", "is too low: EC2 takes prices above %v USD per hour only", least)
+	}
 	p.Slurm.Configless = true
 	return l
 }
