@@ -82,6 +82,7 @@ func Start(t testing.TB, o Options) *Moto {
 	endpoint := serve(t)
 	m := &Moto{Endpoint: endpoint, cidrs: o.CIDRs, config: aws.Config{
 		Region: Region, BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+		Retryer: func() aws.Retryer { return aws.NopRetryer{} }, // what moto lacks is an HTTP 500
 	}}
 	m.EC2 = ec2.NewFromConfig(m.config)
 	m.furnish(t)
