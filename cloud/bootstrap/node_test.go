@@ -1,10 +1,13 @@
 package bootstrap
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // full has every step do something.
@@ -211,10 +214,10 @@ func TestTroubleIsTriedAgain(t *testing.T) {
 	w.forge = func(a *answer) { a.uid = 64030 }
 	w.times("clock", 2)
 	w.times("mount", 2)
-	w.times("slurmd", 3)
-	w.trouble["token"], w.trouble["whoami"] = 2, 3
+	w.times("slurmd", 12) // slurmctld's backup takes over: two minutes
+	w.trouble["token"], w.trouble["whoami"] = 2, 40 // burstd is away for ten minutes
 	r := w.succeed()
-	if r.count("chronyc waitsync") != 3 || r.count("@token") != 3 || r.count("@whoami") != 4 || r.count("mount -t") != 5 {
+	if r.count("chronyc waitsync") != 3 || r.count("@token") != 3 || r.count("@whoami") != 41 || r.count("mount -t") != 5 {
 		t.Errorf("calls %q", r.calls)
 	}
 }
@@ -238,6 +241,26 @@ func TestKilled(t *testing.T) {
 	r := w.succeed()
 	if r.count("join")+r.count("first")+r.count("@key") != 0 || r.count("@report ready") != 1 || r.count("slurmd -D") != 1 {
 		t.Errorf("calls %q", r.calls)
+	}
+}
+
+// TestASecondBootstrapLeaves: cloud-init and the unit, or an admin, at once.
+func TestASecondBootstrapLeaves(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if err := os.MkdirAll(w.root+"/run/burst", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := os.Create(w.root + "/run/burst/lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.run(); r.code != 0 || len(r.calls) != 1 || r.calls[0] != "" || !strings.Contains(r.console, "another bootstrap runs") {
+		t.Errorf("%+v", r)
 	}
 }
 

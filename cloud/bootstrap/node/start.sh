@@ -49,7 +49,8 @@ step_start() {
 	elif ! alive slurmd; then
 		setsid "$SBIN/burst-slurmd" </dev/null 3>&- 9>&- & echo $! >"$RUN/slurmd.pid"
 	fi
-	retry 90 slurmd_up || { systemd && journalctl -u slurmd -n 12 --no-pager; die 'slurmd does not stay up: can this node reach and resolve '"$CONF_SERVERS"'?'; }
+	# Longer than a backup of slurmctld takes to take over (SlurmctldTimeout, 120 s).
+	retry 300 slurmd_up || { systemd && journalctl -u slurmd -n 12 --no-pager; die 'slurmd does not stay up: can this node reach and resolve '"$CONF_SERVERS"'?'; }
 	: >"$RUN/slurmd-up"
 }
 slurmd_up() {
