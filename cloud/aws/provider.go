@@ -26,6 +26,7 @@ type Provider struct {
 	placements placements
 	names      names
 	told       sync.Map // warnings that have been logged
+	started    time.Time
 }
 
 // New reads the configuration and the default credential chain. It calls
@@ -39,7 +40,7 @@ func New(ctx context.Context, c Config) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Provider{c: c, aws: cfg, limits: limitsOf(c), log: c.Log}
+	p := &Provider{c: c, aws: cfg, limits: limitsOf(c), log: c.Log, started: time.Now()}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}

@@ -80,9 +80,10 @@ func (p *Provider) tidyTemplates(ctx context.Context, mine []types.Filter, pools
 }
 
 // tidyVersions removes what is old, is not the newest and was not used. The
-// newest becomes the default, which EC2 does not delete.
+// newest becomes the default, which EC2 does not delete. What was used before this
+// process began is not known, so nothing goes until all of that is long over.
 func (p *Provider) tidyVersions(ctx context.Context, t types.LaunchTemplate) error {
-	if aws.ToInt64(t.LatestVersionNumber) <= 1 {
+	if aws.ToInt64(t.LatestVersionNumber) <= 1 || time.Since(p.started) < unused {
 		return nil
 	}
 	pages := ec2.NewDescribeLaunchTemplateVersionsPaginator(p.clients.ec2, &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: t.LaunchTemplateId})
