@@ -84,13 +84,16 @@ func TestPlanKeepsItsPromises(t *testing.T) {
 			}
 			doomed[i.ID] = true
 		}
-		cool, kinds, launched := p.cooled, map[string]kind{}, map[uint32]int{}
+		kinds, launched, of := map[string]kind{}, map[uint32]int{}, map[uint32]int{}
+		for _, n := range mem.inPhase(Wanted, Launching, Booting, Up) {
+			of[n.Job]++
+		}
 		for _, d := range out.drafts {
 			if _, stopped := mem.stopped(d.Request.Pool); stopped || p.shut[d.Request.Pool] || len(d.nodes) > p.limits[d.Provider].MaxLaunch {
 				t.Fatalf("launch of %v", d.Launch)
 			}
 			for _, o := range d.Request.Offerings() {
-				if c := cool(d.Provider)[o]; at.Before(c.Until) {
+				if c := p.cooled(d.Provider)[o]; at.Before(c.Until) {
 					t.Fatalf("%s cools until %s and is asked", o, c.Until)
 				}
 			}
@@ -103,7 +106,7 @@ func TestPlanKeepsItsPromises(t *testing.T) {
 			if d.job != 0 {
 				launched[d.job] += len(d.nodes)
 				key, k := fmt.Sprint(d.job, d.Request.Pool), kindOf(d.Provider, d.Request.Offering)
-				if was, ok := kinds[key]; ok && was != k || len(d.Request.Or) > 0 && len(d.nodes) < len(p.of[d.job]) {
+				if was, ok := kinds[key]; ok && was != k || len(d.Request.Or) > 0 && len(d.nodes) < of[d.job] {
 					t.Fatalf("job %d gets %v and %v or %v", d.job, was, k, d.Request.Or)
 				}
 				kinds[key] = k
