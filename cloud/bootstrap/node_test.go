@@ -214,7 +214,7 @@ func TestTroubleIsTriedAgain(t *testing.T) {
 	w.forge = func(a *answer) { a.uid = 64030 }
 	w.times("clock", 2)
 	w.times("mount", 2)
-	w.times("slurmd", 12) // slurmctld's backup takes over: two minutes
+	w.times("slurmd", 12)                           // slurmctld's backup takes over: two minutes
 	w.trouble["token"], w.trouble["whoami"] = 2, 40 // burstd is away for ten minutes
 	r := w.succeed()
 	if r.count("chronyc waitsync") != 3 || r.count("@token") != 3 || r.count("@whoami") != 41 || r.count("mount -t") != 5 {
