@@ -193,7 +193,7 @@ func callError(op string, err error) *cloud.Error {
 	case errors.As(err, &credentials):
 		return &cloud.Error{Kind: cloud.Auth, Op: op, Err: withHint(err, credentialsHint)}
 	case errors.As(err, &api):
-		e := &cloud.Error{Kind: kindOf(api.ErrorCode(), api.ErrorMessage()), Op: op, Code: api.ErrorCode(), Err: withHint(err, hints[bare(api.ErrorCode())])}
+		e := &cloud.Error{Kind: kindOf(api.ErrorCode(), api.ErrorMessage()), Op: op, Code: api.ErrorCode(), Err: withHint(plain(err, api), hints[bare(api.ErrorCode())])}
 		if e.Kind != "" {
 			return e
 		}
@@ -204,6 +204,31 @@ func callError(op string, err error) *cloud.Error {
 		return e
 	}
 	return &cloud.Error{Kind: cloud.Transient, Op: op, Err: err}
+}
+
+// plainError says what AWS said; the SDK's words around it, which hide it from
+// those who read a job's comment, are in the error that it wraps.
+type plainError struct {
+	text string
+	err  error
+}
+
+func (e *plainError) Error() string { return e.text }
+func (e *plainError) Unwrap() error { return e.err }
+
+// plain takes the SDK's operation, status and code out of the text: they are
+// in the cloud.Error. The request's id stays, for AWS's support.
+func plain(err error, api smithy.APIError) error {
+	var operation *smithy.OperationError
+	if api.ErrorMessage() == "" || !errors.As(err, &operation) {
+		return err
+	}
+	said := api.ErrorMessage()
+	var response *awshttp.ResponseError
+	if errors.As(err, &response) && response.ServiceRequestID() != "" {
+		said += " (request " + response.ServiceRequestID() + ")"
+	}
+	return &plainError{strings.Replace(err.Error(), operation.Error(), said, 1), err}
 }
 
 func withHint(err error, hint string) error {

@@ -78,3 +78,13 @@ func TestFailureKeepsKind(t *testing.T) {
 		t.Errorf("%v is not %v", err, held)
 	}
 }
+
+// TestFailureIsPlain: what AWS says reaches a job's comment, not the SDK's
+// account of the call.
+func TestFailureIsPlain(t *testing.T) {
+	err := failure("launch", fmt.Errorf("RunInstances of 2: %w", answered(400, "InvalidAMIID.NotFound", "The image id '[ami-1]' does not exist")))
+	const want = "launch: invalid (InvalidAMIID.NotFound): RunInstances of 2: The image id '[ami-1]' does not exist"
+	if !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "StatusCode") {
+		t.Errorf("%q, want %q", err, want)
+	}
+}
