@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+
 	"github.com/burst-hpc/burst/cloud"
 )
 
@@ -50,9 +52,10 @@ func (p *Provider) Launch(ctx context.Context, r cloud.LaunchRequest) ([]cloud.I
 }
 
 // undo ends a partial launch that was to be all or nothing. What cannot be
-// ended now is returned, for the engine to end.
+// ended now is returned, for the engine to end: also what EC2 does not know, as it
+// may just not know it yet.
 func (p *Provider) undo(ctx context.Context, got []cloud.Instance, why error) ([]cloud.Instance, error) {
-	if err := p.Terminate(ctx, ids(got)); err != nil {
+	if _, err := p.clients.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids(got)}); err != nil {
 		return got, why
 	}
 	return nil, why

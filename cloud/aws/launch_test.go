@@ -175,6 +175,27 @@ func TestCreateFleet(t *testing.T) {
 	}
 }
 
+// EC2 may not know an instance yet that it has just launched: what undo could
+// not end is returned, for the engine to watch and to end.
+func TestUndoOfInstancesNotYetKnown(t *testing.T) {
+	for code, want := range map[string]int{"InvalidInstanceID.NotFound": 1, "InternalError": 1, "": 0} {
+		t.Run(code, func(t *testing.T) {
+			p, a := answering(t, Config{Pools: accountPools()}, account())
+			a.set("RunInstances", started(machines("pending", "i-1")))
+			a.set("TerminateInstances", refusal(400, code, "The instance ID 'i-1' does not exist"))
+			if code == "" {
+				a.set("TerminateInstances", fixed("<instancesSet/>"))
+			}
+			r := request("a", "p", 2)
+			r.AllOrNothing = true
+			got, err := p.Launch(t.Context(), r)
+			if len(got) != want || cloud.KindOf(err) != cloud.Capacity {
+				t.Errorf("%d instances, %v; want %d", len(got), err, want)
+			}
+		})
+	}
+}
+
 func TestLaunchUsesItsSpecAlone(t *testing.T) {
 	p, a := answering(t, Config{Pools: accountPools()}, account())
 	round := []cloud.LaunchRequest{request("a", "p", 1)}
