@@ -55,6 +55,6 @@ const maxBoots = 10000
 // Boots reads the newest boots, at most last and 10,000 of them, oldest first:
 // of all jobs with job 0, else of that one.
 func (s *Store) Boots(ctx context.Context, job uint32, last int) ([]power.Boot, error) {
-	return query(ctx, s.db, `SELECT `+bootColumns+` FROM (SELECT * FROM boots WHERE ? IN (0, job) ORDER BY ordered DESC, node DESC LIMIT ?)
+	return queryLong(ctx, s, `SELECT `+bootColumns+` FROM (SELECT * FROM boots WHERE ? IN (0, job) ORDER BY ordered DESC, node DESC LIMIT ?)
 		ORDER BY ordered, node`, scanBoot, job, min(last, maxBoots))
 }

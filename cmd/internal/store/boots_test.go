@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"path/filepath"
@@ -156,5 +157,23 @@ func TestAKillBetweenMigrations(t *testing.T) {
 		if err != nil || len(instances) != 1 || len(rows) != 1 {
 			t.Errorf("after %d migrations: %v, %v, %v", done, instances, rows, err)
 		}
+	}
+}
+
+// TestLongReadsAreBesideTheJournal: a user's question keeps no order waiting.
+func TestLongReadsAreBesideTheJournal(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "burst.db"))
+	journal, err := s.db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer journal.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if _, err := s.Boots(ctx, 0, 10); err != nil {
+		t.Errorf("boots: %v", err)
+	}
+	if _, err := s.Usage(ctx, UsageQuery{By: "job", UID: -1}); err != nil {
+		t.Errorf("usage: %v", err)
 	}
 }

@@ -32,6 +32,18 @@ func query[T any](ctx context.Context, q querier, text string, scan func(scanner
 	return all, rows.Err()
 }
 
+// queryLong is query for what reads many rows and any user may ask for: beside
+// the journal's connection, one at a time.
+func queryLong[T any](ctx context.Context, s *Store, text string, scan func(scanner) (T, error), args ...any) ([]T, error) {
+	conn, err := s.long.Conn(ctx) // the only one: nobody else reads until it is given back
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	defer s.shrinkLog(context.WithoutCancel(ctx))
+	return query(ctx, conn, text, scan, args...)
+}
+
 // writer runs statements of one transaction until the first error. A
 // statement is prepared once, however often it is put.
 type writer struct {

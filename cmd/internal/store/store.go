@@ -28,10 +28,10 @@ var schema embed.FS
 // Store is an open journal. Its methods may be called concurrently.
 type Store struct {
 	db   *sql.DB
-	sums *sql.DB // for long reads, which must not keep others from the journal
+	long *sql.DB // for long reads, which must not keep others from the journal
 	path string
 	// maxLog is the size in bytes at which the write-ahead log is emptied after
-	// a sum. SQLite begins it anew only when a commit meets no reader: sums
+	// a long read. SQLite begins it anew only when a commit meets no reader: reads
 	// without a pause would let it grow for ever.
 	maxLog int64
 
@@ -55,11 +55,11 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the journal %s: %w", path, err)
 	}
-	sums, err := connect(path, "query_only(ON)")
+	long, err := connect(path, "query_only(ON)")
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the journal %s: %w", path, err), db.Close())
 	}
-	s := &Store{db: db, sums: sums, path: path, maxLog: 64 << 20, changed: make(chan struct{})}
+	s := &Store{db: db, long: long, path: path, maxLog: 64 << 20, changed: make(chan struct{})}
 	if err := s.migrate(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the journal %s: %w", path, err), s.Close())
 	}
@@ -81,7 +81,7 @@ func connect(path string, pragmas ...string) (*sql.DB, error) {
 }
 
 // Close ends the use of the journal.
-func (s *Store) Close() error { return errors.Join(s.sums.Close(), s.db.Close()) }
+func (s *Store) Close() error { return errors.Join(s.long.Close(), s.db.Close()) }
 
 // migrate applies schema/NNN.sql in order; user_version counts them.
 func (s *Store) migrate(ctx context.Context) error {
@@ -116,7 +116,7 @@ func (s *Store) migrate(ctx context.Context) error {
 }
 
 // shrinkLog empties the write-ahead log if it is large. It waits for no other
-// process that reads the journal: the next sum tries again.
+// process that reads the journal: the next read tries again.
 func (s *Store) shrinkLog(ctx context.Context) {
 	if info, err := os.Stat(s.path + "-wal"); err != nil || info.Size() < s.maxLog {
 		return

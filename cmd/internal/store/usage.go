@@ -131,13 +131,7 @@ func (s *Store) Usage(ctx context.Context, q UsageQuery) ([]Usage, error) {
 	if q.UID < 0 {
 		whose = "?2 < 0"
 	}
-	conn, err := s.sums.Conn(ctx) // the only one: nobody sums up until it is given back
-	if err != nil {
-		return nil, fmt.Errorf("reading the ledger: %w", err)
-	}
-	defer conn.Close()
-	defer s.shrinkLog(context.WithoutCancel(ctx))
-	all, err := query(ctx, conn, `SELECT key, min(job), min(user), min(account), sum(s), coalesce(sum(s * usd_per_hour / 3600), 0),
+	all, err := queryLong(ctx, s, `SELECT key, min(job), min(user), min(account), sum(s), coalesce(sum(s * usd_per_hour / 3600), 0),
 		coalesce(sum(s) FILTER (WHERE usd_per_hour IS NULL), 0), count(DISTINCT instance)
 		FROM (SELECT `+key+` AS key, job, user, account, instance, usd_per_hour, share * (until - max(began, ?1)) / 1e6 AS s
 			FROM usage WHERE until > ?1 AND until > began AND `+whose+`)
