@@ -13,7 +13,7 @@ variable "subnet_id" {
 }
 
 variable "controller_cidr" {
-  description = "Where slurmctld and burstd are, as nodes see them (over the VPN), like 10.0.0.5/32."
+  description = "Where slurmctld, burstd and login nodes are, as nodes see them (over the VPN), like 10.0.0.0/24: srun speaks to slurmd itself."
   type        = string
 }
 
