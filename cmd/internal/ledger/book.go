@@ -23,6 +23,9 @@ func Book(known []Row, in Input) []Row {
 	jobs, latest := onNodes(in.Snapshot), latestOf(in.Instances)
 	var all []Row
 	for _, i := range in.Instances {
+		if i.Launched.IsZero() {
+			continue // its cloud does not say since when it costs: not since the year 1
+		}
 		b := booking{Instance: i, in: in, latest: latest[i.Assigned] == i.ID}
 		if b.latest {
 			b.jobs = jobs[i.Assigned]

@@ -127,6 +127,12 @@ func TestBook(t *testing.T) {
 	}{
 		{"no snapshot yet", func(b *book) { b.round(nil, i) }, ""},
 		{"boot", func(b *book) { b.round(snapshot(30, configuring), i) }, "0-30 0+"},
+		{"its cloud does not say since when", func(b *book) {
+			i := i
+			i.Launched = time.Time{}
+			b.round(snapshot(30), i)
+			b.round(snapshot(60), ended(i, 50))
+		}, ""},
 		{"a job starts between two rounds", func(b *book) {
 			b.round(snapshot(30), i)
 			b.round(snapshot(60, running(7, 40)), i)
