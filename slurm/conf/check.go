@@ -51,6 +51,12 @@ func conflicts(site Site, in Input) []Finding {
 			all = append(all, Finding{Level: Wrong, Key: "Include", Have: path, Want: filepath.Base(path), Why: "slurmctld hands nodes of a cloud only " +
 				"what is included by its bare name, from slurm.conf's own folder. Without the file their slurmd does not start."})
 		}
+		for _, key := range []string{"Prolog", "Epilog", "TaskProlog", "TaskEpilog", "HealthCheckProgram"} {
+			if strings.HasPrefix(site.Get(key), "/") {
+				add(Advice, key, "Nodes of a cloud run it too: it must be on their image, or be made by the pool's setup. "+
+					"A node whose Prolog fails is drained.")
+			}
+		}
 	}
 	return all
 }

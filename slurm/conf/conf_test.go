@@ -216,6 +216,10 @@ func TestIncludesOfConfiglessNodes(t *testing.T) {
 		t.Errorf("nodes with a slurm.conf of their own: %+v", got)
 	}
 	in.Pools[0].Configless = true
+	scripts := Running(map[string]string{"Prolog[0]": "/etc/slurm/prolog.sh", "Epilog": "(null)", "TaskProlog": "served.sh"})
+	if got := conflicts(scripts, in); len(got) != 1 || got[0].Level != Advice || got[0].Key != "Prolog" {
+		t.Errorf("scripts that nodes run: %+v", got)
+	}
 	got := conflicts(site, in)
 	if len(got) != 2 || got[0].Level != Wrong || got[0].Have != dir+"/burst.conf" || got[0].Want != "burst.conf" || got[1].Want != "own.conf" {
 		t.Errorf("got %+v", got)
