@@ -10,6 +10,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/burst-hpc/burst/cloud"
 )
 
 // eventually polls until ok.
@@ -86,6 +88,28 @@ func TestNames(t *testing.T) {
 	}
 	if n.take(); len(n.take()) != 0 || n.busy {
 		t.Error("nobody waits, and tagging goes on")
+	}
+}
+
+// TestListThrottledOnALaterPage: half a list would make the other half look gone.
+func TestListThrottledOnALaterPage(t *testing.T) {
+	p, a := answering(t, Config{}, nil)
+	refused := false
+	a.set("DescribeInstances", func(form url.Values, body string) (int, string) {
+		switch page := form.Get("NextToken"); {
+		case page == "":
+			return fixed(`<reservationSet><item><instancesSet>`+machines("running", "i-1")+`</instancesSet></item></reservationSet><nextToken>2</nextToken>`)(form, body)
+		case !refused:
+			refused = true
+			return refusal(503, "RequestLimitExceeded", "Request limit exceeded.")(form, body)
+		}
+		return described(machines("stopped", "i-2"))(form, body)
+	})
+	if got, err := p.List(t.Context(), cloud.Filter{Cluster: "c"}); len(got) > 0 || cloud.KindOf(err) != cloud.Throttled {
+		t.Errorf("%d instances, %v; want none and that it is throttled", len(got), err)
+	}
+	if got, err := p.List(t.Context(), cloud.Filter{Cluster: "c"}); len(got) != 2 || err != nil {
+		t.Errorf("the next list has %d instances, %v; want both", len(got), err)
 	}
 }
 

@@ -43,11 +43,18 @@ func (p *Provider) List(ctx context.Context, f cloud.Filter) ([]cloud.Instance, 
 		return nil, failure(opList, fmt.Errorf("listing the instances of cluster %s in %s: %w", f.Cluster, p.c.Region, err))
 	}
 	all := slices.Concat(found...)
+	tokens, ids := setOf(f.Tokens), setOf(f.IDs)
 	return slices.DeleteFunc(all, func(i cloud.Instance) bool {
-		return i.Cluster != f.Cluster ||
-			len(f.Tokens) > 0 && !slices.Contains(f.Tokens, i.Token) ||
-			len(f.IDs) > 0 && !slices.Contains(f.IDs, i.ID)
+		return i.Cluster != f.Cluster || len(tokens) > 0 && !tokens[i.Token] || len(ids) > 0 && !ids[i.ID]
 	}), nil
+}
+
+func setOf(names []string) map[string]bool {
+	set := make(map[string]bool, len(names))
+	for _, n := range names {
+		set[n] = true
+	}
+	return set
 }
 
 // queries are the sets of EC2 filters that together find what f names, and
