@@ -116,8 +116,9 @@ func askClouds(ctx context.Context, cfg *config.Config, in *conf.Input) asked {
 	a := asked{aws: checkAWS(ctx, cfg, open, "")}
 	for _, account := range a.aws {
 		for i, f := range account.Findings {
-			// This host may have no way there while burstd's has: "burst aws check" is the one to say so.
-			if f.Level == aws.LevelWrong && strings.HasPrefix(f.Subject, "endpoint ") {
+			// This host may have no way there, or this user no credentials, while burstd has: "burst aws
+			// check" is the one to say so.
+			if f.Level == aws.LevelWrong && (f.Subject == "credentials" || strings.HasPrefix(f.Subject, "endpoint ")) {
 				account.Findings[i].Level = aws.LevelUnknown
 			}
 		}
