@@ -71,9 +71,9 @@ func awsBenches() []Bench {
 	bound := func(groups ...int) func(awsSample) float64 { return wall(awsLimits.bound(groups)) }
 	const until = "from the order until Slurm has every node's address"
 	return []Bench{
-		result("aws-1000-wall-ratio", "", "one job of 1,000 nodes, "+until+", to one RunInstances' latency", 1.1, one, wall(awsLimits.run)),
-		result("aws-20x50-bound-ratio", "", "20 pools with a job of 50 nodes each, "+until+", to the least time that the buckets allow", 1.2, many, bound(slices.Repeat([]int{50}, 20)...)),
-		result("aws-1100-bound-ratio", "", "one job of 1,100 nodes, "+until+", to the least time that the buckets allow", 1.2, past, bound(1100)),
+		result("aws-1000-wall-ratio", "ratio", "one job of 1,000 nodes, "+until+", to one RunInstances' latency", 1.1, one, wall(awsLimits.run)),
+		result("aws-20x50-bound-ratio", "ratio", "20 pools with a job of 50 nodes each, "+until+", to the least time that the buckets allow", 1.2, many, bound(slices.Repeat([]int{50}, 20)...)),
+		result("aws-1100-bound-ratio", "ratio", "one job of 1,100 nodes, "+until+", to the least time that the buckets allow", 1.2, past, bound(1100)),
 		result("aws-1000-rss", "MB", "one job of 1,000 nodes, peak memory until all are up, with the simulated slurmctld, without the fake", 60, one, func(s awsSample) float64 { return s.RSS }),
 		result("aws-1000-scontrol-calls", "calls", "one job of 1,000 nodes, the engine's scontrol calls until all are up in the journal", 10, one, func(s awsSample) float64 { return float64(s.Reads + s.Updates) }),
 		result("aws-1000-api-calls", "calls", "one job of 1,000 nodes, the API's calls "+until, 0, one, awsSample.apiCalls),
