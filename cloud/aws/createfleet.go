@@ -18,7 +18,8 @@ var fleetKinds = []types.ResourceType{types.ResourceTypeInstance, types.Resource
 // fleetRequest is the CreateFleet call of a launch.
 //
 // On-demand instances come from the offerings in the request's order: they
-// cost the same whenever they are asked for, so the order is the site's wish.
+// cost the same whenever they are asked for, so the order is the site's wish. Only
+// a reservation that the pool names comes before it.
 // Spot instances come by EC2's price-capacity-optimized strategy, from the
 // cheapest of those offerings that are least likely to be interrupted: only
 // EC2 knows that, and an eviction costs more than the order is worth. A site
@@ -72,6 +73,11 @@ func fleetRequest(r cloud.LaunchRequest, s spec) *ec2.CreateFleetInput {
 	in.OnDemandOptions = &types.OnDemandOptionsRequest{
 		AllocationStrategy: types.FleetOnDemandAllocationStrategyPrioritized,
 		MinTargetCapacity:  least, SingleInstanceType: single, SingleAvailabilityZone: single,
+	}
+	if s.Reservation != "" { // else the order would pass over what the site pays for anyway
+		in.OnDemandOptions.CapacityReservationOptions = &types.CapacityReservationOptionsRequest{
+			UsageStrategy: types.FleetCapacityReservationUsageStrategyUseCapacityReservationsFirst,
+		}
 	}
 	return in
 }

@@ -165,7 +165,7 @@ func TestFleetRequest(t *testing.T) {
 	}{
 		{"on-demand keeps the order", cloud.LaunchRequest{Offering: onDemandA, Or: []cloud.Offering{onDemandB}, Count: 7},
 			[]string{`"DefaultTargetCapacityType": "on-demand"`, `"AllocationStrategy": "prioritized"`, `"Priority": 1`, `"TotalTargetCapacity": 7`, `"Type": "instant"`},
-			[]string{"SpotOptions", "MinTargetCapacity", "MaxPrice"}},
+			[]string{"SpotOptions", "MinTargetCapacity", "MaxPrice", "CapacityReservationOptions"}},
 		{"spot is EC2's choice", cloud.LaunchRequest{Offering: spotA, Or: []cloud.Offering{spotB}, Count: 7, MaxPrice: 0.25},
 			[]string{`"DefaultTargetCapacityType": "spot"`, `"AllocationStrategy": "price-capacity-optimized"`, `"MaxPrice": "0.25"`},
 			[]string{"OnDemandOptions", "Priority", "MinTargetCapacity"}},
@@ -191,6 +191,13 @@ func TestFleetRequest(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestFleetOfAReservation(t *testing.T) {
+	s := spec{Template: &template{ID: "lt-1", Version: "3"}, Targets: []target{{Offering: onDemandA}}, machine: machine{Reservation: "cr-1"}}
+	if text := sent(t, fleetRequest(cloud.LaunchRequest{Token: "t-1", Offering: onDemandA, Count: 1}, s)); !strings.Contains(text, `"UsageStrategy": "use-capacity-reservations-first"`) {
+		t.Errorf("the reservation is not used first in %s", text)
 	}
 }
 
