@@ -14,8 +14,8 @@ import (
 	"github.com/burst-hpc/burst/slurm/slurmtest"
 )
 
-// TestChaos: jobs come and are cancelled, burstd dies, and the cloud fails in
-// every way that it can, by dice; in the end no instance lives, the journal is
+// TestChaos: jobs come and are cancelled, burstd dies, orders get lost, and the
+// cloud fails in every way that it can, by dice; in the end no instance lives, the journal is
 // closed, and no node had two instances at once.
 func TestChaos(t *testing.T) {
 	worlds := 40
@@ -27,6 +27,13 @@ func TestChaos(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { chaos(t, rand.New(rand.NewPCG(uint64(seed), 1))) })
 		})
 	}
+}
+
+// orderless has orders get lost from now on, or not any more.
+func (s *story) orderless(lost bool) {
+	s.mu.Lock()
+	s.lost = lost
+	s.mu.Unlock()
 }
 
 func chaos(t *testing.T, dice *rand.Rand) {
@@ -45,7 +52,7 @@ func chaos(t *testing.T, dice *rand.Rand) {
 	var jobs []uint32
 	for range 60 {
 		o := offerings[dice.IntN(len(offerings))]
-		switch dice.IntN(14) {
+		switch dice.IntN(15) {
 		case 0, 1, 2, 3:
 			jobs = append(jobs, s.ctl.Submit(slurmtest.Job{Nodes: 1 + dice.IntN(4), Requeue: dice.IntN(4) > 0, Duration: some(5 * time.Minute)}))
 		case 4:
@@ -76,10 +83,13 @@ func chaos(t *testing.T, dice *rand.Rand) {
 			}
 		case 13:
 			s.fake.LoseAnswer(cloudtest.Launch)
+		case 14:
+			s.orderless(dice.IntN(2) == 0)
 		}
 		s.drain()
 		time.Sleep(some(30 * time.Second))
 	}
+	s.orderless(false)
 	for _, o := range offerings {
 		s.fake.SetCapacity(o, -1)
 	}

@@ -105,9 +105,7 @@ func TestRule3LostOrdersAreMadeAgainFromSlurm(t *testing.T) {
 
 // swallow loses every order from now on.
 func (s *story) swallow() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lost = true
+	s.orderless(true)
 	return false
 }
 
