@@ -20,6 +20,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go/logging"
 	smithymiddleware "github.com/aws/smithy-go/middleware"
+
+	"github.com/burst-hpc/burst/cloud/aws/wholebody"
 )
 
 // The times and sizes of our HTTP client. A RunInstances of 1,000 instances
@@ -68,6 +70,8 @@ func loadConfig(ctx context.Context, c Config) (aws.Config, error) {
 	if err != nil {
 		return aws.Config{}, fmt.Errorf("reading the AWS configuration of provider %q (profile %q, region %q): %w", c.Name, c.Profile, c.Region, err)
 	}
+	// Only now: AWS_CA_BUNDLE wants the SDK's own client.
+	cfg.HTTPClient = wholebody.Client{HTTPClient: cfg.HTTPClient}
 	if cfg.Credentials != nil {
 		cfg.Credentials = credentials{cfg.Credentials}
 	}

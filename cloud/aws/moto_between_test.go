@@ -49,15 +49,17 @@ func (b *between) read(r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	action := r.Header.Get("X-Amz-Target") // of the services that speak JSON
 	if form, err := url.ParseQuery(string(text)); err == nil && form.Has("Action") {
-		b.mu.Lock()
-		b.calls[form.Get("Action")]++
-		b.mu.Unlock()
+		action = form.Get("Action")
 		if form.Has("MaxResults") && b.pageSize > 0 {
 			form.Set("MaxResults", strconv.Itoa(b.pageSize))
 			text = []byte(form.Encode())
 		}
 	}
+	b.mu.Lock()
+	b.calls[action]++
+	b.mu.Unlock()
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
 	r.Header.Set("Content-Length", strconv.Itoa(len(text)))
 	return nil
@@ -65,12 +67,19 @@ func (b *between) read(r *http.Request) error {
 
 // made returns how often each action was called since the last time.
 func (b *between) made(actions ...string) []int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	calls := b.all()
 	var counts []int
 	for _, a := range actions {
-		counts = append(counts, b.calls[a])
+		counts = append(counts, calls[a])
 	}
-	clear(b.calls)
 	return counts
+}
+
+// all returns the calls since the last time, by action.
+func (b *between) all() map[string]int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	calls := b.calls
+	b.calls = map[string]int{}
+	return calls
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -15,6 +16,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/burst-hpc/burst/cloud/aws/mototest"
+	"github.com/burst-hpc/burst/cloud/aws/wholebody"
 )
 
 // fleetGaps are of CreateFleet, with which moto reads little of a launch template.
@@ -170,6 +172,7 @@ func configOf(m *mototest.Moto) awssdk.Config {
 	return awssdk.Config{
 		Region: mototest.Region, BaseEndpoint: &m.Endpoint,
 		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+		HTTPClient:  wholebody.Client{HTTPClient: http.DefaultClient},
 		Retryer:     func() awssdk.Retryer { return awssdk.NopRetryer{} }, // what moto lacks is an HTTP 500
 	}
 }

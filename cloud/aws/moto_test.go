@@ -174,7 +174,7 @@ func TestMotoListsPages(t *testing.T) {
 	other.Cluster = "c10"
 	launchOn(t, p, other)
 	slices.Sort(want)
-	b.made()
+	b.all()
 	got, err := p.List(t.Context(), cloud.Filter{Cluster: "c1"})
 	if err != nil || !slices.Equal(idsOf(got), want) {
 		t.Errorf("listed %v, %v, want %v", idsOf(got), err, want)

@@ -21,6 +21,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+
+	"github.com/burst-hpc/burst/cloud/aws/wholebody"
 )
 
 // Region is where everything is.
@@ -82,7 +84,8 @@ func Start(t testing.TB, o Options) *Moto {
 	endpoint := serve(t)
 	m := &Moto{Endpoint: endpoint, cidrs: o.CIDRs, config: aws.Config{
 		Region: Region, BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
-		Retryer: func() aws.Retryer { return aws.NopRetryer{} }, // what moto lacks is an HTTP 500
+		HTTPClient: wholebody.Client{HTTPClient: http.DefaultClient},
+		Retryer:    func() aws.Retryer { return aws.NopRetryer{} }, // what moto lacks is an HTTP 500
 	}}
 	m.EC2 = ec2.NewFromConfig(m.config)
 	m.furnish(t)
