@@ -87,11 +87,11 @@ func (p *Provider) tagBatch(ctx context.Context, batch map[string]nodeName) (map
 	var first error
 	hopeless := false
 	failed := map[string]nodeName{}
-	todo := make(chan string)
+	due := make(chan string)
 	var wg sync.WaitGroup
 	for range min(nameWorkers, len(batch)) {
 		wg.Go(func() {
-			for id := range todo {
+			for id := range due {
 				mu.Lock()
 				skip := hopeless
 				mu.Unlock()
@@ -112,9 +112,9 @@ func (p *Provider) tagBatch(ctx context.Context, batch map[string]nodeName) (map
 		})
 	}
 	for _, id := range slices.Sorted(maps.Keys(batch)) {
-		todo <- id
+		due <- id
 	}
-	close(todo)
+	close(due)
 	wg.Wait()
 	return failed, first
 }
