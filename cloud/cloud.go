@@ -147,6 +147,9 @@ const (
 	SpotInterruption NoticeKind = "spot-interruption" // the instance goes at Deadline
 	Rebalance        NoticeKind = "rebalance"         // it is at a higher risk of going
 	Maintenance      NoticeKind = "maintenance"       // planned work from Deadline on
+	// StateChange is no announcement: the cloud says that the instance's state has
+	// changed. It is a reason to ask the provider, which alone is believed, and is not kept.
+	StateChange NoticeKind = "state-change"
 )
 
 // Notice is the cloud's word that an instance will go, be rebalanced or
@@ -156,14 +159,23 @@ type Notice struct {
 	Kind     NoticeKind `json:"kind"`
 	Deadline time.Time  `json:"deadline,omitzero"`
 	Received time.Time  `json:"received"`
-	Source   string     `json:"source"` // "local", "imds", "sqs", …
+	Source   string     `json:"source"` // "local", "imds", "sqs", "drill"
+	// Action is what is to become of the instance, in the cloud's own word:
+	// "terminate", "stop", "hibernate", "system-reboot", a new state, …; empty: not said.
+	Action string `json:"action,omitempty"`
+	// Event is the cloud's id of what it announces, where it has one: of a maintenance.
+	Event string `json:"event,omitempty"`
+	// Cancelled: what the notice of the same Event announced, or any of this key
+	// if Event is empty, will not be.
+	Cancelled bool `json:"cancelled,omitempty"`
 }
 
 // NoticeSource is met by providers that can announce evictions.
 type NoticeSource interface {
 	// Notices calls handle for every notice until ctx ends. A notice is given
 	// again, also after a restart, until handle has returned nil for it: handle returns nil only
-	// once the notice is durable.
+	// once the notice is durable. It may be called concurrently, and should be for
+	// notices that come together: they are then made durable together.
 	Notices(ctx context.Context, handle func(context.Context, Notice) error) error
 }
 

@@ -79,3 +79,18 @@ type Warmer interface {
 	// order: nil, or what Prepare would say.
 	Warm(ctx context.Context, requests []LaunchRequest) []error
 }
+
+// Evicter is met by providers that can take an instance back on demand, as the
+// cloud does when it needs the room: for drills.
+type Evicter interface {
+	// Evict announces that the instance goes after lead, and ends it then,
+	// whatever becomes of the caller.
+	Evict(ctx context.Context, id string, lead time.Duration) error
+}
+
+// Census is met by providers that can tell whose instances they have: after
+// the loss of journal and cluster id, their tags are all that is left.
+type Census interface {
+	// Clusters counts the instances of Burst that are not terminated, by the cluster's id.
+	Clusters(ctx context.Context) (map[string]int, error)
+}

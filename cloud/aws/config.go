@@ -15,6 +15,7 @@ type Config struct {
 	// "sts", "pricing", "servicequotas", "sqs"), for private endpoints.
 	Endpoint  string
 	Endpoints map[string]string
+	Queue     string // URL of the SQS queue of notices; empty: none
 	Proxy     string // "http://proxy:3128"; empty: HTTPS_PROXY and NO_PROXY of the environment
 	// Pools holds the launch settings of the pools on this provider, by name.
 	Pools map[string]Pool

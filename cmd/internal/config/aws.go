@@ -23,6 +23,7 @@ func account(s *section) aws.Config {
 		Profile:  s.text("profile", ""),
 		Endpoint: s.web("endpoint", "http://127.0.0.1:5000"),
 		Proxy:    s.text("proxy", ""),
+		Queue:    s.web("queue", "https://sqs.us-east-1.amazonaws.com/123456789012/burst-notices"),
 		Pools:    map[string]aws.Pool{},
 	}
 	if c.Region != "" && !regions.MatchString(c.Region) {

@@ -26,6 +26,7 @@ type Config struct {
 	Cluster    string // the site's name for the cluster
 	Endpoint   endpoint.Config
 	Checkpoint Checkpoint
+	Health     Health
 	Providers  []Provider // in the order of the file
 	Pools      []Pool     // in the order of the file
 
@@ -37,6 +38,23 @@ type Checkpoint struct {
 	Signal string        // "USR1"; empty: none is sent
 	Grace  time.Duration // between the signal and the requeue
 }
+
+// Health says when a node that has registered is sick: it is drained then, and
+// replaced. A limit of 0 does not judge.
+type Health struct {
+	SlurmdRestarts int           // so many within SlurmdWindow
+	SlurmdWindow   time.Duration //
+	SpoolFull      int           // per cent of the file system of slurmd's spool
+	AgentSilent    time.Duration // since the last word of its burst-agent
+}
+
+// What a pool does about a notice of a rebalance or a maintenance.
+const (
+	Ignore  = "ignore"
+	Drain   = "drain"   // no new jobs; those that run are not moved before a spot notice, or before the maintenance
+	Replace = "replace" // of a rebalance: as Drain, and another node is raised ahead
+	Reserve = "reserve" // of a maintenance: a Slurm reservation keeps jobs off that would not end before it
+)
 
 // Provider is a [provider.NAME] section.
 type Provider struct {
@@ -63,6 +81,9 @@ type Pool struct {
 	// Boot is what Power.UserData was made of; zero for a provider whose
 	// instances do not boot, and where the site has user data of its own.
 	Boot bootstrap.Config
+
+	OnRebalance   string // Ignore, Drain or Replace
+	OnMaintenance string // Ignore, Drain or Reserve
 }
 
 // Error is one error of the file.

@@ -34,6 +34,7 @@ func TestLoad(t *testing.T) {
 			SlurmConf: "/etc/slurm/slurm.conf", SlurmBin: "/opt/slurm/bin", SlurmUser: "slurmadm",
 		},
 		Checkpoint: Checkpoint{Signal: "USR1", Grace: 20 * time.Second},
+		Health:     Health{SlurmdRestarts: 0, SlurmdWindow: 5 * time.Minute, SpoolFull: 90, AgentSilent: 2 * time.Minute},
 		Providers: []Provider{
 			{Name: "here", Kind: "local", PriceTable: "/etc/burst/prices.csv",
 				Local: Local{Dir: "/var/lib/burst/here", Slurmd: "/opt/slurm/sbin/slurmd", Network: "host"}},
@@ -51,6 +52,7 @@ func TestLoad(t *testing.T) {
 				Ports: "17001-17002,17010", Addr: "127.0.0.1", Hostname: "head", Features: []string{"cloud", "spot"}, Options: "Weight=10",
 				SuspendTime: 5 * time.Minute, ResumeTimeout: 5 * time.Minute, SuspendTimeout: 2 * time.Minute,
 			},
+			OnRebalance: Replace, OnMaintenance: Reserve,
 		}, {
 			Power: power.Pool{
 				Name: "large", Provider: "apart", Nodes: []string{"l1", "l2"}, Partition: "night",
@@ -60,6 +62,7 @@ func TestLoad(t *testing.T) {
 				Name: "large", Nodes: []string{"l1", "l2"}, Partition: "night", CPUs: 16, RealMemory: 64000,
 				SuspendTime: time.Hour, ResumeTimeout: 30 * time.Minute, SuspendTimeout: 10 * time.Second,
 			},
+			OnRebalance: Ignore, OnMaintenance: Drain,
 		}},
 	}
 	if d := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{})); d != "" {

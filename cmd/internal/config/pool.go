@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -59,6 +60,8 @@ func pool(s *section, c *Config, def times) Pool {
 			ResumeTimeout:  t.resumeTimeout,
 			SuspendTimeout: t.suspendTimeout,
 		},
+		OnRebalance:   cmp.Or(s.choice("on_rebalance", Ignore, Drain, Replace), Ignore),
+		OnMaintenance: cmp.Or(s.choice("on_maintenance", Ignore, Drain, Reserve), Drain),
 	}
 	p.Slurm.Name, p.Slurm.Nodes, p.Slurm.Partition = p.Power.Name, p.Power.Nodes, p.Power.Partition
 	if p.Power.Fleet.Order == "written" {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/BurntSushi/toml"
 	"golang.org/x/sys/unix"
@@ -37,6 +38,7 @@ func (f *file) config(tree map[string]any) *Config {
 	times := poolTimes(slurm, defaultTimes)
 	slurm.done()
 	c.Checkpoint = checkpoint(top.sub("checkpoint"))
+	c.Health = health(top.sub("health"))
 	for _, s := range top.named("provider") {
 		c.Providers = append(c.Providers, provider(s))
 	}
@@ -90,6 +92,23 @@ func checkpoint(s *section) Checkpoint {
 	}
 	s.done()
 	return c
+}
+
+func health(s *section) Health {
+	h := Health{
+		SlurmdRestarts: s.limit("slurmd_restarts", 3),
+		SlurmdWindow:   s.duration("slurmd_window", 10*time.Minute),
+		SpoolFull:      s.limit("spool_full", 95),
+		AgentSilent:    s.duration("agent_silent", time.Minute),
+	}
+	if h.SpoolFull > 100 {
+		s.failAt("spool_full", "is %d: write a number of per cent from 1 to 100, or 0 to not judge by it", h.SpoolFull)
+	}
+	if s.has("agent_silent") && h.AgentSilent < 30*time.Second {
+		s.failAt("agent_silent", "is %s: an agent speaks every 20 s; write at least 30s", h.AgentSilent)
+	}
+	s.done()
+	return h
 }
 
 func provider(s *section) Provider {

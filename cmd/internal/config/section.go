@@ -241,6 +241,17 @@ func (s *section) number(key, unit, example string) int {
 	return 0
 }
 
+// limit is a whole number of at least 0, which sets no limit.
+func (s *section) limit(key string, def int) int {
+	if v, ok := s.value(key).(int64); ok && v == 0 {
+		return 0
+	}
+	if !s.has(key) {
+		return def
+	}
+	return s.number(key, "", fmt.Sprint(def))
+}
+
 // done reports the keys of the table that no getter was asked for.
 func (s *section) done() {
 	for _, key := range slices.Sorted(maps.Keys(s.table)) {

@@ -31,6 +31,7 @@ var rooms = []room{
 	{"slurm/step", slurmAndLeaves},
 	{"slurm/slurmtest", slurmAndLeaves},
 	{"slurm/overflow", append([]string{"cloud/price"}, slurmAndLeaves...)},
+	{"slurm/health", []string{"slurm", "slurm/hostlist"}},
 	{"slurm/power", []string{"slurm", "slurm/hostlist", "cloud", "cloud/fleet"}},
 
 	// A provider knows its cloud, and nothing of Slurm or of its siblings.
@@ -75,7 +76,7 @@ var programs = []string{
 
 // internals are the rooms of cmd/internal.
 var internals = []string{
-	"api", "bench", "cli", "clouds", "config", "crash", "daemon", "demo", "e2e", "endpoint", "handover", "ledger", "munge", "nodeapi",
+	"agent", "api", "bench", "chaos", "cli", "clouds", "config", "crash", "daemon", "demo", "e2e", "endpoint", "handover", "ledger", "munge", "nodeapi",
 	"rig", "spool", "store", "tree",
 }
 
