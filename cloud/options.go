@@ -94,3 +94,17 @@ type Census interface {
 	// Clusters counts the instances of Burst that are not terminated, by the cluster's id.
 	Clusters(ctx context.Context) (map[string]int, error)
 }
+
+// Count is how often something has happened since the process began.
+type Count struct {
+	What   string // "api", "message"
+	Which  string // the operation, or the source of the message
+	Result string // "ok", "throttled", "foreign", …
+	N      uint64
+}
+
+// Meter is met by providers that count what they do. What, Which and Result
+// are few, whatever the cloud or a user does: they become labels.
+type Meter interface {
+	Counts() []Count
+}
