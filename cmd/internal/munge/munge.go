@@ -1,5 +1,6 @@
-// Package munge makes and opens MUNGE credentials with the commands munge and
-// unmunge. They come with every MUNGE, so that no C library is linked.
+// Package munge makes and opens MUNGE credentials. It speaks munged's own
+// protocol over its socket: no process is started for a credential, and no C
+// library is linked.
 package munge
 
 import (
@@ -7,12 +8,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 )
 
 // Why a credential is refused. Each is wrapped by an error with munged's words.
@@ -23,9 +25,8 @@ var (
 	ErrInvalid  = errors.New("no credential under this host's MUNGE key")
 )
 
-// ErrAway is wrapped when munged or its commands cannot be asked: it says
-// nothing of the credential.
-var ErrAway = errors.New("munge cannot be asked: is munged running, and are its commands installed?")
+// ErrAway is wrapped when munged cannot be asked: it says nothing of the credential.
+var ErrAway = errors.New("munged cannot be asked: does it run, and is this its socket?")
 
 // What a credential may hold.
 const (
@@ -36,8 +37,8 @@ const (
 // Options say how munged is asked; the zero value asks the system's.
 type Options struct {
 	Socket  string        // munged's unix socket; empty: the system's
-	Timeout time.Duration // of one command; 5 s if zero
-	Max     int           // commands at once, others wait; 8 if zero
+	Timeout time.Duration // of one question; 5 s if zero
+	Max     int           // questions at once, others wait; 8 if zero
 }
 
 // Munge asks one munged. It may be used by many at once.
@@ -47,7 +48,7 @@ type Munge struct {
 	slots   chan struct{}
 }
 
-// New makes a Munge; it starts nothing before it is asked.
+// New makes a Munge; it asks nothing before it is asked.
 func New(o Options) *Munge {
 	m := &Munge{socket: o.Socket, timeout: o.Timeout, slots: make(chan struct{}, 8)}
 	if m.timeout == 0 {
@@ -64,14 +65,15 @@ func (m *Munge) Encode(ctx context.Context, payload []byte) (string, error) {
 	if len(payload) > MaxPayload {
 		return "", fmt.Errorf("making a credential: %d bytes of payload, at most %d are taken", len(payload), MaxPayload)
 	}
-	r, err := m.run(ctx, "munge", payload)
-	if err == nil && r.code != 0 {
-		err = r.failure()
+	var credential string
+	body, err := m.ask(ctx, packEncode(payload), encodeResponse)
+	if err == nil {
+		credential, err = unpackEncode(body)
 	}
 	if err != nil {
 		return "", fmt.Errorf("making a credential: %w", err)
 	}
-	return strings.TrimSpace(string(r.out)), nil
+	return credential, nil
 }
 
 // Decode opens a credential, which munged does once only: the second time is
@@ -80,69 +82,95 @@ func (m *Munge) Decode(ctx context.Context, credential string) (Credential, erro
 	if len(credential) > MaxCredential {
 		return Credential{}, fmt.Errorf("opening a credential: %w: %d bytes, at most %d are taken", ErrInvalid, len(credential), MaxCredential)
 	}
-	if strings.TrimSpace(credential) == "" {
-		return Credential{}, fmt.Errorf("opening a credential: %w: it is empty", ErrInvalid)
+	if credential = strings.TrimSpace(credential); credential == "" || strings.ContainsRune(credential, 0) {
+		return Credential{}, fmt.Errorf("opening a credential: %w: it is empty, or no text", ErrInvalid)
 	}
-	r, err := m.run(ctx, "unmunge", []byte(credential), "--numeric", "--keys=STATUS,UID,GID,ENCODE_TIME,LENGTH")
-	if err == nil && r.code != 0 {
-		err = r.failure()
+	var c Credential
+	body, err := m.ask(ctx, packDecode(credential), decodeResponse)
+	if err == nil {
+		c, err = unpackDecode(body)
 	}
 	if err != nil {
 		return Credential{}, fmt.Errorf("opening a credential: %w", err)
 	}
-	c, err := parse(r.out)
-	if err != nil {
-		return Credential{}, fmt.Errorf("opening a credential: %w: unmunge's answer: %w", ErrAway, err)
-	}
 	return c, nil
 }
 
-// result is how a command ended.
-type result struct {
-	code   int
-	out    []byte
-	errOut string
-}
-
-// run runs one of munge's commands, when its turn has come.
-func (m *Munge) run(ctx context.Context, name string, input []byte, args ...string) (result, error) {
+// ask sends one request, when its turn has come, and returns the body of the
+// answer. A request that was sent is not sent again: munged would let a
+// credential pass that it has seen, and whoever asks us does so again with a
+// new one.
+func (m *Munge) ask(ctx context.Context, request []byte, kind byte) ([]byte, error) {
 	select {
 	case m.slots <- struct{}{}:
 		defer func() { <-m.slots }()
 	case <-ctx.Done():
-		return result{}, context.Cause(ctx)
-	}
-	path, err := find(name)
-	if err != nil {
-		return result{}, fmt.Errorf("%w: %w", ErrAway, err)
-	}
-	if m.socket != "" {
-		args = append(args, "--socket="+m.socket)
+		return nil, context.Cause(ctx)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, m.timeout, fmt.Errorf("%w: no answer within %s", ErrAway, m.timeout))
 	defer cancel()
-	var out, errOut bytes.Buffer
-	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Env = []string{"LC_ALL=C"}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &out, &errOut
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is for us, who wait for it
-	cmd.WaitDelay = time.Second
-	err = cmd.Run()
-	var exit *exec.ExitError
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return result{}, context.Cause(ctx)
-	case err != nil && (!errors.As(err, &exit) || !exit.Exited()):
-		return result{}, fmt.Errorf("%w: %s: %w", ErrAway, name, err)
+	body, err := m.exchange(ctx, request, kind)
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
-	return result{code: cmd.ProcessState.ExitCode(), out: out.Bytes(), errOut: firstLine(errOut.String())}, nil
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrAway, err)
+	}
+	return body, nil
 }
 
-// failure is the error of a command that did not exit with 0: its exit code is
-// munged's word, of which libmunge's munge.h has the list.
-func (r result) failure() error {
+func (m *Munge) exchange(ctx context.Context, request []byte, kind byte) ([]byte, error) {
+	conn, err := dial(ctx, m.path())
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })() // ends what waits
+	if _, err := conn.Write(request); err != nil {
+		return nil, err
+	}
+	return receive(conn, kind)
+}
+
+// dial connects, and tries again while as many wait for munged as may.
+func dial(ctx context.Context, path string) (net.Conn, error) {
+	var d net.Dialer
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		conn, err := d.DialContext(ctx, "unix", path)
+		if !errors.Is(err, syscall.EAGAIN) {
+			return conn, err
+		}
+		timer := time.NewTimer(pause + rand.N(pause))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, err
+		}
+	}
+}
+
+// systems are where munged's socket is by default: of the distributions'
+// packages, and of MUNGE's own and OpenHPC's builds.
+var systems = []string{"/run/munge/munge.socket.2", "/var/run/munge/munge.socket.2", "/usr/local/var/run/munge/munge.socket.2", "/opt/munge/var/run/munge/munge.socket.2"}
+
+func (m *Munge) path() string {
+	if m.socket != "" {
+		return m.socket
+	}
+	for _, path := range systems {
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	return systems[0] // which the error names
+}
+
+// failure is the error that munged's number means, of which libmunge's munge.h
+// has the list, with munged's words.
+func failure(code int, words []byte) error {
 	kind := ErrAway
-	switch r.code {
+	switch code {
 	case 8, 9, 10, 11, 12, 13, 14, 18: // not decodable, other key, or meant for somebody else
 		kind = ErrInvalid
 	case 15:
@@ -152,26 +180,19 @@ func (r result) failure() error {
 	case 17:
 		kind = ErrReplayed
 	}
-	if r.errOut == "" {
-		return fmt.Errorf("%w (code %d)", kind, r.code)
+	if w := text(words); w != "" {
+		return fmt.Errorf("%w: %s (code %d)", kind, w, code)
 	}
-	return fmt.Errorf("%w: %s (code %d)", kind, r.errOut, r.code)
+	return fmt.Errorf("%w (code %d)", kind, code)
 }
 
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return line
-}
-
-// folders are looked through after the PATH, which a daemon may not have.
-const folders = "/usr/bin:/bin:/usr/local/bin:/opt/munge/bin"
-
-func find(name string) (string, error) {
-	for _, dir := range filepath.SplitList(os.Getenv("PATH") + ":" + folders) {
-		path := filepath.Join(dir, name)
-		if info, err := os.Stat(path); filepath.IsAbs(path) && err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return path, nil
+// text is a string of C without its end, fit for a line of a log.
+func text(b []byte) string {
+	b, _, _ = bytes.Cut(b, []byte{0})
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return -1
 		}
-	}
-	return "", fmt.Errorf("%s: %w", name, exec.ErrNotFound)
+		return r
+	}, strings.TrimSpace(string(b)))
 }
