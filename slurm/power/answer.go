@@ -69,7 +69,7 @@ func (e *Engine) abandon(c *Change, l Launch, nodes []Node, err error) {
 	c.Launches = append(c.Launches, l)
 	why, again := tooLate(e.market, l.Request.Pool, e.cfg.BootTimeout), func(h Hold) time.Time { return retryAt(h, now) }
 	if text, stopped := e.mem.stopped(l.Request.Pool); stopped {
-		why, again = halted(l.Request.Pool, text), func(Hold) time.Time { return now.Add(maxRetry) }
+		why, again = text, func(Hold) time.Time { return now.Add(maxRetry) }
 	}
 	give(c, e.mem, e.mem.whole(nodes, nil), why, now)
 	for _, n := range nodes {

@@ -25,16 +25,22 @@ import (
 // A stopped pool launches nothing: what waits for its call is given back too.
 // What may have been launched, or is up, goes on.
 
-// stopped says whether the pool is stopped, and why.
+// stopped says whether the pool launches nothing, and what its jobs are told.
 func (m *memory) stopped(pool string) (why string, ok bool) {
+	if !m.pause.Since.IsZero() {
+		return pausedText + m.pause.Why, true
+	}
 	b := m.breakers[pool]
-	return b.Why, !b.Stopped.IsZero()
+	return stoppedText(pool) + b.Why, !b.Stopped.IsZero()
 }
+
+// stoppedText is in what the jobs of a stopped pool are told; by it they are
+// known again when the pool starts.
+func stoppedText(pool string) string { return fmt.Sprintf("pool %s is stopped: ", pool) }
 
 // halt gives back what a stopped pool does not launch. The jobs try again at
 // long intervals: an admin has to look first.
 func (p planning) halt(c *Change, g group, why string) {
-	why = halted(g.pool, why)
 	give(c, p.mem, p.mem.whole(g.nodes, nil), why, p.now)
 	for _, n := range g.nodes {
 		if n.Job != 0 {
@@ -42,9 +48,6 @@ func (p planning) halt(c *Change, g group, why string) {
 		}
 	}
 }
-
-// halted is what the jobs of a stopped pool are told.
-func halted(pool, why string) string { return fmt.Sprintf("pool %s is stopped: %s", pool, why) }
 
 // failed is an instance that did not become a node, and ends for it.
 func (i Instance) failed(why string) Instance {
@@ -143,7 +146,7 @@ func (e *Engine) count(c *Change, now time.Time) {
 		}
 	}
 	for _, i := range c.Instances {
-		if !i.Failed || e.mem.instances[i.ID].Failed {
+		if !i.Failed || e.mem.instances[i.ID].Failed || !e.mem.pause.Since.IsZero() { // all may be ended by hand then
 			continue
 		}
 		i.Pool = cmp.Or(e.poolOf[i.Assigned], i.Pool)
@@ -166,7 +169,8 @@ func (e *Engine) count(c *Change, now time.Time) {
 // ErrNoPool is wrapped when no pool of the configuration has the name.
 var ErrNoPool = errors.New("no such pool")
 
-// StartPool has a stopped pool launch again, and its count begin anew.
+// StartPool has a stopped pool launch again, its count begin anew, and the jobs
+// that wait for it start.
 // By says who asked.
 func (e *Engine) StartPool(ctx context.Context, pool, by string) error {
 	return e.do(ctx, func(ctx context.Context) error {
@@ -180,6 +184,7 @@ func (e *Engine) StartPool(ctx context.Context, pool, by string) error {
 		c := Change{Breakers: []Breaker{{Pool: pool}}}
 		if !b.Stopped.IsZero() {
 			c.Events = append(c.Events, Event{Time: time.Now(), Kind: "pool-started", Pool: pool, Text: "by " + by})
+			unhold(&c, e.mem, stoppedText(pool), fmt.Sprintf("pool %s launches again", pool))
 		}
 		return e.commit(ctx, c)
 	})

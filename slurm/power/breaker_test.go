@@ -67,7 +67,7 @@ func TestBreaker(t *testing.T) {
 			if got := e.mem.breakers["p"].Failures; got != tt.want || stopped != tt.stopped {
 				t.Errorf("%d failures, stopped %v: want %d, %v", got, stopped, tt.want, tt.stopped)
 			}
-			if stopped && (!strings.HasPrefix(why, "3 instances in a row did not become nodes; the last, ") || !slices.Contains(kinds(p.committed), "pool-stopped")) {
+			if stopped && (!strings.HasPrefix(why, "pool p is stopped: 3 instances in a row did not become nodes; the last, ") || !slices.Contains(kinds(p.committed), "pool-stopped")) {
 				t.Errorf("stopped because %q, events %v", why, kinds(p.committed))
 			}
 		})

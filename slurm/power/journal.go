@@ -169,6 +169,7 @@ type State struct {
 	Coolings  []Cooling
 	Breakers  []Breaker
 	Boots     []Boot // not ended
+	Pause     Pause
 }
 
 // Change is what one transaction writes: records are put whole, by their key.
@@ -184,13 +185,14 @@ type Change struct {
 	Coolings    []Cooling // with Failures 0: forgotten
 	Breakers    []Breaker // without Failures, and not Stopped: forgotten
 	Boots       []Boot
+	Pause       *Pause // with no Since: it ends
 	Events      []Event
 }
 
 // Empty says whether the change writes nothing.
 func (c *Change) Empty() bool {
 	return len(c.Orders)+len(c.CloseOrders)+len(c.Nodes)+len(c.DropNodes)+len(c.Launches)+
-		len(c.Instances)+len(c.Holds)+len(c.DropHolds)+len(c.Coolings)+len(c.Breakers)+len(c.Boots)+len(c.Events) == 0
+		len(c.Instances)+len(c.Holds)+len(c.DropHolds)+len(c.Coolings)+len(c.Breakers)+len(c.Boots)+len(c.Events) == 0 && c.Pause == nil
 }
 
 // journal is what the engine needs of the store. A Commit is atomic and

@@ -25,11 +25,12 @@ type memory struct {
 	cool      map[coolKey]fleet.Cooldown
 	breakers  map[string]Breaker // by pool
 	boots     map[string]Boot    // by node
+	pause     Pause
 }
 
 func newMemory(s State) *memory {
 	m := &memory{map[string]Order{}, map[string]Node{}, map[string]Launch{}, map[string]Instance{}, map[uint32]Hold{}, map[coolKey]fleet.Cooldown{},
-		map[string]Breaker{}, map[string]Boot{}}
+		map[string]Breaker{}, map[string]Boot{}, s.Pause}
 	m.apply(Change{Orders: s.Orders, Nodes: s.Nodes, Launches: s.Launches, Instances: s.Instances, Holds: s.Holds, Coolings: s.Coolings,
 		Breakers: s.Breakers, Boots: s.Boots})
 	return m
@@ -79,6 +80,9 @@ func (m *memory) apply(c Change) {
 		if b.Failures == 0 && b.Stopped.IsZero() {
 			delete(m.breakers, b.Pool)
 		}
+	}
+	if c.Pause != nil {
+		m.pause = *c.Pause
 	}
 	for _, b := range c.Boots {
 		m.boots[b.Node] = b

@@ -28,5 +28,8 @@ func (c *Change) Name() string {
 	add(len(c.Coolings), "coolings")
 	add(len(c.Breakers), "breakers")
 	add(len(c.Boots), "boots")
+	if c.Pause != nil {
+		add(1, "pause")
+	}
 	return strings.Join(names, ",")
 }

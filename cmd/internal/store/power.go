@@ -23,7 +23,7 @@ func (s *Store) AddOrder(ctx context.Context, o power.Order) (bool, error) {
 }
 
 // LoadPower reads what is open of orders, nodes, launches, instances, holds,
-// cooldowns, breakers and boots.
+// cooldowns, breakers and boots, and the pause.
 func (s *Store) LoadPower(ctx context.Context) (power.State, error) {
 	var st power.State
 	err := s.tx(ctx, func(tx *sql.Tx) error {
@@ -71,7 +71,11 @@ func (s *Store) LoadPower(ctx context.Context) (power.State, error) {
 		if err != nil {
 			return err
 		}
-		return loadBoots(ctx, tx, &st)
+		if err := loadBoots(ctx, tx, &st); err != nil {
+			return err
+		}
+		st.Pause, err = loadPause(ctx, tx)
+		return err
 	})
 	if err != nil {
 		return power.State{}, fmt.Errorf("reading the journal: %w", err)
@@ -154,6 +158,7 @@ func putPower(ctx context.Context, tx *sql.Tx, c power.Change) error {
 		w.put(`INSERT OR REPLACE INTO coolings (provider, type, zone, market, failures, until) VALUES (?, ?, ?, ?, ?, ?)`, k.Provider, o.Type, o.Zone, o.Market, k.Failures, fromTime(k.Until))
 	}
 	putBoots(&w, c)
+	putPause(&w, c.Pause)
 	for _, e := range c.Events {
 		w.event(Event{Time: e.Time, Kind: e.Kind, Node: e.Node, Instance: e.Instance, Pool: e.Pool, Job: e.Job, Text: e.Text})
 	}

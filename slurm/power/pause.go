@@ -1,0 +1,69 @@
+package power
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Pause is an admin's word that no pool launches: what waits for its call is
+// given back, as of stopped pools. What may have been launched, or is up, goes
+// on. No Since: there is none.
+type Pause struct {
+	Since   time.Time
+	By, Why string
+}
+
+// pausedText is in what jobs are told that wait for the end of a pause; by it
+// they are known again.
+const pausedText = "launches are paused: "
+
+// Pause has no pool launch any more, until Unpause. By says who asked. A second
+// one changes the reason only.
+func (e *Engine) Pause(ctx context.Context, by, why string) error {
+	return e.do(ctx, func(ctx context.Context) error {
+		now := time.Now()
+		p := Pause{Since: e.mem.pause.Since, By: by, Why: oneLine(fmt.Sprintf("%s (by %s)", why, by))}
+		if p.Since.IsZero() {
+			p.Since = now
+		}
+		return e.commit(ctx, Change{Pause: &p, Events: []Event{{Time: now, Kind: "paused", Text: p.Why + "; no pool launches until `burst resume`"}}})
+	})
+}
+
+// Unpause has the pools launch again, and the jobs that wait for it start. By
+// says who asked. It is no error that there is no pause.
+func (e *Engine) Unpause(ctx context.Context, by string) error {
+	return e.do(ctx, func(ctx context.Context) error {
+		if e.mem.pause.Since.IsZero() {
+			return nil
+		}
+		c := Change{Pause: &Pause{}, Events: []Event{{Time: time.Now(), Kind: "resumed", Text: "by " + by}}}
+		unhold(&c, e.mem, pausedText, "launches are not paused any more")
+		return e.commit(ctx, c)
+	})
+}
+
+// Paused says since when no pool launches, by whose word and why; a zero time:
+// they do. It may be called at any time.
+func (e *Engine) Paused() (since time.Time, by, why string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.mem.pause.Since, e.mem.pause.By, e.mem.pause.Why
+}
+
+// unhold plans that the jobs start now of which the reason to wait has this
+// text. Those that have been told are told again.
+func unhold(c *Change, m *memory, text, why string) {
+	now := time.Now()
+	for _, id := range slices.Sorted(maps.Keys(m.holds)) {
+		h := m.holds[id]
+		if !strings.Contains(h.Why, text) { // a node may be named before it
+			continue
+		}
+		c.Holds = append(c.Holds, Hold{Job: id, Restarts: h.Restarts, Start: now, Why: why, NoRequeue: h.NoRequeue && !h.Released})
+	}
+}

@@ -1,0 +1,146 @@
+package power
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/burst-hpc/burst/cloud"
+)
+
+// TestPauseAndUnpause: no pool launches meanwhile, those who wait are told, and
+// start when it ends. It survives a restart, and one that is not there is no error.
+func TestPauseAndUnpause(t *testing.T) {
+	const boots = "ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP"
+	st := State{Nodes: []Node{{Name: "c1", Pool: "p", Phase: Wanted, Job: 7, Made: time.Now()}}}
+	inSlurm(t, st, map[string]string{"c1": boots}, nil, func(t *testing.T, e *Engine, _ *scripted) {
+		p := e.journal.(*paper)
+		c := Change{Pause: &Pause{Since: time.Now(), By: "uid 0", Why: "storm (by uid 0)"}}
+		if err := e.commit(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.launchWanted(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(map[string]Phase{"c1": Freeing}, nodePhases(e)); diff != "" || len(e.mem.launches) > 0 {
+			t.Errorf("launches %v, nodes (-want +got):\n%s", e.mem.launches, diff)
+		}
+		h := e.mem.holds[7]
+		if h.Why != "launches are paused: storm (by uid 0)" || time.Until(h.Start) < maxRetry-time.Minute {
+			t.Errorf("the job is held for %q until %s", h.Why, h.Start)
+		}
+		if !slices.Contains(kinds(p.committed), "free") {
+			t.Errorf("events %v", kinds(p.committed))
+		}
+	})
+	held := []Hold{
+		{Job: 7, Restarts: -1, Why: "launches are paused: storm (by uid 0)", Start: at.Add(time.Hour), Tries: 3, Released: true},
+		{Job: 8, Restarts: -1, Why: "node c9: launches are paused: storm (by uid 0)", Start: at.Add(time.Hour), Released: true, NoRequeue: true},
+		{Job: 9, Restarts: -1, Why: "no capacity", Start: at.Add(time.Hour), Released: true},
+	}
+	running(t, State{Holds: held}, map[string]string{"c1": "IDLE"}, nil, nil, func(t *testing.T, e *Engine) {
+		if err := e.Unpause(t.Context(), "uid 0"); err != nil {
+			t.Errorf("no pause: %v", err)
+		}
+		if since, _, _ := e.Paused(); !since.IsZero() {
+			t.Error("paused")
+		}
+		if err := e.Pause(t.Context(), "uid 0", "storm"); err != nil {
+			t.Fatal(err)
+		}
+		first, _, _ := e.Paused()
+		time.Sleep(time.Minute)
+		if err := e.Pause(t.Context(), "uid 5", "worse\nstorm"); err != nil {
+			t.Fatal(err)
+		}
+		if since, by, why := e.Paused(); since.IsZero() || !since.Equal(first) || by != "uid 5" || why != "worse storm (by uid 5)" {
+			t.Errorf("paused since %s (first %s) by %s: %q", since, first, by, why)
+		}
+		if err := e.Unpause(t.Context(), "uid 0"); err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now()
+		var got []Hold
+		for _, c := range e.journal.(*paper).committed {
+			if c.Pause != nil && c.Pause.Since.IsZero() {
+				got = c.Holds
+			}
+		}
+		const over = "launches are not paused any more"
+		want := []Hold{{Job: 7, Restarts: -1, Start: now, Why: over}, {Job: 8, Restarts: -1, Start: now, Why: over}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("released (-want +got):\n%s", diff)
+		}
+	})
+	if m := newMemory(State{Pause: Pause{Since: at, By: "uid 0", Why: "w"}}); m.pause.By != "uid 0" {
+		t.Error("the pause does not survive a restart")
+	}
+}
+
+// TestAStartedPoolsJobsStart, and no others.
+func TestAStartedPoolsJobsStart(t *testing.T) {
+	st := State{Breakers: []Breaker{{Pool: "p", Stopped: at, Why: "w"}}, Holds: []Hold{
+		{Job: 7, Why: "pool p is stopped: w", Start: at.Add(time.Hour), Released: true},
+		{Job: 8, Why: "pool q is stopped: w", Start: at.Add(time.Hour), Released: true}}}
+	running(t, st, map[string]string{"c1": "IDLE"}, nil, nil, func(t *testing.T, e *Engine) {
+		if err := e.StartPool(t.Context(), "p", "uid 0"); err != nil {
+			t.Fatal(err)
+		}
+		var got []uint32
+		for _, c := range e.journal.(*paper).committed {
+			for _, h := range c.Holds {
+				if strings.Contains(h.Why, "launches again") && !h.Released {
+					got = append(got, h.Job)
+				}
+			}
+		}
+		if !slices.Equal(got, []uint32{7}) {
+			t.Errorf("released %v", got)
+		}
+	})
+}
+
+// TestALaunchOfUnknownOutcomeIsResolvedInAPause: it is asked for under its token.
+// One that was never called is not.
+func TestALaunchOfUnknownOutcomeIsResolvedInAPause(t *testing.T) {
+	for _, doubt := range []bool{true, false} {
+		const boots = "ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP"
+		st := State{Pause: Pause{Since: at, Why: "w"},
+			Nodes:    []Node{{Name: "c1", Pool: "p", Phase: Launching, Token: "t", Made: time.Now()}},
+			Launches: []Launch{{Token: "t", Provider: "east", Nodes: []string{"c1"}, State: Written, Created: time.Now(), Request: cloud.LaunchRequest{Token: "t", Pool: "p", Count: 1}}}}
+		inSlurm(t, st, map[string]string{"c1": boots}, nil, func(t *testing.T, e *Engine, _ *scripted) {
+			if doubt {
+				e.doubt["t"] = true
+			}
+			if _, err := e.callWritten(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if e.flying["t"] != doubt || (e.mem.launches["t"].State == Abandoned) == doubt {
+				t.Errorf("in doubt %v: called %v, launch %+v", doubt, e.flying["t"], e.mem.launches["t"])
+			}
+		})
+	}
+}
+
+// TestBootFailuresDoNotCountInAPause: what is ended by hand stops no pool.
+func TestBootFailuresDoNotCountInAPause(t *testing.T) {
+	for _, paused := range []bool{true, false} {
+		st := State{}
+		if paused {
+			st.Pause = Pause{Since: at}
+		}
+		e, _ := testEngine(st)
+		i := Instance{Instance: cloud.Instance{ID: "i-1", Pool: "p"}}.failed("it is gone")
+		if err := e.commit(t.Context(), Change{Instances: []Instance{i}}); err != nil {
+			t.Fatal(err)
+		}
+		if n := e.mem.breakers["p"].Failures; (n == 0) != paused {
+			t.Errorf("paused %v: %d failures", paused, n)
+		}
+	}
+}
