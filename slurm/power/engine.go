@@ -65,7 +65,8 @@ type Engine struct {
 	settling  map[string]sighting  // node -> action that the table wants
 	listed    *listing             // of the round under way
 	heard     map[string]bool      // providers that have answered since the start, and whose strays are adopted
-	rounds    int                  // of reconciliation
+	questions questions
+	rounds    int // of reconciliation
 	market    market
 	next      time.Time // of the next round
 }
@@ -88,6 +89,7 @@ func New(cfg Config, j journal, s controller, providers map[string]cloud.Provide
 		flying: map[string]bool{}, doubt: map[string]bool{}, backoff: map[string]backoff{}, asked: map[string]time.Time{}, looked: map[string]time.Time{}, freed: map[string]time.Time{},
 		releasing: map[uint32]bool{}, closed: map[string]time.Time{}, missing: map[string]sighting{}, settling: map[string]sighting{}, heard: map[string]bool{}, market: newMarket(),
 		spoke: map[string]bool{}, consoles: map[string]time.Time{},
+		questions: questions{open: map[string]bool{}, last: map[string]time.Time{}},
 	}
 	for _, p := range cfg.Pools {
 		e.pools[p.Name] = p
@@ -190,6 +192,7 @@ func (e *Engine) step(ctx context.Context) time.Duration {
 		{"words", e.takeWords},
 		{"addresses", e.setAddresses},
 		{"boots", e.watchBoots},
+		{"questions", e.askClouds},
 		{"freeing", e.freeNodes},
 		{"ending", e.endInstances},
 		{"holds", e.tellJobs},
