@@ -62,7 +62,7 @@ type Cloud struct {
 }
 
 // Conformance checks all that cloud.Provider promises, and NoticeSource,
-// Acknowledger and Assigner where they are met.
+// Acknowledger, Assigner, Evicter and Census where they are met.
 func Conformance(t *testing.T, h Harness) {
 	setDefault(&h.Timeout, 10*time.Second)
 	setDefault(&h.Poll, 5*time.Millisecond)
@@ -91,6 +91,8 @@ func Conformance(t *testing.T, h Harness) {
 		{"context cancelled", testCancelled},
 		{"notices", testNotices},
 		{"assign", testAssign},
+		{"evict", testEvict},
+		{"census", testCensus},
 	} {
 		gap, known := gaps[tt.name]
 		delete(gaps, tt.name)

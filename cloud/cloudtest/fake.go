@@ -23,6 +23,8 @@ const (
 	Acknowledge Op = "acknowledge"
 	Assign      Op = "assign"
 	Prepare     Op = "prepare"
+	Evict       Op = "evict"
+	Clusters    Op = "clusters"
 )
 
 // Options are a fake cloud's constants. The zero value answers at once, from
