@@ -60,13 +60,20 @@ func New(o Options) *Munge {
 	return m
 }
 
-// Encode makes a credential of the payload, with this process's uid.
+// Encode makes a credential of the payload, with this process's uid. It lives
+// as long as munged lets one live by default, which is five minutes.
 func (m *Munge) Encode(ctx context.Context, payload []byte) (string, error) {
+	return m.EncodeFor(ctx, payload, 0)
+}
+
+// EncodeFor makes a credential that lives so long, in whole seconds; munged
+// has a limit of its own, an hour. 0 is its default.
+func (m *Munge) EncodeFor(ctx context.Context, payload []byte, life time.Duration) (string, error) {
 	if len(payload) > MaxPayload {
 		return "", fmt.Errorf("making a credential: %d bytes of payload, at most %d are taken", len(payload), MaxPayload)
 	}
 	var credential string
-	body, err := m.ask(ctx, packEncode(payload), encodeResponse)
+	body, err := m.ask(ctx, packEncode(payload, life), encodeResponse)
 	if err == nil {
 		credential, err = unpackEncode(body)
 	}

@@ -34,10 +34,10 @@ type Credential struct {
 }
 
 // packEncode asks for a credential of the payload that anybody may open, with
-// munged's own choice of cipher, MAC, compression and lifetime.
-func packEncode(payload []byte) []byte {
-	b := []byte{1, 1, 1, 0}                          // defaults, and no realm
-	b = binary.BigEndian.AppendUint32(b, 0)          // the default lifetime
+// munged's own choice of cipher, MAC and compression; of the lifetime too if it is 0.
+func packEncode(payload []byte, life time.Duration) []byte {
+	b := []byte{1, 1, 1, 0} // defaults, and no realm
+	b = binary.BigEndian.AppendUint32(b, uint32(life/time.Second))
 	b = binary.BigEndian.AppendUint32(b, ^uint32(0)) // any uid
 	b = binary.BigEndian.AppendUint32(b, ^uint32(0)) // any gid
 	return message(encodeRequest, withLength(b, payload))

@@ -31,7 +31,7 @@ func TestRequests(t *testing.T) {
 		got  []byte
 		want string
 	}{
-		{"encode", packEncode([]byte("ab")), "00606d4b 04 02 00 00000016 01 01 01 00 00000000 ffffffff ffffffff 00000002 6162"},
+		{"encode", packEncode([]byte("ab"), 20*time.Minute), "00606d4b 04 02 00 00000016 01 01 01 00 000004b0 ffffffff ffffffff 00000002 6162"},
 		{"decode", packDecode("M:x:"), "00606d4b 04 04 00 00000009 00000005 4d3a783a00"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -11,6 +11,12 @@ import (
 	"golang.org/x/time/rate"
 )
 
+// lane is what one kind of request may use, apart from the others.
+type lane struct {
+	rates *rates
+	turns *turns
+}
+
 // rates limits the requests of each address.
 type rates struct {
 	rate  rate.Limit

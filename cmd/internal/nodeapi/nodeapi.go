@@ -1,9 +1,13 @@
-// Package nodeapi is burstd's HTTP API for booting nodes, on a TCP address: a
-// node asks which one it is, and reports how its boot goes. There is nothing
-// else here, above all nothing that an admin may do.
+// Package nodeapi is burstd's HTTP API for nodes, on a TCP address: a booting
+// node asks which one it is, and reports how its boot goes; its burst-agent
+// passes on what the cloud announces, and says how the node is. There is
+// nothing else here, above all nothing that an admin may do.
 //
 //	POST /v1/node/whoami  {"instance"}                  -> {"instance","node","cluster","slurm"}
 //	POST /v1/node/report  {"instance","stage","text"}   -> {}
+//	POST /v1/node/notice  {"instance","kind","action","deadline","event","cancelled"} -> {}: it is durable
+//	POST /v1/node/beat    {"instance","version","slurmd_started","slurmd","spool_used"} -> {"every"}, in seconds
+//	POST /v1/node/agent   {"instance","arch"}           -> burst-agent, packed by gzip
 //
 // A request carries `Authorization: MUNGE <credential>`; the payload of the
 // credential is the method, the path and the SHA-256 of the body in hex, with
@@ -11,8 +15,10 @@
 // The source address must be the instance's. An answer 200 carries the header
 // Burst-Credential: a credential whose payload is the SHA-256 of the answer's
 // body in hex; that of whoami names the instance, so that it is of no use to
-// another. Other answers have {"error"}; those to be asked again carry
-// Retry-After, in seconds.
+// another. The answer to a beat carries none: there are many, and nothing
+// follows from it. Other answers have {"error"}; those to be asked again carry
+// Retry-After, in seconds. A notice that is answered 4xx without it is not to be
+// sent again.
 package nodeapi
 
 import (
@@ -20,9 +26,11 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cmd/internal/munge"
 )
 
@@ -49,11 +57,29 @@ type Report struct {
 	Text     string // one line, at most 4 KiB
 }
 
+// Beat is an agent's word on how its node is.
+type Beat struct {
+	Instance string
+	Addr     string // where it came from
+	Version  string // of the agent
+	// Started holds the starts of slurmd within the last hour by the node's
+	// clock, at most 20 and none of the future; in any order.
+	Started []time.Time
+	Stopped bool    // slurmd does not run now
+	Spool   float64 // per cent in use of the file system of slurmd's spool; -1: not known
+}
+
 // Backend knows the instances. Methods may be called concurrently. An error
 // that wraps neither of the two below is ours, and the node asks again.
 type Backend interface {
 	WhoAmI(ctx context.Context, instance, addr string) (Identity, error)
 	Report(ctx context.Context, r Report) error
+	// Notice takes what the metadata of n.Instance, which speaks from addr,
+	// announces; nil says that it is durable.
+	Notice(ctx context.Context, addr string, n cloud.Notice) error
+	Beat(ctx context.Context, b Beat) error
+	// Known says by its error whether the instance is a node of ours at addr.
+	Known(ctx context.Context, instance, addr string) error
 }
 
 // What a Backend answers with.
@@ -66,21 +92,27 @@ var (
 
 // credentials is munged.
 type credentials interface {
-	Encode(ctx context.Context, payload []byte) (string, error)
+	EncodeFor(ctx context.Context, payload []byte, life time.Duration) (string, error)
 	Decode(ctx context.Context, credential string) (munge.Credential, error)
 }
 
 // Limits of a request.
 const (
-	maxBody = 16 << 10 // bytes
-	maxText = 4 << 10  // bytes of a report's text that are kept
+	maxBody   = 16 << 10 // bytes
+	maxText   = 4 << 10  // bytes of a report's text that are kept
+	maxWord   = 64       // bytes of an action, and of a version
+	maxEvent  = 256      // bytes of an event's id
+	maxStarts = 20
 )
+
+// Every is how often an agent is to say how its node is.
+const Every = 20 * time.Second
 
 var instanceIDs = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
 
-// oneLine makes a node's text fit for an event: lines are joined, and what is
-// no text is replaced.
-func oneLine(text string) string {
+// oneLine makes a node's text fit for an event, at most so many bytes of it:
+// lines are joined, and what is no text is replaced.
+func oneLine(text string, most int) string {
 	text = strings.ToValidUTF8(text, "?")
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
 	for i, l := range lines {
@@ -92,10 +124,10 @@ func oneLine(text string) string {
 		}
 		return ' '
 	}, strings.Join(lines, " | "))
-	if len(text) <= maxText {
+	if len(text) <= most {
 		return text
 	}
-	end := maxText
+	end := most
 	for !utf8.RuneStart(text[end]) {
 		end--
 	}

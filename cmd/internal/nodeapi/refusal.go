@@ -16,6 +16,7 @@ type refusal struct {
 	status int
 	retry  time.Duration // asked again after it; 0: not
 	text   string        // for the node's console
+	as     string        // in the metrics; empty: as its status says
 }
 
 func (e *refusal) Error() string { return e.text }
@@ -39,20 +40,23 @@ func toRefusal(err error) *refusal {
 	case errors.As(err, &e):
 		return e
 	case errors.Is(err, ErrNotYet):
-		return &refusal{http.StatusConflict, 4 * time.Second, ErrNotYet.Error()}
+		return &refusal{status: http.StatusConflict, retry: 4 * time.Second, text: ErrNotYet.Error()}
 	case errors.Is(err, ErrNotYours):
 		return &refusal{status: http.StatusForbidden, text: ErrNotYours.Error()}
 	case errors.Is(err, munge.ErrAway):
-		return &refusal{http.StatusServiceUnavailable, 10 * time.Second, "munged of burstd's host does not answer"}
+		return &refusal{status: http.StatusServiceUnavailable, retry: 10 * time.Second, text: "munged of burstd's host does not answer"}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return &refusal{http.StatusServiceUnavailable, 10 * time.Second, "burstd is busy or stopping"}
+		return &refusal{status: http.StatusServiceUnavailable, retry: 10 * time.Second, text: "burstd is busy or stopping"}
 	}
 	// What failed is ours, and for our log only.
-	return &refusal{http.StatusInternalServerError, 10 * time.Second, "burstd has failed: its log says why"}
+	return &refusal{status: http.StatusInternalServerError, retry: 10 * time.Second, text: "burstd has failed: its log says why"}
 }
 
 // outcome is the refusal in the metrics.
 func (e *refusal) outcome() string {
+	if e.as != "" {
+		return e.as
+	}
 	switch e.status {
 	case http.StatusUnauthorized:
 		return "unauthenticated"

@@ -13,7 +13,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cmd/internal/munge"
 )
 
@@ -23,6 +25,8 @@ type site struct {
 	err     error
 	addr    string // of the instance
 	reports []Report
+	notices []cloud.Notice
+	beats   []Beat
 	asked   int
 	hold    chan struct{} // not nil: WhoAmI waits until it is closed
 }
@@ -52,6 +56,35 @@ func (s *site) Report(_ context.Context, r Report) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reports = append(s.reports, r)
+	return s.err
+}
+
+func (s *site) Notice(ctx context.Context, addr string, n cloud.Notice) error {
+	if err := s.Known(ctx, n.Instance, addr); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.notices = append(s.notices, n)
+	return nil
+}
+
+func (s *site) Beat(ctx context.Context, b Beat) error {
+	if err := s.Known(ctx, b.Instance, b.Addr); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.beats = append(s.beats, b)
+	return nil
+}
+
+func (s *site) Known(_ context.Context, instance, addr string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil && (instance != "i-1" || addr != s.addr) {
+		return ErrNotYours
+	}
 	return s.err
 }
 
@@ -87,7 +120,7 @@ func (m *minted) mint(uid int, payload string) string {
 	return text
 }
 
-func (m *minted) Encode(_ context.Context, payload []byte) (string, error) {
+func (m *minted) EncodeFor(_ context.Context, payload []byte, _ time.Duration) (string, error) {
 	if m.err != nil {
 		return "", m.err
 	}
@@ -193,6 +226,9 @@ func (w *world) ask(r request) response {
 const (
 	whoami = "/v1/node/whoami"
 	report = "/v1/node/report"
+	notice = "/v1/node/notice"
+	beat   = "/v1/node/beat"
+	agent  = "/v1/node/agent"
 	me     = `{"instance":"i-1"}`
 )
 
