@@ -20,6 +20,7 @@ func (e *Engine) launched(ctx context.Context, token string, got []cloud.Instanc
 		return
 	}
 	e.note(l.Provider, err)
+	e.tried(l, got, err)
 	nodes := e.claimants(l)
 	c, known := e.assign(l, nodes, got, err)
 	e.credentials(&c, l.Provider, opLaunch, err)
@@ -48,6 +49,12 @@ func (e *Engine) launched(ctx context.Context, token string, got []cloud.Instanc
 		return // one event has said it, and the provider's gate holds the others back
 	}
 	e.log.Warn("the launch has not been carried out, as far as is known; the same request follows", "pool", pool, "token", token, "error", err)
+}
+
+func (e *Engine) tried(l Launch, got []cloud.Instance, err error) {
+	if e.cfg.Tried != nil {
+		e.cfg.Tried(l, got, err)
+	}
 }
 
 // overdue says that an instance that is launched now could not become any of

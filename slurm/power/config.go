@@ -62,4 +62,6 @@ type Config struct {
 	// type's number of cores; false where not known. They must not block; nil: none is known.
 	Price func(provider string, o cloud.Offering) (float64, bool)
 	Cores func(provider, instanceType string) (int, bool)
+	// Tried, unless nil, is told of each answer to a launch. It must not block.
+	Tried func(l Launch, got []cloud.Instance, err error)
 }

@@ -187,6 +187,7 @@ type Change struct {
 	Boots       []Boot
 	Pause       *Pause // with no Since: it ends
 	Events      []Event
+	Actions     []string // what reconciliation mends by it, a constant of the table each: not written, for who counts
 }
 
 // Empty says whether the change writes nothing.

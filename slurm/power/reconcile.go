@@ -173,6 +173,7 @@ func (e *Engine) settleNodes(ctx context.Context, snap *slurm.Snapshot, l *listi
 			continue
 		}
 		from := len(c.Nodes)
+		c.Actions = append(c.Actions, string(a))
 		e.act(&c, a, n, snap)
 		for _, n := range c.Nodes[from:] {
 			planned[n.Name] = true // with another node of its job

@@ -86,6 +86,7 @@ func (e *Engine) prepared(ctx context.Context, name string, drafts []draft, requ
 		}
 		if refusedForGood(err) {
 			d.Request.Offering, d.Request.Or = requests[i].Offering, requests[i].Or
+			e.tried(d.Launch, nil, err)
 			e.refuse(&c, d.Launch, err, 0)
 			continue
 		}

@@ -132,12 +132,14 @@ func (e *Engine) takeStray(c *Change, rec Instance, s stray, ended *int) {
 			return // two say that they are one node: the next round ends the second
 		}
 		c.Nodes = append(c.Nodes, n)
+		c.Actions = append(c.Actions, string(adopt))
 		ev.Kind, ev.Text = "adopt", fmt.Sprintf("%s is node %s, which the journal did not know", rec.Offering, rec.Node)
 	case terminate:
 		if *ended++; *ended > e.cfg.MaxTerminate {
 			return
 		}
 		rec.Doomed = "an orphan: no node and no launch of ours has it"
+		c.Actions = append(c.Actions, string(terminate))
 		ev.Kind, ev.Text = "terminate", rec.Doomed
 	default:
 		return

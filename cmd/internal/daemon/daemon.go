@@ -59,7 +59,8 @@ type Daemon struct {
 	market    *market
 	prices    *prices
 	stages    *prometheus.HistogramVec // of boots
-	ended     chan struct{}            // an instance has ended: the ledger is due
+	meters    *meters
+	ended     chan struct{} // an instance has ended: the ledger is due
 
 	told map[string]string // what was warned of last, by subject; of the spool's reader
 
@@ -143,11 +144,12 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	for _, p := range o.Config.Pools {
 		pools[p.Power.Name] = true
 	}
-	journal = timed{journal, d.stages, pools}
+	d.meters = newMeters(o.Config.Pools, d.watcher.Latest)
+	journal = metered{timed{journal, d.stages, pools}, d.meters}
 	ctl := controller{d.client, d.watcher}
 	d.market = newMarket(o.Config.Pools, d.prices.tables, providers, o.Log)
 	engine := o.Config.Power(id)
-	engine.Price, engine.Cores = d.market.price, d.market.coresOf
+	engine.Price, engine.Cores, engine.Tried = d.market.price, d.market.coresOf, d.meters.Tried
 	d.engine = power.New(engine, journal, ctl, providers, o.Log)
 	d.guard = ft.New(ft.Config{Signal: o.Config.Checkpoint.Signal, Grace: o.Config.Checkpoint.Grace}, journal, ctl, providers, o.Log)
 	return d, nil

@@ -50,12 +50,22 @@ func (d *Daemon) keepLedger(ctx context.Context) error {
 
 func (d *Daemon) book(ctx context.Context) error {
 	instances, rows, err := d.store.LoadUsage(ctx)
-	if err != nil || len(instances) == 0 {
+	if err != nil {
 		return err
 	}
+	if len(instances) == 0 {
+		d.meters.costs(ledger.Input{})
+		return nil
+	}
 	d.prices.learn(ctx, instances)
-	return d.store.PutUsage(ctx, ledger.Book(rows, ledger.Input{
-		Instances: instances, Snapshot: d.watcher.Latest(), Price: d.prices.price, Increment: d.increment}))
+	in := ledger.Input{Instances: instances, Snapshot: d.watcher.Latest(), Price: d.prices.price, Increment: d.increment}
+	d.meters.costs(in)
+	written := ledger.Book(rows, in)
+	if err := d.store.PutUsage(ctx, written); err != nil {
+		return err
+	}
+	d.meters.spend(rows, written)
+	return nil
 }
 
 // increment is how a provider bills.

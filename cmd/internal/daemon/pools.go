@@ -63,8 +63,13 @@ func (d *Daemon) Boots(ctx context.Context, job uint32, last int) ([]api.Boot, e
 // in a tenth of a second, to an instance that installs itself.
 func newBootStages() *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: bootStages, Help: "Seconds of each stage of the boots that came up, by pool.",
-		Buckets: []float64{.1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1200}}, []string{"pool", "stage"})
+		Buckets: bootBuckets}, []string{"pool", "stage"})
 }
+
+var bootBuckets = []float64{.1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1200}
+
+// bootStages is the histogram's name.
+const bootStages = "burst_boot_stage_seconds"
 
 // timed is a journal that observes the boots which it has taken as ended. Those
 // of a pool that has left the configuration are not: labels must stay few.

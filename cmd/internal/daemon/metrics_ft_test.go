@@ -1,0 +1,148 @@
+package daemon
+
+import (
+	"testing"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/ft"
+	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/power"
+)
+
+// spot is a notice for i-1 that ends in two minutes.
+func spot() cloud.Notice {
+	return cloud.Notice{Instance: "i-1", Kind: cloud.SpotInterruption, Source: "imds", Deadline: noon.Add(2 * time.Minute)}
+}
+
+func TestNoticesAreCountedOnce(t *testing.T) {
+	notice := func(c *counted, n cloud.Notice, stages ...ft.Stage) {
+		c.heard(n, true)
+		for i, s := range stages {
+			c.evictions(ft.Change{Notices: []ft.Notice{{Notice: n, Stage: s}}}, noon.Add(time.Duration(i)*time.Minute))
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		do   func(c *counted)
+		want []string
+	}{
+		{"acted upon", func(c *counted) { notice(c, spot(), ft.Draining, ft.Done, ft.Acked) }, []string{
+			"notices_total{kind=spot-interruption,outcome=acted,source=imds} 1", "notice_lead_seconds{kind=spot-interruption,moment=free} 1"}},
+		{"foreign", func(c *counted) { notice(c, spot(), ft.Foreign, ft.Acked) }, []string{
+			"notices_total{kind=spot-interruption,outcome=foreign,source=imds} 1"}},
+		{"from another side too", func(c *counted) {
+			notice(c, spot(), ft.Draining)
+			n := spot()
+			n.Source = "sqs"
+			c.heard(n, false)
+		}, []string{"notices_total{kind=spot-interruption,outcome=acted,source=imds} 1", "notices_total{kind=spot-interruption,outcome=duplicate,source=sqs} 1"}},
+		{"an earlier deadline, while it is acted upon", func(c *counted) {
+			notice(c, spot(), ft.Draining)
+			n := spot()
+			n.Deadline = n.Deadline.Add(-time.Minute)
+			c.heard(n, true)
+			notice(c, n, ft.Done, ft.Acked)
+		}, []string{"notices_total{kind=spot-interruption,outcome=acted,source=imds} 1", "notice_lead_seconds{kind=spot-interruption,moment=free} 1"}},
+		{"taken back", func(c *counted) {
+			n := spot()
+			n.Cancelled = true
+			c.heard(n, true)
+		}, []string{"notices_total{kind=spot-interruption,outcome=cancelled,source=imds} 1"}},
+		{"begun by an earlier burstd", func(c *counted) {
+			c.resume(ft.State{Notices: []ft.Notice{{Notice: spot(), Stage: ft.Draining}}})
+			c.evictions(ft.Change{Notices: []ft.Notice{{Notice: spot(), Stage: ft.Done}}}, noon)
+		}, []string{"notice_lead_seconds{kind=spot-interruption,moment=free} 1"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newCounted(t)
+			tt.do(c)
+			c.want([]string{"notices_total", "notice_lead_seconds"}, tt.want...)
+		})
+	}
+}
+
+func TestAttemptsAreCountedOnce(t *testing.T) {
+	const seven = 7
+	job := slurm.Job{ID: seven, State: "RUNNING", Nodes: "c[1-2]", Start: noon.Add(-time.Hour), Batch: true, Requeue: true}
+	at := func(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
+	put := func(c *counted, e ft.Eviction, now time.Time) { c.evictions(ft.Change{Evictions: []ft.Eviction{e}}, now) }
+	asked := ft.Eviction{Instance: "i-1", Kind: cloud.SpotInterruption, Job: seven, Signal: "USR1", Grace: 20 * time.Second, Stage: ft.Signalled, SignalledAt: at(1)}
+	planned, requeued, done := asked, asked, asked
+	planned.Stage, planned.SignalledAt = ft.Planned, time.Time{}
+	requeued.Stage = ft.Requeued
+	done.Stage, done.Outcome = ft.Done, "requeued"
+	unasked := planned
+	unasked.Signal = ""
+	second := func(e ft.Eviction) ft.Eviction { e.Instance = "i-2"; return e }
+	for _, tt := range []struct {
+		name string
+		do   func(c *counted)
+		want []string
+	}{
+		{"left after its signal", func(c *counted) {
+			put(c, planned, at(0))
+			put(c, asked, at(1))
+			put(c, requeued, at(5))
+			put(c, done, at(6))
+		}, []string{"checkpoints_total{outcome=asked} 1", "checkpoints_total{outcome=left} 1", "requeues_total{cause=notice} 1",
+			"notice_lead_seconds{kind=spot-interruption,moment=signalled} 1"}},
+		{"two of its nodes", func(c *counted) {
+			for i, e := range []ft.Eviction{planned, asked, requeued, done} {
+				put(c, e, at(i))
+				put(c, second(e), at(i))
+			}
+		}, []string{"checkpoints_total{outcome=asked} 1", "checkpoints_total{outcome=left} 1", "requeues_total{cause=notice} 1",
+			"notice_lead_seconds{kind=spot-interruption,moment=signalled} 1"}},
+		{"ran to the end of its grace", func(c *counted) {
+			put(c, asked, at(1))
+			put(c, requeued, at(21))
+			put(c, done, at(22))
+		}, []string{"checkpoints_total{outcome=asked} 1", "checkpoints_total{outcome=grace-over} 1", "requeues_total{cause=notice} 1",
+			"work_lost_seconds_total{cause=grace-over} 3621", "notice_lead_seconds{kind=spot-interruption,moment=signalled} 1"}},
+		{"finished in its grace", func(c *counted) {
+			put(c, asked, at(1))
+			e := done
+			e.Outcome = "it finished in the grace time"
+			put(c, e, at(5))
+		}, []string{"checkpoints_total{outcome=asked} 1", "checkpoints_total{outcome=finished} 1", "notice_lead_seconds{kind=spot-interruption,moment=signalled} 1"}},
+		{"no signal", func(c *counted) {
+			put(c, unasked, at(0))
+			e := unasked
+			e.Stage = ft.Requeued
+			put(c, e, at(10))
+		}, []string{"requeues_total{cause=notice} 1", "work_lost_seconds_total{cause=no-signal} 3610"}},
+		{"had not begun", func(c *counted) {
+			c.snap.Jobs[seven] = slurm.Job{ID: seven, State: "CONFIGURING", Start: noon}
+			e := unasked
+			e.Stage = ft.Requeued
+			put(c, e, at(10))
+		}, []string{"requeues_total{cause=notice} 1"}},
+		{"begun by an earlier burstd", func(c *counted) {
+			c.resume(ft.State{Evictions: []ft.Eviction{asked}})
+			put(c, requeued, at(5))
+			put(c, done, at(6))
+		}, []string{"checkpoints_total{outcome=left} 1", "requeues_total{cause=notice} 1"}},
+		{"requeued by an earlier burstd", func(c *counted) {
+			c.resume(ft.State{Evictions: []ft.Eviction{requeued}})
+			put(c, done, at(6))
+		}, nil},
+		{"two nodes died, one after the other", func(c *counted) {
+			for _, n := range []string{"c1", "c2", "c3"} {
+				c.power(power.Change{Events: []power.Event{{Kind: "died", Node: n}}}, at(0))
+			}
+		}, []string{"requeues_total{cause=died} 1", "work_lost_seconds_total{cause=died} 3600"}},
+		{"a node died that had a notice", func(c *counted) {
+			put(c, asked, at(1))
+			c.power(power.Change{Events: []power.Event{{Kind: "died", Node: "c1"}}}, at(2))
+		}, []string{"checkpoints_total{outcome=asked} 1", "notice_lead_seconds{kind=spot-interruption,moment=signalled} 1"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newCounted(t)
+			c.snap = &slurm.Snapshot{Jobs: map[uint32]slurm.Job{seven: job}}
+			c.resume(ft.State{Notices: []ft.Notice{{Notice: spot(), Stage: ft.Draining}}})
+			tt.do(c)
+			c.want([]string{"checkpoints_total", "requeues_total", "work_lost_seconds_total", "notice_lead_seconds"}, tt.want...)
+		})
+	}
+}
