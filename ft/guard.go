@@ -32,6 +32,9 @@ type Config struct {
 	Margin time.Duration
 	// Parallel bounds the commands of Slurm that are under way at once; 32 if zero.
 	Parallel int
+	// Ask is told of an instance whose state is said to have changed: its provider
+	// is to be asked soon. It returns at once; nil: nobody is.
+	Ask func(instance string)
 }
 
 // Guard acts on notices. Every step of it is in the journal before it is
@@ -45,6 +48,7 @@ type Guard struct {
 	turns   turns
 
 	mu       sync.Mutex
+	life     context.Context         // Run's; nil before
 	active   map[noticeKey]time.Time // its deadline: a nearer one may come while it is acted upon
 	attempts map[attemptKey]*attempt
 	heard    int // notices for instances that serve no node of ours
@@ -82,6 +86,9 @@ func New(cfg Config, j journal, s controller, providers map[string]cloud.Provide
 // provider, and returns when ctx has ended and all work has stopped.
 func (g *Guard) Run(ctx context.Context, sources map[string]cloud.NoticeSource) error {
 	defer g.run.Wait()
+	g.mu.Lock()
+	g.life = ctx
+	g.mu.Unlock()
 	st, err := g.journal.LoadFT(ctx)
 	if err != nil {
 		return err
@@ -100,8 +107,7 @@ func (g *Guard) Run(ctx context.Context, sources map[string]cloud.NoticeSource) 
 	}
 	for name, s := range sources {
 		g.run.Go(func() {
-			// A source's own context may end with its call; what follows goes on.
-			hear := func(_ context.Context, n cloud.Notice) error { return g.hear(ctx, name, n) }
+			hear := func(ctx context.Context, n cloud.Notice) error { return g.Hear(ctx, name, n) }
 			for ctx.Err() == nil {
 				err := s.Notices(ctx, hear)
 				if ctx.Err() == nil {
@@ -112,17 +118,6 @@ func (g *Guard) Run(ctx context.Context, sources map[string]cloud.NoticeSource) 
 		})
 	}
 	<-ctx.Done()
-	return nil
-}
-
-// hear makes a notice durable and has it acted upon. It returns nil when the
-// notice need not be given again.
-func (g *Guard) hear(ctx context.Context, provider string, n cloud.Notice) error {
-	fresh, err := g.journal.AddNotice(ctx, provider, n)
-	if err != nil || !fresh {
-		return err
-	}
-	g.start(ctx, Notice{Notice: n, Provider: provider, Stage: Heard}, nil)
 	return nil
 }
 
