@@ -18,6 +18,7 @@ type Provider struct {
 	aws     aws.Config
 	clients clients
 	limits  *limits
+	meter   *meter
 	know    knowledge
 	log     *slog.Logger
 
@@ -40,7 +41,8 @@ func New(ctx context.Context, c Config) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Provider{c: c, aws: cfg, limits: limitsOf(c), log: c.Log, started: time.Now()}
+	p := &Provider{c: c, aws: cfg, limits: limitsOf(c), meter: new(meter), log: c.Log, started: time.Now()}
+	p.aws.APIOptions = append(p.aws.APIOptions, p.meter.middleware)
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
