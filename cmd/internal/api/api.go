@@ -10,6 +10,9 @@
 //	GET  /v1/boots    -> []Boot (job, last)         anybody on the host
 //	GET  /v1/pools    -> []PoolStatus               anybody on the host
 //	POST /v1/pools    a PoolChange                  SlurmUser, root
+//	POST /v1/pause    a PauseChange                 SlurmUser, root
+//	POST /v1/evict    an EvictRequest -> []Evicted  SlurmUser, root
+//	POST /v1/reconcile a ReconcileRequest -> []Planned  SlurmUser, root
 //	GET  /v1/usage    -> []Usage (since, by)        anybody, of own jobs; SlurmUser, root: of all
 package api
 
@@ -111,6 +114,7 @@ type Status struct {
 	Spooled    int               `json:"spooled"`                 // orders that wait in the spool
 	Providers  map[string]string `json:"providers"`               // name -> "ok" or its last error
 	Stopped    map[string]string `json:"stopped_pools,omitempty"` // name -> why
+	Paused     *Paused           `json:"paused,omitempty"`        // nil: pools launch
 }
 
 // GateRequest asks whether a job may start.
@@ -148,6 +152,7 @@ type Backend interface {
 	Usage(ctx context.Context, q UsageQuery) ([]Usage, error)
 	// Gate returns at once when the gate is open, else after wait at the latest.
 	Gate(ctx context.Context, job uint32, nodes string, wait time.Duration) (GateAnswer, error)
+	Control
 }
 
 // Error is an answer of burstd that is not a success.

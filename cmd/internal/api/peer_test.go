@@ -60,6 +60,12 @@ func child(socket string) {
 	_, err = c.Pools(ctx)
 	say("pools", err)
 	say("change", c.ChangePool(ctx, api.PoolChange{Pool: "p"}))
+	say("pause", c.ChangePause(ctx, api.PauseChange{Pause: true, Reason: "r"}))
+	say("resume", c.ChangePause(ctx, api.PauseChange{}))
+	_, err = c.Evict(ctx, api.EvictRequest{Names: "c1"})
+	say("evict", err)
+	_, err = c.Reconcile(ctx, api.ReconcileRequest{DryRun: true})
+	say("reconcile", err)
 	for range 200 {
 		if _, err = c.Status(ctx); err != nil {
 			break
@@ -97,8 +103,8 @@ func TestUIDDecides(t *testing.T) {
 		slurmUID int
 		want     string
 	}{
-		{"another user", uid + 1, "order 403\ngate 403\nstatus 200\nnodes 200\nevents 200\nusage 200\nboots 200\npools 200\nchange 403\nflood 429\ncrowd 429\n"},
-		{"SlurmUser", uid, "order 200\ngate 200\nstatus 200\nnodes 200\nevents 200\nusage 200\nboots 200\npools 200\nchange 404\nflood 200\ncrowd 200\n"},
+		{"another user", uid + 1, "order 403\ngate 403\nstatus 200\nnodes 200\nevents 200\nusage 200\nboots 200\npools 200\nchange 403\npause 403\nresume 403\nevict 403\nreconcile 403\nflood 429\ncrowd 429\n"},
+		{"SlurmUser", uid, "order 200\ngate 200\nstatus 200\nnodes 200\nevents 200\nusage 200\nboots 200\npools 200\nchange 404\npause 200\nresume 200\nevict 404\nreconcile 200\nflood 200\ncrowd 200\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -119,6 +125,9 @@ func TestUIDDecides(t *testing.T) {
 			}
 			if q := b.UsageQuery(); q.UID != sees {
 				t.Errorf("sees the usage of uid %d, want %d", q.UID, sees)
+			}
+			if steered := len(b.PauseChanges())+len(b.EvictRequests())+len(b.ReconcileRequests()) > 0; steered != (test.slurmUID == uid) {
+				t.Errorf("steered: %v", steered)
 			}
 			if taken := len(b.Orders()) == 1; taken != (test.slurmUID == uid) {
 				t.Errorf("order taken: %v", taken)

@@ -26,7 +26,7 @@ func (d *Daemon) AddOrder(ctx context.Context, o api.Order) error {
 func (d *Daemon) Status(context.Context) (api.Status, error) {
 	h := d.engine.Health()
 	s := api.Status{Cluster: d.cluster, Version: d.version, Started: d.started, Nodes: map[string]int{}, Orders: h.Orders,
-		Instances: len(h.Instances), Providers: map[string]string{}}
+		Instances: len(h.Instances), Providers: map[string]string{}, Paused: d.paused()}
 	for _, n := range h.Nodes {
 		s.Nodes[string(n.Phase)]++
 	}

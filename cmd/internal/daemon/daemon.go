@@ -61,6 +61,7 @@ type Daemon struct {
 	stages    *prometheus.HistogramVec // of boots
 	meters    *meters
 	ended     chan struct{} // an instance has ended: the ledger is due
+	drills    chan struct{} // a drill has begun
 
 	told map[string]string // what was warned of last, by subject; of the spool's reader
 
@@ -108,7 +109,7 @@ func Run(ctx context.Context, o Options) error {
 
 func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	d := &Daemon{cfg: o.Config, version: o.Version, log: o.Log, started: time.Now(), store: st,
-		sources: map[string]cloud.NoticeSource{}, ended: make(chan struct{}, 1), told: map[string]string{}}
+		sources: map[string]cloud.NoticeSource{}, ended: make(chan struct{}, 1), drills: make(chan struct{}, 1), told: map[string]string{}}
 	id, err := st.ClusterID(ctx)
 	if err != nil {
 		return nil, err
@@ -196,6 +197,7 @@ func (d *Daemon) serve(ctx context.Context, srv *http.Server, ln net.Listener) e
 	part("tidying", d.tidy)
 	part("prices", d.market.run)
 	part("ledger", d.keepLedger)
+	part("drills", d.endDrills)
 	part("nodes", d.serveNodes)
 	part("metrics", d.serveMetrics)
 	part("socket", func(context.Context) error {

@@ -31,6 +31,7 @@ type Backend struct {
 	gate    api.GateAnswer
 	asked   int           // gate questions so far
 	changed chan struct{} // closed at the next change, nil if nobody waits
+	control
 }
 
 var _ api.Backend = (*Backend)(nil)
