@@ -88,6 +88,15 @@ func (e *Engine) identify(instance, addr string) (Node, error) {
 	}
 }
 
+// Identify is the node that the instance at an address is: booting or up, and
+// whatever Slurm knows of its address. provider is who has launched it.
+func (e *Engine) Identify(instance, addr string) (n Node, provider string, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n, err = e.identify(instance, addr)
+	return n, e.mem.instances[instance].Provider, err
+}
+
 // sameAddr compares two addresses, of which one may be written as IPv4 in IPv6.
 func sameAddr(a, b string) bool {
 	x, xerr := netip.ParseAddr(a)

@@ -30,6 +30,7 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/store"
 	"github.com/burst-hpc/burst/ft"
 	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/health"
 	"github.com/burst-hpc/burst/slurm/power"
 )
 
@@ -54,6 +55,7 @@ type Daemon struct {
 	watcher   *slurm.Watcher
 	engine    *power.Engine
 	guard     *ft.Guard
+	health    *health.Monitor
 	sources   map[string]cloud.NoticeSource
 	providers map[string]cloud.Provider
 	market    *market
@@ -153,6 +155,9 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	engine.Price, engine.Cores, engine.Tried = d.market.price, d.market.coresOf, d.meters.Tried
 	d.engine = power.New(engine, journal, ctl, providers, o.Log)
 	d.guard = ft.New(ft.Config{Signal: o.Config.Checkpoint.Signal, Grace: o.Config.Checkpoint.Grace}, journal, ctl, providers, o.Log)
+	sick := o.Config.Health
+	d.health = health.New(health.Limits{SlurmdRestarts: sick.SlurmdRestarts, SlurmdWindow: sick.SlurmdWindow, SpoolFull: sick.SpoolFull,
+		AgentSilent: sick.AgentSilent}, wards{d.engine, journal}, ctl, o.Log)
 	return d, nil
 }
 
@@ -199,6 +204,7 @@ func (d *Daemon) serve(ctx context.Context, srv *http.Server, ln net.Listener) e
 	part("ledger", d.keepLedger)
 	part("drills", d.endDrills)
 	part("nodes", d.serveNodes)
+	part("health", func(ctx context.Context) error { d.health.Run(ctx); return nil })
 	part("metrics", d.serveMetrics)
 	part("socket", func(context.Context) error {
 		if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {

@@ -10,12 +10,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cmd/internal/munge"
 	"github.com/burst-hpc/burst/cmd/internal/nodeapi"
+	"github.com/burst-hpc/burst/ft"
+	"github.com/burst-hpc/burst/slurm/health"
 	"github.com/burst-hpc/burst/slurm/power"
 )
 
-// serveNodes answers booting nodes on the configured address, if there is
+// serveNodes answers nodes on the configured address, if there is
 // one. As long as it is in use, or Slurm does not say which munged it uses,
 // nodes wait; nothing else does.
 func (d *Daemon) serveNodes(ctx context.Context) error {
@@ -36,7 +39,7 @@ func (d *Daemon) serveNodes(ctx context.Context) error {
 		}
 		config, ln, err = d.openNodes(ctx, addr)
 	}
-	n := &nodes{engine: d.engine}
+	n := &nodes{engine: d.engine, guard: d.guard, health: d.health}
 	n.version.Store(config[slurmVersion])
 	srv := nodeapi.New(n, munge.New(munge.Options{Socket: mungeSocket(config)}), nodeapi.Limits{}, d.log)
 	d.mu.Lock()
@@ -101,9 +104,11 @@ func (d *Daemon) nodeRequests() map[string]uint64 {
 	return srv.Requests()
 }
 
-// nodes is the engine as booting nodes see it.
+// nodes is burstd as nodes see it.
 type nodes struct {
 	engine  *power.Engine
+	guard   *ft.Guard
+	health  *health.Monitor
 	version atomic.Value // of slurmctld, a string
 }
 
@@ -122,6 +127,30 @@ func (n *nodes) WhoAmI(ctx context.Context, instance, addr string) (nodeapi.Iden
 // Report implements nodeapi.Backend.
 func (n *nodes) Report(ctx context.Context, r nodeapi.Report) error {
 	return forNodes(n.engine.Report(ctx, r.Instance, r.Addr, r.Stage, r.Text))
+}
+
+// Notice implements nodeapi.Backend.
+func (n *nodes) Notice(ctx context.Context, addr string, c cloud.Notice) error {
+	_, provider, err := n.engine.Identify(c.Instance, addr)
+	if err != nil {
+		return forNodes(err)
+	}
+	return n.guard.Hear(ctx, provider, c)
+}
+
+// Beat implements nodeapi.Backend.
+func (n *nodes) Beat(ctx context.Context, b nodeapi.Beat) (time.Duration, error) {
+	if err := n.Known(ctx, b.Instance, b.Addr); err != nil {
+		return 0, err
+	}
+	n.health.Hear(health.Beat{Instance: b.Instance, At: time.Now(), Started: b.Started, Stopped: b.Stopped, Spool: b.Spool})
+	return n.health.Interval(), nil
+}
+
+// Known implements nodeapi.Backend.
+func (n *nodes) Known(_ context.Context, instance, addr string) error {
+	_, _, err := n.engine.Identify(instance, addr)
+	return forNodes(err)
 }
 
 // forNodes gives the engine's errors the listener's names.

@@ -57,12 +57,13 @@ func notYet(err error) error {
 
 // beat takes an agent's word on its node.
 func (s *Server) beat(ctx context.Context, q question) (any, error) {
-	if err := s.backend.Beat(ctx, q.beat(time.Now())); err != nil {
+	every, err := s.backend.Beat(ctx, q.beat(time.Now()))
+	if err != nil {
 		return nil, notYet(err)
 	}
 	return unsigned{struct {
 		Every int `json:"every"`
-	}{int(Every / time.Second)}}, nil
+	}{int(every / time.Second)}}, nil
 }
 
 // beat is the node's word within bounds. What cannot be is left out: a beat

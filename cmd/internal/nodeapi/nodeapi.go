@@ -77,7 +77,8 @@ type Backend interface {
 	// Notice takes what the metadata of n.Instance, which speaks from addr,
 	// announces; nil says that it is durable.
 	Notice(ctx context.Context, addr string, n cloud.Notice) error
-	Beat(ctx context.Context, b Beat) error
+	// Beat says how often the agent is to beat, in whole seconds.
+	Beat(ctx context.Context, b Beat) (every time.Duration, err error)
 	// Known says by its error whether the instance is a node of ours at addr.
 	Known(ctx context.Context, instance, addr string) error
 }
@@ -104,9 +105,6 @@ const (
 	maxEvent  = 256      // bytes of an event's id
 	maxStarts = 20
 )
-
-// Every is how often an agent is to say how its node is.
-const Every = 20 * time.Second
 
 var instanceIDs = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
 

@@ -69,14 +69,14 @@ func (s *site) Notice(ctx context.Context, addr string, n cloud.Notice) error {
 	return nil
 }
 
-func (s *site) Beat(ctx context.Context, b Beat) error {
+func (s *site) Beat(ctx context.Context, b Beat) (time.Duration, error) {
 	if err := s.Known(ctx, b.Instance, b.Addr); err != nil {
-		return err
+		return 0, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.beats = append(s.beats, b)
-	return nil
+	return 20 * time.Second, nil
 }
 
 func (s *site) Known(_ context.Context, instance, addr string) error {
