@@ -6,6 +6,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/burst-hpc/burst/cloud/local"
 )
@@ -53,23 +54,62 @@ func (s *Site) configText(socket, user string) string {
 		line("network = %q", local.NetNS)
 		line("subnet = %q", s.subnet)
 	}
+	for _, p := range s.pools() {
+		s.writePool(p, line)
+		block(s.o.PoolToml)
+	}
 	line("")
-	line("[pool.cloud]")
+	block(s.o.ExtraToml)
+	return b.String()
+}
+
+// pool is one pool's share of the cloud nodes.
+type pool struct {
+	name, nodes string // and of its partition
+	first, last int    // numbers of its nodes
+}
+
+// pools deals the cloud nodes out, in order, as evenly as they go.
+func (s *Site) pools() []pool {
+	if s.o.Pools == 1 {
+		return []pool{{"cloud", fmt.Sprintf("c[1-%d]", s.o.Nodes), 1, s.o.Nodes}}
+	}
+	all := make([]pool, s.o.Pools)
+	for i := range all {
+		first, last := i*s.o.Nodes/s.o.Pools+1, (i+1)*s.o.Nodes/s.o.Pools
+		all[i] = pool{fmt.Sprint("cloud", i+1), fmt.Sprintf("c[%d-%d]", first, last), first, last}
+	}
+	return all
+}
+
+// partitions are the lines of slurm.conf for pools that share the cloud nodes.
+func (s *Site) partitions() string {
+	if s.o.Pools == 1 {
+		return ""
+	}
+	seconds := func(d time.Duration) int { return int((d + time.Second - 1) / time.Second) } // as the sandbox rounds
+	var b strings.Builder
+	for _, p := range s.pools() {
+		fmt.Fprintf(&b, "PartitionName=%s Nodes=%s Default=NO State=UP SuspendTime=%d SuspendTimeout=%d ResumeTimeout=%d\n",
+			p.name, p.nodes, seconds(s.o.SuspendTime), seconds(s.o.SuspendTimeout), seconds(s.o.ResumeTimeout))
+	}
+	return b.String()
+}
+
+func (s *Site) writePool(p pool, line func(string, ...any)) {
+	line("")
+	line("[pool.%s]", p.name)
 	line("provider = \"here\"")
-	line("nodes = %q", fmt.Sprintf("c[1-%d]", s.o.Nodes))
-	line("partition = \"cloud\"")
+	line("nodes = %q", p.nodes)
+	line("partition = %q", p.name)
 	line("instance_types = [%s]", quoted(s.o.Types))
 	line("zones = [%s]", quoted(s.o.Zones))
 	line("market = %q", s.o.Market)
 	line("cpus = %d", s.o.CPUs)
 	line("real_memory = 1000")
-	if first, last := s.Cluster.CloudPorts(); first > 0 && s.o.ProviderToml == "" {
-		line("ports = \"%d-%d\"", first, last)
+	if first, _ := s.Cluster.CloudPorts(); first > 0 && s.o.ProviderToml == "" {
+		line("ports = \"%d-%d\"", first+p.first-1, first+p.last-1)
 	}
-	block(s.o.PoolToml)
-	line("")
-	block(s.o.ExtraToml)
-	return b.String()
 }
 
 func quoted(words []string) string {

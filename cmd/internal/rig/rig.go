@@ -43,6 +43,7 @@ type Options struct {
 	Outlive bool   // the site runs on when this process ends without Close; then Reap(Dir) ends it
 
 	Nodes      int    // cloud nodes c1 … cN, in partition cloud
+	Pools      int    // the cloud nodes are dealt to so many pools, cloud1 …, in partitions of these names too; 1: one pool, cloud [1]
 	OnPrem     int    // o1 … oN, in partition onprem
 	CPUs       int    // of each node [2]
 	Gate       bool   // burst-gate is PrologSlurmctld
@@ -75,6 +76,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.ResumeTimeout == 0 {
 		o.ResumeTimeout = time.Minute
+	}
+	if o.Pools == 0 {
+		o.Pools = 1
 	}
 	if o.CPUs == 0 {
 		o.CPUs = 2
@@ -126,6 +130,9 @@ func Start(ctx context.Context, o Options) (*Site, error) {
 func open(o Options) (*Site, error) {
 	if o.Nodes < 1 {
 		return nil, errors.New("a site needs at least one cloud node")
+	}
+	if o.Pools < 1 || o.Pools > o.Nodes {
+		return nil, fmt.Errorf("%d pools cannot share %d nodes", o.Pools, o.Nodes)
 	}
 	bin, err := filepath.Abs(o.Bin)
 	if err != nil {
@@ -186,7 +193,7 @@ func (s *Site) startSlurm(ctx context.Context) error {
 		ResumeProgram: program("burst-resume"), SuspendProgram: program("burst-suspend"),
 		ResumeFailProgram: program("burst-resume-fail"), BurstConfig: s.Config,
 		SuspendTime: s.o.SuspendTime, SuspendTimeout: s.o.SuspendTimeout, ResumeTimeout: s.o.ResumeTimeout,
-		CredExpire: s.o.CredExpire, SlurmdTimeout: s.o.SlurmdTimeout, Extra: s.o.SlurmExtra,
+		CredExpire: s.o.CredExpire, SlurmdTimeout: s.o.SlurmdTimeout, Extra: s.partitions() + s.o.SlurmExtra,
 		NetNS: s.o.NetNS, CtldAddr: addr,
 	}
 	if s.o.Gate {

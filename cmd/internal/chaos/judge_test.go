@@ -1,0 +1,319 @@
+package chaos
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cmd/internal/api"
+	"github.com/burst-hpc/burst/cmd/internal/store"
+	"github.com/burst-hpc/burst/slurm"
+)
+
+// What burstd may have grown by once the world is calm again: Go keeps freed
+// memory for a while, SQLite its cache.
+const (
+	moreMemory     = 32 << 20
+	moreGoroutines = 10
+)
+
+// judge holds the world to the promises, once it is calm.
+func (w *world) judge(base size) {
+	ctx := w.t.Context()
+	jobs, err := w.Slurm().Jobs(ctx)
+	if err != nil {
+		w.t.Errorf("reading the jobs: %v", err)
+	}
+	w.jobsEnded(jobs)
+	w.attemptsApart()
+	w.launchedOnce()
+	w.sameSize(ctx, base)
+	if err := w.StopBurstd(); err != nil {
+		w.t.Error(err)
+	}
+	w.journalClosed(ctx)
+}
+
+// jobsEnded: every job has finished, or its user was told why not.
+func (w *world) jobsEnded(jobs []slurm.Job) {
+	for _, s := range w.jobs {
+		n := 0
+		for _, j := range jobs {
+			if j.ID != s.id && j.ArrayID != s.id {
+				continue
+			}
+			n++
+			switch {
+			case j.State == "COMPLETED", j.State == "CANCELLED" && s.cancelled:
+			case j.State == "NODE_FAIL" && s.NoRequeue: // Slurm's word for it
+			case j.State == "FAILED" && s.NoRequeue && j.AdminComment != "":
+			default:
+				w.t.Errorf("job %d %+v: %s, reason %s, exit code %d, %d restarts, admin comment %q", j.ID, s.job, j.State, j.Reason, j.ExitCode, j.Restarts, j.AdminComment)
+			}
+		}
+		if want := max(1, s.Tasks); n != want {
+			w.t.Errorf("job %d: Slurm knows %d of its %d tasks", s.id, n, want)
+		}
+	}
+}
+
+// attemptsApart: no attempt of a job lived when the next began.
+func (w *world) attemptsApart() {
+	all, err := attempts(filepath.Join(w.Work, "beat"))
+	if err != nil {
+		w.t.Error(err)
+	}
+	for id, list := range all {
+		for i, a := range list {
+			for _, b := range list[i+1:] {
+				if a.last < b.begin {
+					continue
+				}
+				text := fmt.Sprintf("job %d: an attempt that began at %s lived until %s, and another began at %s: %v %v", id, clock(a.begin), clock(a.last), clock(b.begin), a.where, b.where)
+				if w.forgotten(a.begin) {
+					// It was told to run, and Slurm has no record of that.
+					fmt.Println("chaos: slurmctld was killed before it had written the start down.", text)
+					continue
+				}
+				w.t.Error(text)
+			}
+		}
+	}
+}
+
+// forgotten says that slurmctld may have died before it had written to disk
+// what happened at that time.
+func (w *world) forgotten(at float64) bool {
+	return slices.ContainsFunc(w.deaths, func(d time.Time) bool {
+		before := float64(d.UnixNano())/1e9 - at
+		return before > -1 && before < 10
+	})
+}
+
+func clock(t float64) string { return time.UnixMicro(int64(t * 1e6)).Format("15:04:05.000000") }
+
+// launchedOnce: a token has as many instances as were asked for under it, and
+// a node one at a time.
+func (w *world) launchedOnce() {
+	machines, err := w.Control.List()
+	if err != nil {
+		w.t.Error(err)
+	}
+	byToken := map[string]int{}
+	for i, a := range machines {
+		byToken[a.Token]++
+		for _, b := range machines[i+1:] {
+			if a.Node != "" && a.Node == b.Node && b.Launched.Before(a.Ended) {
+				w.t.Errorf("node %s had two instances: %s (token %s) until %s, %s (token %s) from %s on", a.Node, a.ID, a.Token, a.Ended, b.ID, b.Token, b.Launched)
+			}
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(w.Control.Dir, "launches", "*.json"))
+	if err != nil || len(files) == 0 && len(machines) > 0 {
+		w.t.Errorf("no launches: %v", err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		var launch struct{ Request cloud.LaunchRequest }
+		if err == nil {
+			err = json.Unmarshal(text, &launch)
+		}
+		if err != nil {
+			w.t.Error(err)
+		}
+		if r := launch.Request; byToken[r.Token] > r.Count {
+			w.t.Errorf("token %s: %d instances, %d were asked for", r.Token, byToken[r.Token], r.Count)
+		}
+	}
+}
+
+// journalClosed reads the journal that burstd has left.
+func (w *world) journalClosed(ctx context.Context) {
+	st, err := store.Open(ctx, filepath.Join(w.Dir, "state", "burst.db"))
+	if err != nil {
+		w.t.Error(err)
+		return
+	}
+	defer st.Close()
+	p, err := st.LoadPower(ctx)
+	if err != nil {
+		w.t.Error(err)
+	}
+	f, err := st.LoadFT(ctx)
+	if err != nil {
+		w.t.Error(err)
+	}
+	for _, part := range []struct {
+		name string
+		n    int
+		what any
+	}{
+		{"orders", len(p.Orders), p.Orders}, {"nodes", len(p.Nodes), p.Nodes}, {"launches", len(p.Launches), p.Launches},
+		{"instances", len(p.Instances), p.Instances}, {"boots", len(p.Boots), p.Boots},
+		{"notices", len(f.Notices), f.Notices}, {"evictions", len(f.Evictions), f.Evictions},
+	} {
+		if part.n > 0 {
+			w.t.Errorf("the journal has open %s: %+v", part.name, part.what)
+		}
+	}
+}
+
+// size is what burstd takes.
+type size struct {
+	goroutines int
+	memory     int // resident bytes
+}
+
+func (w *world) size(ctx context.Context) (s size, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+w.metrics+"/metrics", nil)
+	if err != nil {
+		return s, err
+	}
+	resp, err := (&http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return s, err
+	}
+	defer resp.Body.Close()
+	for sc := bufio.NewScanner(resp.Body); sc.Scan(); {
+		name, value, _ := strings.Cut(sc.Text(), " ")
+		n, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			continue // a comment
+		}
+		switch name {
+		case "go_goroutines":
+			s.goroutines = int(n)
+		case "process_resident_memory_bytes":
+			s.memory = int(n)
+		}
+	}
+	if s.goroutines == 0 || s.memory == 0 {
+		return s, fmt.Errorf("burstd's metrics lack its size: %+v", s)
+	}
+	return s, nil
+}
+
+// sameSize: burstd is as it was at the start.
+func (w *world) sameSize(ctx context.Context, base size) {
+	var s size
+	var err error
+	for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(time.Second) {
+		if s, err = w.size(ctx); err == nil && s.goroutines <= base.goroutines+moreGoroutines && s.memory <= base.memory+moreMemory {
+			fmt.Printf("chaos: burstd had %d goroutines and %.1f MB at the start, %d and %.1f MB at the end\n",
+				base.goroutines, float64(base.memory)/1e6, s.goroutines, float64(s.memory)/1e6)
+			return
+		}
+	}
+	w.t.Errorf("burstd had %+v at the start and has %+v in the calm (tolerance %d goroutines, %d bytes): %v", base, s, moreGoroutines, moreMemory, err)
+}
+
+// table prints what the world has survived.
+func (w *world) table(storm []event) {
+	planned := map[string]int{}
+	for _, e := range storm {
+		planned[e.kind]++
+	}
+	kinds := make([]string, 0, len(planned))
+	for k := range planned {
+		kinds = append(kinds, k)
+	}
+	slices.Sort(kinds)
+	fmt.Printf("chaos: %-34s %8s %8s\n", "", "planned", "met")
+	for _, k := range kinds {
+		fmt.Printf("chaos: %-34s %8d %8d\n", k, planned[k], w.met[k])
+	}
+}
+
+// end keeps the evidence of a failure.
+func (w *world) end(seed uint64, root bool) {
+	if !w.t.Failed() {
+		return
+	}
+	dir, err := os.MkdirTemp("", fmt.Sprintf("burst-chaos-%d-", seed))
+	if err != nil {
+		w.t.Error(err)
+		return
+	}
+	if err := w.SaveLogs(dir); err != nil {
+		w.t.Error(err)
+	}
+	w.mu.Lock()
+	story := strings.Join(w.story, "\n") + "\n"
+	w.mu.Unlock()
+	for name, text := range map[string][]byte{"story.log": []byte(story), "events.log": w.events(), "jobs.log": w.command("scontrol", "-o", "show", "job"), "nodes.log": w.command("scontrol", "-o", "show", "node")} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
+			w.t.Error(err)
+		}
+	}
+	fmt.Printf("chaos: FAILED with CHAOS_SEED=%d, as root: %v. The story, events, jobs and logs are in %s\n", seed, root, dir)
+}
+
+func (w *world) command(name string, args ...string) []byte {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.t.Context()), 30*time.Second)
+	defer cancel()
+	out, err := w.Cluster.Command(ctx, name, args...).CombinedOutput()
+	if err != nil {
+		out = fmt.Appendf(out, "%v\n", err)
+	}
+	return out
+}
+
+// events reads all of burstd's history; it may have ended.
+func (w *world) events() []byte {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.t.Context()), time.Minute)
+	defer cancel()
+	if !w.BurstdAlive() {
+		if err := w.StartBurstd(ctx); err != nil {
+			return []byte(err.Error())
+		}
+	}
+	var out bytes.Buffer
+	after := int64(0)
+	for {
+		list, err := w.API.Events(ctx, after, 0)
+		if err != nil {
+			fmt.Fprintln(&out, err)
+			return out.Bytes()
+		}
+		if len(list) == 0 {
+			return out.Bytes()
+		}
+		for _, e := range list {
+			writeEvent(&out, e)
+			after = e.Seq
+		}
+	}
+}
+
+func writeEvent(out *bytes.Buffer, e api.Event) {
+	fmt.Fprintf(out, "%s %-14s node=%s instance=%s job=%d %s\n", e.Time.Local().Format("15:04:05.000"), e.Kind, e.Node, e.Instance, e.Job, e.Text)
+}
+
+// leftovers lists processes that have the site's folder in their environment
+// or arguments.
+func leftovers(dir string) []string {
+	itself, err := os.Readlink("/proc/self")
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var left []string
+	procs, _ := filepath.Glob("/proc/[0-9]*") // the pattern is right
+	for _, p := range procs {
+		env, _ := os.ReadFile(p + "/environ") // gone meanwhile: nothing of ours
+		args, _ := os.ReadFile(p + "/cmdline")
+		if filepath.Base(p) != itself && (bytes.Contains(env, []byte(dir)) || bytes.Contains(args, []byte(dir))) {
+			left = append(left, filepath.Base(p)+" "+strings.ReplaceAll(string(args), "\x00", " "))
+		}
+	}
+	return left
+}
