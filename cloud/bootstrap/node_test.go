@@ -36,7 +36,7 @@ func TestTheWholeWay(t *testing.T) {
 		"@report setup users", "join", "systemctl restart sssd", "getent passwd alice", "@report setup mounts",
 		"mount -t nfs -o nfsvers=4.2,_netdev nas:/home " + w.root + "/home", "mount -t efs -o tls,noresvport,_netdev fs-0123 ",
 		"mount -t lustre -o noatime,flock,_netdev fs-9.fsx", "cvmfs_config setup", "cvmfs_config probe software.eessi.io",
-		"@report setup setup", "first c1", "second", "third", "systemctl enable --now burst-agent", "@report setup start", "systemctl disable slurmd",
+		"@report setup setup", "first c1", "second", "third", "systemctl --no-block restart burst-agent", "@report setup start", "systemctl disable slurmd",
 		"systemctl restart slurmd", "slurmd -D --conf-server ctl:6817,ctl2 -N c1 --conf Feature=a b -b", "@report ready",
 	} {
 		i := r.index(call)

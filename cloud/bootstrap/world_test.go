@@ -28,8 +28,10 @@ type world struct {
 	config           Config
 
 	mu        sync.Mutex
-	trouble   map[string]int // by the name of a call: so many times it is answered 503
-	refuse    map[string]string
+	trouble   map[string]int    // by the name of a call: so many times it is answered 503
+	refuse    map[string]string // 403
+	missing   map[string]string // 404
+	agent     string            // burstd's
 	forge     func(*answer)
 	instance  string
 	munge     func(payload []byte) string    // encodes as burstd
@@ -78,7 +80,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	dir := t.TempDir()
 	w := &world{T: t, root: dir + "/root", bin: dir + "/bin", state: dir + "/state", instance: "i-0a1b",
-		trouble: map[string]int{}, refuse: map[string]string{}, forge: func(*answer) {}}
+		trouble: map[string]int{}, refuse: map[string]string{}, missing: map[string]string{}, forge: func(*answer) {}}
 	for _, d := range []string{w.bin, w.state, w.root + "/run/systemd/system", w.root + "/etc/munge", w.root + "/etc/cvmfs/default.d", w.root + "/etc/sssd", w.root + "/etc/cloud/cloud.cfg.d"} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			t.Fatal(err)
@@ -263,6 +265,10 @@ func (w *world) passes(rw http.ResponseWriter, name string) bool {
 		http.Error(rw, why, http.StatusForbidden)
 		return false
 	}
+	if why := w.missing[call]; why != "" {
+		http.Error(rw, why, http.StatusNotFound)
+		return false
+	}
 	return true
 }
 
@@ -279,6 +285,9 @@ func (w *world) serveBurstd(rw http.ResponseWriter, r *http.Request, body []byte
 	if name == "whoami" {
 		reply = fmt.Sprintf(`{"instance":%q,"node":"c1","cluster":"f00d","slurm":"22.05.8"}`, w.instance)
 	}
+	if name == "agent" {
+		reply = w.agent
+	}
 	if !w.passes(rw, strings.TrimSpace(name+" "+ask.Stage+" "+ask.Text)) {
 		return
 	}
@@ -293,6 +302,8 @@ func (w *world) serveBurstd(rw http.ResponseWriter, r *http.Request, body []byte
 	}
 	fmt.Fprint(rw, a.body)
 }
+
+func (w *world) getuid() string { return fmt.Sprint(os.Getuid()) }
 
 func (w *world) removeAll(path string) {
 	w.Helper()

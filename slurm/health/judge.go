@@ -15,13 +15,13 @@ type Limits struct {
 	AgentSilent    time.Duration // since the last beat
 }
 
-// Interval is how often agents are to beat: so often that two beats may be
-// lost before the limit, and every 20 s if that is enough.
+// Interval is how often agents are to beat: so often that one may hang until it
+// is given up, and the next be late, before the limit; every 20 s if that is enough.
 func (l Limits) Interval() time.Duration {
 	if l.AgentSilent == 0 {
 		return 20 * time.Second
 	}
-	return max(time.Second, min(20*time.Second, l.AgentSilent/3))
+	return max(time.Second, min(20*time.Second, l.AgentSilent/4))
 }
 
 // overdue is how long after a beat the next one is missing, jitter and a slow

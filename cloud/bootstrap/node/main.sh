@@ -21,9 +21,9 @@ flock -n 9 || { say 'another bootstrap runs: this one leaves' && exit 0; }
 trap 'AT=$LINENO CMD=$BASH_COMMAND' ERR
 trap 'ended $?' EXIT
 trap 'WHY="ended by a signal" && exit 143' TERM INT HUP
-for STEP in clock metadata munge imds slurmd whoami users mounts setup agent start ready; do
+for STEP in clock metadata munge imds slurmd whoami users mounts setup agent start ready fetch; do
 	say "step $STEP"
 	output_from_here
-	[ -z "$TOLD" ] || [ "$STEP" = ready ] || tell setup "$STEP"
+	[ -z "$TOLD" ] || [ "$STEP" = ready ] || [ "$STEP" = fetch ] || tell setup "$STEP"
 	"step_$STEP"
 done

@@ -1,14 +1,54 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # one script with the others, see bootstrap.go
 # ---- the daemons
 
+# The agent must never keep slurmd from starting: what fails is said, and no more.
 step_agent() {
-	have burst-agent || { say 'no burst-agent on this image' && return; }
+	local program
+	if program=$(agent_program); then start_agent "$program" || say 'burst-agent did not start: notices may come late'; fi
+}
+agent_program() { command -v burst-agent || { [ -x "$SBIN/burst-agent" ] && echo "$SBIN/burst-agent"; }; }
+
+start_agent() { # PROGRAM
+	local dir="$R/etc/systemd/system" env="$R/etc/burst/agent.env"
+	mkdir -p "${env%/*}" && printf 'BURST_%s\n' "URLS=$(IFS=, && echo "${URLS[*]}")" "DAEMON_UID=$DAEMON_UID" SPOOL=/var/spool/slurmd |
+		put "$env" 0644 || return 1
 	if systemd; then
-		systemctl enable --now burst-agent || tell setup 'burst-agent did not start: notices come by burstd alone'
+		[ -e "$R/usr/lib/systemd/system/burst-agent.service" ] || [ -e "$R/lib/systemd/system/burst-agent.service" ] ||
+			put "$dir/burst-agent.service" 0644 <<-END || return 1
+				[Unit]
+				Description=Burst: what the cloud announces for this node, and how it is
+				After=network-online.target munge.service
+				[Service]
+				EnvironmentFile=/etc/burst/agent.env
+				StateDirectory=burst-agent
+				ExecStart=$1
+				Restart=always
+				RestartSec=5
+				[Install]
+				WantedBy=multi-user.target
+			END
+		systemctl daemon-reload && systemctl enable burst-agent && systemctl --no-block restart burst-agent
 	elif ! alive agent; then
-		setsid burst-agent </dev/null 3>&- 9>&- & echo $! >"$RUN/agent.pid"
+		(set -a && . "$env" && exec setsid "$1" </dev/null 3>&- 9>&-) & echo $! >"$RUN/agent.pid"
 	fi
 }
+
+# step_fetch: from burstd, where the image has none. slurmd runs by now: a slow
+# line delays nothing.
+step_fetch() {
+	! agent_program >/dev/null || return 0
+	if fetch_agent && start_agent "$SBIN/burst-agent"; then say 'burst-agent was fetched from burstd'; else say "no burst-agent on this node: ${ERROR:-it did not start}"; fi
+	rm -f "$RUN/agent" "$RUN/answer"
+}
+fetch_agent() {
+	local arch=amd64
+	[ "$(uname -m)" != aarch64 ] || arch=arm64
+	ERROR='burstd did not answer'
+	ANSWER_TIME=1200 retry 300 program "$arch" && [ "$CODE" = 200 ] && ERROR='' &&
+		gzip -dc "$RUN/answer" >"$RUN/agent" && put "$SBIN/burst-agent" 0755 <"$RUN/agent"
+}
+# program ARCH: in $RUN/answer, unless burstd has none, which no waiting mends.
+program() { post /v1/node/agent "{\"instance\":\"$INSTANCE\",\"arch\":\"$1\"}" || [ "$CODE" = 404 ]; }
 alive() { [ -e "$RUN/$1.pid" ] && kill -0 "$(cat "$RUN/$1.pid")" 2>/dev/null; }
 
 step_start() {

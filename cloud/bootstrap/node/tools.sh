@@ -11,7 +11,7 @@ export LC_ALL=C HOME="${HOME:-/root}" DEBIAN_FRONTEND=noninteractive
 IMDS=${BURST_IMDS:-http://169.254.169.254}
 UPTIME=${BURST_UPTIME:-/proc/uptime}
 LIB=$R/var/lib/burst RUN=$R/run/burst LOG=$R/var/log/burst-bootstrap.log SBIN=$R/usr/local/sbin
-STEP=begin WHY='' ERROR='' INSTANCE='' TOKEN='' NODE='' CLUSTER='' AT='' CMD='' FROM=0 TOLD=''
+STEP=begin WHY='' ERROR='' INSTANCE='' TOKEN='' NODE='' CLUSTER='' AT='' CMD='' FROM=0 TOLD='' CODE=''
 mkdir -p "$LIB" "$RUN" "$SBIN" "${LOG%/*}" "$R/etc/systemd/system"
 chmod 0700 "$RUN"
 exec 3>&1 >>"$LOG" 2>&1 9>"$RUN/lock"
@@ -71,16 +71,17 @@ apt_install() {
 # post PATH BODY: one request under a MUNGE credential, to the first burstd
 # that gives an answer to trust, which is then in $RUN/answer.
 post() {
-	local url code credential sum
+	local url credential sum
+	CODE=''
 	sum=$(printf %s "$2" | sha)
 	for url in "${URLS[@]}"; do
 		credential=$(printf 'POST %s %s' "$1" "$sum" | munge) || { ERROR='munge makes no credential' && return 1; }
-		if ! code=$(curl -sS --noproxy '*' --connect-timeout 5 --max-time 30 -H 'Content-Type: application/json' \
+		if ! CODE=$(curl -sS --noproxy '*' --connect-timeout 5 --max-time "${ANSWER_TIME:-30}" -y 60 -H 'Content-Type: application/json' \
 			-D "$RUN/head" -o "$RUN/answer" -w '%{http_code}' --data-binary "$2" -K - "$url$1" \
 			<<<"header = \"Authorization: MUNGE $credential\"" 2>"$RUN/curl"); then
 			ERROR="$url: $(tail -n 1 "$RUN/curl")"
-		elif [ "$code" != 200 ]; then
-			ERROR="$url answers $code: $(head -c 300 "$RUN/answer")"
+		elif [ "$CODE" != 200 ]; then
+			ERROR="$url answers $CODE: $(head -c 300 "$RUN/answer")"
 		elif trusted; then
 			return 0
 		fi
