@@ -28,6 +28,8 @@ type Options struct {
 	URL      string        // [DefaultURL]
 	Timeout  time.Duration // of one request [5 s]
 	TokenTTL time.Duration // at most 6 h, whole seconds [6 h]
+	// Transport makes the requests. [one that uses no proxy, for the service is on the host itself]
+	Transport http.RoundTripper
 }
 
 // Client asks one metadata service. It may be used by many at once.
@@ -55,14 +57,16 @@ func New(o Options) (*Client, error) {
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.User != nil {
 		return nil, fmt.Errorf("%q is no URL of a metadata service: write it as in %q", o.URL, DefaultURL)
 	}
-	c := &Client{url: strings.TrimRight(o.URL, "/"), http: &http.Client{
-		Timeout: o.Timeout,
-		// No proxy of the environment: the service is on the host itself. A few
-		// connections are kept, one for each of those that ask at the same time.
-		Transport: &http.Transport{
+	if o.Transport == nil {
+		// A few connections are kept, one for each of those that ask at the same time.
+		o.Transport = &http.Transport{
 			DialContext:         (&net.Dialer{Timeout: o.Timeout}).DialContext,
 			MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 16 << 10,
-		},
+		}
+	}
+	c := &Client{url: strings.TrimRight(o.URL, "/"), http: &http.Client{
+		Timeout:   o.Timeout,
+		Transport: o.Transport,
 		// A redirect could carry the token elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}

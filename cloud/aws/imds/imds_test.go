@@ -13,21 +13,13 @@ import (
 	"github.com/burst-hpc/burst/cloud/aws/imds/imdstest"
 )
 
-// direct gives requests to a service without a network, so that it can live
-// in a synctest bubble.
-type direct struct{ *imdstest.Service }
-
-func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
-	return imdstest.RoundTrip(d.Service, r)
-}
-
 func newClient(t *testing.T, s *imdstest.Service, o Options) *Client {
 	t.Helper()
+	o.Transport = imdstest.Direct{Service: s}
 	c, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.http.Transport = direct{s}
 	return c
 }
 

@@ -251,11 +251,14 @@ func (s *Service) read(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// RoundTrip has the service answer a request without a network, as time runs
-// in a test's synctest bubble. What cuts or hangs does so until r's context ends.
-func RoundTrip(s *Service, r *http.Request) (*http.Response, error) {
+// Direct is an http.RoundTripper that brings requests to a service without a
+// network, so that both can be in a synctest bubble.
+type Direct struct{ Service *Service }
+
+// RoundTrip implements http.RoundTripper.
+func (d Direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
-	s.ServeHTTP(w, r.Clone(r.Context()))
+	d.Service.ServeHTTP(w, r.Clone(r.Context()))
 	if err := context.Cause(r.Context()); err != nil {
 		return nil, err
 	}
