@@ -75,8 +75,11 @@ install: build ## install programs, units and manual pages under DESTDIR and PRE
 		install -D -m 0644 -t $$to $$page || exit 1; \
 	done
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
-	sed 's,/usr/sbin/,$(PREFIX)/sbin/,' packaging/systemd/burstd.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/burstd.service
-	chmod 0644 $(DESTDIR)$(PREFIX)/lib/systemd/system/burstd.service
+	@for unit in burstd burst-agent; do \
+		to=$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit.service; \
+		echo install packaging/systemd/$$unit.service $$to; \
+		sed 's,/usr/sbin/,$(PREFIX)/sbin/,' packaging/systemd/$$unit.service >$$to && chmod 0644 $$to || exit 1; \
+	done
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/lib/tmpfiles.d packaging/tmpfiles/burst.conf
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/doc/burst packaging/systemd/burstd-local.conf
 

@@ -67,7 +67,7 @@ func blocks(t *testing.T) []block {
 
 var (
 	inline  = regexp.MustCompile("`((?:sudo |build/bin/)?burst(?:d|-[a-z-]+)?(?: [^`]*)?)`")
-	program = regexp.MustCompile(`^(?:sudo )?(?:\S*/)?(burst(?:d|-resume|-suspend|-resume-fail|-gate)?)$`)
+	program = regexp.MustCompile(`^(?:sudo )?(?:\S*/)?(burst(?:d|-resume|-suspend|-resume-fail|-gate|-agent)?)$`)
 )
 
 // command is one call of a program of ours.

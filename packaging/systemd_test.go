@@ -11,23 +11,26 @@ import (
 	"github.com/burst-hpc/burst/packaging/progtest"
 )
 
-// maxExposure is what `systemd-analyze security` may say of the unit, in tenths.
-const maxExposure = "15"
+// What `systemd-analyze security` may say of the units, in tenths. The agent is root.
+const (
+	maxExposure      = "15"
+	maxAgentExposure = "20"
+)
 
-// installed puts the unit into a folder as it is on a host, but with the
-// burstd of this source.
-func installed(t *testing.T) (unit string) {
+// installed puts a program's unit into a folder as it is on a host, but with
+// the program of this source.
+func installed(t *testing.T, name string) (unit string) {
 	t.Helper()
-	text, err := os.ReadFile("systemd/burstd.service")
+	text, err := os.ReadFile("systemd/" + name + ".service")
 	if err != nil {
 		t.Fatal(err)
 	}
-	burstd := filepath.Join(progtest.Build(t, "burstd"), "burstd")
-	with := strings.Replace(string(text), "ExecStart=/usr/sbin/burstd\n", "ExecStart="+burstd+"\n", 1)
+	program := filepath.Join(progtest.Build(t, name), name)
+	with := strings.Replace(string(text), "ExecStart=/usr/sbin/"+name+"\n", "ExecStart="+program+"\n", 1)
 	if with == string(text) {
-		t.Fatal("burstd.service does not start /usr/sbin/burstd")
+		t.Fatalf("%s.service does not start /usr/sbin/%s", name, name)
 	}
-	unit = filepath.Join(t.TempDir(), "burstd.service")
+	unit = filepath.Join(t.TempDir(), name+".service")
 	if err := os.WriteFile(unit, []byte(with), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +40,7 @@ func installed(t *testing.T) (unit string) {
 func analyze(t *testing.T, args ...string) {
 	t.Helper()
 	out, err := exec.Command("systemd-analyze", args...).CombinedOutput()
-	if err != nil || strings.Contains(string(out), "burstd.service:") && args[0] == "verify" {
+	if err != nil || strings.Contains(string(out), ".service:") && args[0] == "verify" {
 		t.Errorf("systemd-analyze %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 }
@@ -46,7 +49,7 @@ func TestUnit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds burstd: slow end-to-end, run by make test")
 	}
-	unit := installed(t)
+	unit := installed(t, "burstd")
 	analyze(t, "verify", "--man=no", "--recursive-errors=no", unit)
 	analyze(t, "security", "--offline=true", "--no-pager", "--threshold="+maxExposure, unit)
 
@@ -62,6 +65,15 @@ func TestUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	analyze(t, "verify", "--man=no", "--recursive-errors=no", unit)
+}
+
+func TestAgentUnit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds burst-agent: slow end-to-end, run by make test")
+	}
+	unit := installed(t, "burst-agent")
+	analyze(t, "verify", "--man=no", "--recursive-errors=no", unit)
+	analyze(t, "security", "--offline=true", "--no-pager", "--threshold="+maxAgentExposure, unit)
 }
 
 // TestDropInUndoesTheSandbox compares the two: a key that the unit closes and
