@@ -64,6 +64,9 @@ func populate(b *apitest.Backend) {
 		{Node: "c3", Pool: "p", Ordered: at, Outcome: "instance i-3 is gone", Seconds: 2.1, Stages: map[string]float64{"queued": .1, "launched": 2}},
 		{Node: "c4", Pool: "p", Job: 8, Ordered: at, Stages: map[string]float64{}},
 	})
+	b.SetEvicted([]api.Evicted{{Node: "c1", Instance: "i-1", Pool: "p", Provider: "east", Deadline: at, Way: "burstd"}})
+	b.SetPlanned([]api.Planned{{Action: "terminate", Instance: "i-9", Provider: "east", Why: "nobody asked for it"},
+		{Action: "down", Node: "c2", Why: "its instance is gone"}})
 	b.AddEvent(api.Event{Seq: 1, Time: at, Kind: "order", Text: "resume c1"})
 	b.AddEvent(api.Event{Seq: 2, Time: at.Add(time.Second), Kind: "launch", Node: "c1", Instance: "i-1", Pool: "p", Job: 7, Text: "launched"})
 }

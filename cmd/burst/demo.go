@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/burst-hpc/burst/cmd/internal/demo"
 )
@@ -56,8 +55,7 @@ func runDemo(ctx context.Context, o demoOptions) error {
 	// A closed pipe is an error of a write, after which all is cleaned up, and
 	// not a signal that ends us at once. Unlike an ignored signal, children do not inherit it.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	_, noTTY := unix.IoctlGetTermios(int(os.Stdout.Fd()), unix.TCGETS)
 	return demo.Run(ctx, demo.Options{
-		Dir: o.dir, Bin: filepath.Dir(self), Heat: o.heat, Keep: o.keep, JSON: o.json, Out: os.Stdout, TTY: noTTY == nil,
+		Dir: o.dir, Bin: filepath.Dir(self), Heat: o.heat, Keep: o.keep, JSON: o.json, Out: os.Stdout, TTY: isTerminal(os.Stdout),
 	})
 }

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cmd/internal/api"
+	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/cmd/internal/endpoint"
+	"github.com/burst-hpc/burst/cmd/internal/stopall"
+)
+
+type stopAllOptions struct {
+	config, pool, provider, cluster string
+	yes, json                       bool
+	in                              io.Reader
+}
+
+func stopAllCommand() *cobra.Command {
+	var o stopAllOptions
+	cmd := &cobra.Command{
+		Use:   "stop-all [--pool POOL] [--provider PROVIDER] [--yes]",
+		Short: "Terminate every instance of this cluster",
+		Long: "Terminate every instance of this cluster, and with it the jobs that run there. The\n" +
+			"clouds are asked by the cluster's tag: neither burstd nor Slurm nor the journal is\n" +
+			"needed. burstd, if it answers, launches nothing from then on, until burst resume; with\n" +
+			"--pool or --provider, until burst pool start. It returns when the clouds say that all\n" +
+			"are gone, and may be interrupted and repeated.\n\n" +
+			"Exit codes: 0 done, 1 something is left, or was not confirmed, 2 wrong usage or\n" +
+			"configuration.",
+		Example: "  burst stop-all\n  burst stop-all --pool c6i --yes\n  burst stop-all --cluster-id 0f3a5c7e9b1d2f48   # when the state folder is lost",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.config, o.in = configFlag(cmd), cmd.InOrStdin()
+			return runStopAll(cmd.Context(), streams{cmd.OutOrStdout(), cmd.ErrOrStderr()}, o)
+		},
+	}
+	cmd.Flags().StringVar(&o.pool, "pool", "", "only this `pool`'s instances")
+	cmd.Flags().StringVar(&o.provider, "provider", "", "only this `provider`'s instances")
+	cmd.Flags().StringVar(&o.cluster, "cluster-id", "", "the cluster's `id` (default: from burstd's state folder, or burstd)")
+	cmd.Flags().BoolVar(&o.yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print what became of the instances as JSON")
+	return cmd
+}
+
+// stopped is what burst stop-all --json prints.
+type stopped struct {
+	Cluster   string            `json:"cluster"`
+	Burstd    string            `json:"burstd"` // what it was told, or why not
+	Providers []stoppedProvider `json:"providers"`
+}
+
+type stoppedProvider struct {
+	Provider string           `json:"provider"`
+	Ended    int              `json:"ended"`
+	Left     []cloud.Instance `json:"left"`
+	Error    string           `json:"error,omitempty"`
+}
+
+// button is one press of the red button.
+type button struct {
+	stopAllOptions
+	streams
+	cfg       *config.Config
+	open      *opened
+	providers map[string]cloud.Provider
+	failed    map[string]error // providers that could not be opened
+	client    *api.Client
+}
+
+func runStopAll(ctx context.Context, s streams, o stopAllOptions) error {
+	if !o.yes && !isTerminal(o.in) {
+		return errNoTerminal("burst stop-all")
+	}
+	cfg, err := config.Load(endpoint.Path(o.config))
+	if err != nil {
+		return err
+	}
+	if _, ok := cfg.Provider(o.provider); o.provider != "" && !ok {
+		return cli.UsageError(fmt.Errorf("%s has no provider %s", cfg.Path, o.provider), "see [provider.NAME] there")
+	}
+	b := &button{stopAllOptions: o, streams: s, cfg: cfg, open: openedOf(cfg), providers: map[string]cloud.Provider{}, failed: map[string]error{},
+		client: api.NewClient(cfg.Endpoint.Socket)}
+	defer b.client.Close()
+	for _, p := range cfg.Providers {
+		if o.provider != "" && p.Name != o.provider {
+			continue
+		}
+		if provider, err := b.open.get(ctx, p.Name); err != nil {
+			b.failed[p.Name] = err
+			fmt.Fprintf(s.err, "burst: warning: %s\n", printable(err.Error()))
+		} else {
+			b.providers[p.Name] = provider
+		}
+	}
+	if b.cluster == "" {
+		if b.cluster, err = b.findCluster(ctx); err != nil {
+			return err
+		}
+	}
+	return b.press(ctx)
+}
+
+func (b *button) press(ctx context.Context) error {
+	what := stopall.Options{Cluster: b.cluster}
+	if b.pool != "" {
+		what.Wanted = func(i cloud.Instance) bool { return i.Pool == b.pool }
+	}
+	found, unasked := stopall.List(ctx, b.providers, what)
+	if ctx.Err() != nil {
+		return errors.New("interrupted; nothing has been done")
+	}
+	for _, name := range slices.Sorted(maps.Keys(unasked)) {
+		fmt.Fprintf(b.err, "burst: warning: provider %s cannot be asked now: %s\n", name, printable(unasked[name].Error()))
+	}
+	if err := b.show(ctx, found); err != nil {
+		return err
+	}
+	if !b.yes {
+		if err := confirm(ctx, b.in, b.err, b.cfg.Cluster, "yes"); err != nil {
+			return err
+		}
+	}
+	said, quieted := b.quiet(ctx)
+	fmt.Fprintln(b.err, said)
+	if quieted {
+		what.Busy = b.launching
+	}
+	progress := &progressLine{w: b.err, tty: isTerminal(b.err), found: found}
+	what.Report = progress.report
+	results := stopall.Run(ctx, b.providers, what)
+	progress.end()
+	for _, name := range slices.Sorted(maps.Keys(b.failed)) {
+		results = append(results, stopall.Result{Provider: name, Err: b.failed[name]})
+	}
+	return b.tell(said, results, context.Cause(ctx))
+}
+
+// show says what will end, and what it costs.
+func (b *button) show(ctx context.Context, found map[string][]cloud.Instance) error {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second) // the price of a wish to know the price
+	defer cancel()
+	rows := [][]string{{"PROVIDER", "POOL", "INSTANCES", "USD/HOUR"}}
+	total := 0
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		usdOf := b.prices(ctx, name, found[name])
+		pools := map[string][]cloud.Instance{}
+		for _, i := range found[name] {
+			pools[i.Pool] = append(pools[i.Pool], i)
+		}
+		for _, pool := range slices.Sorted(maps.Keys(pools)) {
+			sum, known := 0.0, true
+			for _, i := range pools[pool] {
+				sum += usdOf[i.Offering]
+				known = known && usdOf[i.Offering] > 0
+			}
+			if !known {
+				sum = 0
+			}
+			total += len(pools[pool])
+			rows = append(rows, []string{name, orDash(pool), fmt.Sprint(len(pools[pool])), usd(sum)})
+		}
+	}
+	fmt.Fprintf(b.err, "%d instances of cluster %s (id %s) will be terminated, with all jobs on them; so will those that\nare being launched now.\n",
+		total, printable(b.cfg.Cluster), printable(b.cluster))
+	return writeTable(b.err, rows)
+}
+
+// prices are those of the instances' offerings, as far as they are known.
+func (b *button) prices(ctx context.Context, name string, all []cloud.Instance) map[cloud.Offering]float64 {
+	var rows []priced
+	seen := map[cloud.Offering]bool{}
+	for _, i := range all {
+		if !seen[i.Offering] {
+			seen[i.Offering] = true
+			rows = append(rows, priced{Offering: i.Offering})
+		}
+	}
+	by := map[cloud.Offering]float64{}
+	provider, _ := b.cfg.Provider(name)
+	left, err := fromTable(provider, rows)
+	if err != nil {
+		return by // a table that cannot be read must not be in the way
+	}
+	for _, r := range rows {
+		by[r.Offering] = r.USDPerHour
+	}
+	if pricer, ok := b.providers[name].(cloud.Pricer); ok && len(left) > 0 {
+		known, _ := pricer.Prices(ctx, left) // what is not known is shown so
+		for _, k := range known {
+			by[k.Offering] = k.USDPerHour
+		}
+	}
+	return by
+}
+
+// tell says what became of the instances; it is an error if any is left.
+func (b *button) tell(said string, results []stopall.Result, interrupted error) error {
+	out := stopped{Cluster: b.cluster, Burstd: said, Providers: []stoppedProvider{}}
+	ended, left, unknown := 0, 0, 0
+	rows := [][]string{{"PROVIDER", "LEFT", "POOL", "STATE", "NODE"}}
+	for _, r := range results {
+		p := stoppedProvider{Provider: r.Provider, Ended: r.Ended, Left: append([]cloud.Instance{}, r.Left...)}
+		if r.Err != nil {
+			p.Error = r.Err.Error()
+			if len(r.Left) == 0 {
+				unknown++
+			}
+			fmt.Fprintf(b.err, "burst: warning: provider %s: %s\n", r.Provider, printable(p.Error))
+		}
+		ended, left = ended+r.Ended, left+len(r.Left)
+		for _, i := range r.Left {
+			rows = append(rows, []string{r.Provider, i.ID, orDash(i.Pool), string(i.State), orDash(i.Node)})
+		}
+		out.Providers = append(out.Providers, p)
+	}
+	var err error
+	if b.json {
+		err = writeJSON(b.out, out)
+	} else {
+		if left > 0 {
+			err = writeTable(b.out, rows)
+		}
+		if err == nil {
+			_, err = fmt.Fprintf(b.out, "%d instances are gone.\n", ended)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	var wrong []string
+	if left > 0 {
+		wrong = append(wrong, fmt.Sprintf("%d instances live, as far as is known", left))
+	}
+	if unknown > 0 {
+		wrong = append(wrong, fmt.Sprintf("of %d providers it is not known whether any is left", unknown))
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	if interrupted != nil {
+		wrong = append([]string{"interrupted"}, wrong...)
+	}
+	return cli.WithHint(errors.New(strings.Join(wrong, "; ")), "the same command again goes on; the cloud's console ends what Burst may not")
+}
