@@ -119,7 +119,7 @@ func (g gate) ask(ctx context.Context, wait time.Duration) (open bool, err error
 	return false, errors.New(a.Why)
 }
 
-// look asks Slurm.
+// look asks Slurm. It does not know of fences: where they matter burstd has to be asked.
 func (g gate) look(ctx context.Context) (open bool, why string, err error) {
 	job, err := g.slurm.Job(ctx, g.job)
 	if errors.Is(err, slurm.ErrNoJob) {
@@ -137,6 +137,9 @@ func (g gate) look(ctx context.Context) (open bool, why string, err error) {
 		return false, "", err
 	}
 	open, why = power.GateOpen(job, nodes)
+	if open && power.AsksFences(job, nodes) {
+		return false, fmt.Sprintf("job %d has run before: only burstd, which is away, knows whether that attempt has ended", g.job), nil
+	}
 	return open, why, nil
 }
 

@@ -22,6 +22,7 @@ type world struct {
 	node   func(t time.Duration) string                  // state of the one node
 	config map[string]string                             // nil: Slurm does not say
 	parent func(t time.Duration) int
+	before int // earlier attempts of the job
 	asked  int
 	looked int
 }
@@ -51,7 +52,7 @@ func (w *world) Gate(ctx context.Context, job uint32, nodes string, wait time.Du
 func (w *world) Job(context.Context, uint32) (slurm.Job, error) {
 	w.looked++
 	state, err := w.job(w.now())
-	return slurm.Job{ID: 7, State: state}, err
+	return slurm.Job{ID: 7, State: state, Restarts: w.before}, err
 }
 
 func (w *world) Nodes(_ context.Context, names ...string) ([]slurm.Node, error) {
@@ -98,6 +99,20 @@ func TestWait(t *testing.T) {
 		{name: "no cloud nodes", w: world{burstd: func(time.Duration) (api.GateAnswer, error) { return open, nil }}, asked: 1},
 		{name: "burstd is away", w: world{job: configuring, node: at(20*time.Second, booting, up)},
 			min: 20 * time.Second, max: 20*time.Second + 250*time.Millisecond, looked: 202},
+		{name: "the job has run before: burstd has to come back", w: world{before: 1, job: configuring, node: at(0, "", up),
+			burstd: func(t time.Duration) (api.GateAnswer, error) {
+				if t < 40*time.Second {
+					return api.GateAnswer{}, api.ErrAway
+				}
+				return open, nil
+			}}, min: 40 * time.Second, max: 40*time.Second + 250*time.Millisecond},
+		{name: "the job has run before, and burstd never comes", w: world{before: 1, job: configuring, node: at(0, "", up),
+			config: map[string]string{"PrologEpilogTimeout": "100"}},
+			min: 90 * time.Second, max: 91 * time.Second, err: "only burstd, which is away, knows whether that attempt has ended"},
+		{name: "the job has run before, and runs on-prem", w: world{before: 1, job: configuring, node: at(0, "", "ALLOCATED")}, looked: 1},
+		{name: "the job has run before, and is requeued", w: world{before: 1, node: at(0, "", up), job: func(t time.Duration) (string, error) {
+			return at(5*time.Second, "CONFIGURING", "PENDING")(t), nil
+		}}, min: 5 * time.Second, max: 5*time.Second + 250*time.Millisecond},
 		{name: "burstd is away, on-prem nodes", w: world{job: configuring, node: at(0, "", "ALLOCATED")}, looked: 1},
 		{name: "burstd restarts", w: world{job: configuring, node: at(time.Hour, booting, up),
 			burstd: func(t time.Duration) (api.GateAnswer, error) {

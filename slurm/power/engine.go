@@ -66,7 +66,16 @@ type Engine struct {
 	listed    *listing             // of the round under way
 	heard     map[string]bool      // providers that have answered since the start, and whose strays are adopted
 	questions questions
-	rounds    int // of reconciliation
+	watch     watch
+	attempts  map[string]attempts // by instance
+	observed  time.Time           // the last reading taken into attempts
+	warned    map[uint32]int      // jobs that have been told of a fence, and their restarts
+	rounds    int                 // of reconciliation
+	ended     int                 // instances without an owner, by this round
+	callers   []caller            // for the end of a round
+	unserved  map[string]sighting // instance that serves no node
+	doubtedOf map[string]bool     // providers whose lists are not believed
+	plans     *[]Planned          // nil, but in an engine that only plans
 	market    market
 	next      time.Time // of the next round
 }
@@ -90,6 +99,8 @@ func New(cfg Config, j journal, s controller, providers map[string]cloud.Provide
 		releasing: map[uint32]bool{}, closed: map[string]time.Time{}, missing: map[string]sighting{}, settling: map[string]sighting{}, heard: map[string]bool{}, market: newMarket(),
 		spoke: map[string]bool{}, consoles: map[string]time.Time{},
 		questions: questions{open: map[string]bool{}, last: map[string]time.Time{}},
+		watch:     watch{doubted: map[string]sighting{}}, attempts: map[string]attempts{}, warned: map[uint32]int{},
+		unserved: map[string]sighting{}, doubtedOf: map[string]bool{},
 	}
 	for _, p := range cfg.Pools {
 		e.pools[p.Name] = p
@@ -142,6 +153,7 @@ func (e *Engine) Load(ctx context.Context) error {
 	}
 	e.mu.Lock()
 	e.mem = newMemory(notAfter(st, now))
+	e.attempts = blanks(e.mem)
 	e.mu.Unlock()
 	return nil
 }
@@ -192,6 +204,7 @@ func (e *Engine) step(ctx context.Context) time.Duration {
 		{"words", e.takeWords},
 		{"addresses", e.setAddresses},
 		{"boots", e.watchBoots},
+		{"watch", e.watchSlurm},
 		{"questions", e.askClouds},
 		{"freeing", e.freeNodes},
 		{"ending", e.endInstances},

@@ -20,6 +20,8 @@ const cloudFlag = "CLOUD"
 //	when none of its nodes is a cloud node: there is nothing to wait for
 //	when all its cloud nodes have registered since they were powered up
 //
+// and, as burstd alone can say, no fence keeps it (see Fenced).
+//
 // Slurm 22.05 shows CONFIGURING for the whole time of a PrologSlurmctld.
 func GateOpen(job slurm.Job, nodes []slurm.Node) (open bool, why string) {
 	if job.State != "CONFIGURING" {
@@ -45,6 +47,14 @@ func GateOpen(job slurm.Job, nodes []slurm.Node) (open bool, why string) {
 		waits = append(waits[:3], "…")
 	}
 	return false, fmt.Sprintf("job %d waits for its cloud nodes: %s", job.ID, strings.Join(waits, ", "))
+}
+
+// AsksFences says whether the job, for which GateOpen is open, may still have
+// to wait for an instance on which an earlier attempt of it may run: only what
+// ran before and is to run on cloud nodes now.
+func AsksFences(job slurm.Job, nodes []slurm.Node) bool {
+	return job.State == "CONFIGURING" && job.Restarts > 0 &&
+		slices.ContainsFunc(nodes, func(n slurm.Node) bool { return n.State.Has(cloudFlag) })
 }
 
 // registered says whether the node's slurmd has reported since power-up was

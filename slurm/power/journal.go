@@ -151,6 +151,16 @@ type Boot struct {
 // BootUp is the outcome of a node that came up.
 const BootUp = "up"
 
+// Fence is an attempt of a job that may still run on an instance that Slurm
+// has given up: the job's next attempt waits until the instance is gone.
+type Fence struct {
+	Instance string
+	Job      uint32 // 0: any job submitted before Since, as nobody saw what ran there
+	Restarts int    // of the attempt; later ones wait
+	Node     string
+	Since    time.Time
+}
+
 // Event is one line of the history that admins and users read.
 type Event struct {
 	Time                       time.Time
@@ -169,6 +179,7 @@ type State struct {
 	Coolings  []Cooling
 	Breakers  []Breaker
 	Boots     []Boot // not ended
+	Fences    []Fence
 	Pause     Pause
 }
 
@@ -185,7 +196,9 @@ type Change struct {
 	Coolings    []Cooling // with Failures 0: forgotten
 	Breakers    []Breaker // without Failures, and not Stopped: forgotten
 	Boots       []Boot
-	Pause       *Pause // with no Since: it ends
+	Fences      []Fence
+	DropFences  []string // instances; one that is Gone loses its fences without
+	Pause       *Pause   // with no Since: it ends
 	Events      []Event
 	Actions     []string // what reconciliation mends by it, a constant of the table each: not written, for who counts
 }
@@ -193,7 +206,7 @@ type Change struct {
 // Empty says whether the change writes nothing.
 func (c *Change) Empty() bool {
 	return len(c.Orders)+len(c.CloseOrders)+len(c.Nodes)+len(c.DropNodes)+len(c.Launches)+
-		len(c.Instances)+len(c.Holds)+len(c.DropHolds)+len(c.Coolings)+len(c.Breakers)+len(c.Boots)+len(c.Events) == 0 && c.Pause == nil
+		len(c.Instances)+len(c.Holds)+len(c.DropHolds)+len(c.Coolings)+len(c.Breakers)+len(c.Boots)+len(c.Fences)+len(c.DropFences)+len(c.Events) == 0 && c.Pause == nil
 }
 
 // journal is what the engine needs of the store. A Commit is atomic and

@@ -3,6 +3,7 @@ package power
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/fleet"
@@ -23,17 +24,30 @@ type memory struct {
 	instances map[string]Instance
 	holds     map[uint32]Hold
 	cool      map[coolKey]fleet.Cooldown
-	breakers  map[string]Breaker // by pool
-	boots     map[string]Boot    // by node
+	breakers  map[string]Breaker          // by pool
+	boots     map[string]Boot             // by node
+	fences    map[string]map[uint32]Fence // by instance and job
 	pause     Pause
 }
 
 func newMemory(s State) *memory {
 	m := &memory{map[string]Order{}, map[string]Node{}, map[string]Launch{}, map[string]Instance{}, map[uint32]Hold{}, map[coolKey]fleet.Cooldown{},
-		map[string]Breaker{}, map[string]Boot{}, s.Pause}
+		map[string]Breaker{}, map[string]Boot{}, map[string]map[uint32]Fence{}, s.Pause}
 	m.apply(Change{Orders: s.Orders, Nodes: s.Nodes, Launches: s.Launches, Instances: s.Instances, Holds: s.Holds, Coolings: s.Coolings,
-		Breakers: s.Breakers, Boots: s.Boots})
+		Breakers: s.Breakers, Boots: s.Boots, Fences: s.Fences})
 	return m
+}
+
+// clone is a copy that can be changed on its own.
+func (m *memory) clone() *memory {
+	c := *m
+	c.orders, c.nodes, c.launches, c.instances = maps.Clone(m.orders), maps.Clone(m.nodes), maps.Clone(m.launches), maps.Clone(m.instances)
+	c.holds, c.cool, c.breakers, c.boots = maps.Clone(m.holds), maps.Clone(m.cool), maps.Clone(m.breakers), maps.Clone(m.boots)
+	c.fences = map[string]map[uint32]Fence{}
+	for id, fences := range m.fences {
+		c.fences[id] = maps.Clone(fences)
+	}
+	return &c
 }
 
 // apply brings in a change that the journal has taken.
@@ -60,6 +74,7 @@ func (m *memory) apply(c Change) {
 		m.instances[i.ID] = i
 		if !i.Gone.IsZero() {
 			delete(m.instances, i.ID)
+			delete(m.fences, i.ID)
 		}
 	}
 	for _, h := range c.Holds {
@@ -80,6 +95,15 @@ func (m *memory) apply(c Change) {
 		if b.Failures == 0 && b.Stopped.IsZero() {
 			delete(m.breakers, b.Pool)
 		}
+	}
+	for _, id := range c.DropFences {
+		delete(m.fences, id)
+	}
+	for _, f := range c.Fences {
+		if m.fences[f.Instance] == nil {
+			m.fences[f.Instance] = map[uint32]Fence{}
+		}
+		m.fences[f.Instance][f.Job] = f
 	}
 	if c.Pause != nil {
 		m.pause = *c.Pause
@@ -106,11 +130,12 @@ func (m *memory) serving() map[string][]Instance {
 // inPhase lists the nodes in a phase, by name.
 func (m *memory) inPhase(phases ...Phase) []Node {
 	var all []Node
-	for _, name := range slices.Sorted(maps.Keys(m.nodes)) {
-		if n := m.nodes[name]; slices.Contains(phases, n.Phase) {
+	for _, n := range m.nodes {
+		if slices.Contains(phases, n.Phase) {
 			all = append(all, n)
 		}
 	}
+	slices.SortFunc(all, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 

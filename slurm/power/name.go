@@ -28,6 +28,7 @@ func (c *Change) Name() string {
 	add(len(c.Coolings), "coolings")
 	add(len(c.Breakers), "breakers")
 	add(len(c.Boots), "boots")
+	add(len(c.Fences)+len(c.DropFences), "fences")
 	if c.Pause != nil {
 		add(1, "pause")
 	}

@@ -31,12 +31,15 @@ const settle = 10 * time.Second
 // forgotten the job: no memory may grow without end.
 const forgetHold = time.Hour
 
-// listing is what the clouds said in one round; a provider that did not answer
-// has no list.
-type listing struct {
-	began time.Time
-	lists map[string][]cloud.Instance
-	errs  map[string]error // of the calls, nil ones too
+// patience is how long the table has to want the action.
+func patience(a action, slurm power) time.Duration {
+	switch {
+	case a == dead, a == register, a == address, a == retry:
+		return 0
+	case slurm == removed:
+		return absentFor
+	}
+	return settle
 }
 
 // reconcile compares the clouds, Slurm and the journal, read in this order,
@@ -61,11 +64,22 @@ func (e *Engine) reconcile(ctx context.Context) (time.Duration, error) {
 	l := e.listed
 	e.listed = nil
 	e.next = time.Now().Add(settle)
+	err := e.round(ctx, l)
+	e.answerWaiting(l.began, err)
+	return max(time.Millisecond, time.Until(e.next)), err
+}
+
+// round compares what the clouds have said with Slurm and the journal.
+func (e *Engine) round(ctx context.Context, l *listing) error {
 	snap, err := e.slurm.Fresh(ctx, time.Now())
 	if err != nil {
-		return 0, fmt.Errorf("reconciling: %w", err)
+		return fmt.Errorf("reconciling: %w", err)
+	}
+	if err := e.observe(ctx, snap); err != nil {
+		return err
 	}
 	var c Change
+	e.ended = 0
 	e.takeLists(&c, l, snap)
 	for _, name := range slices.Sorted(maps.Keys(l.errs)) {
 		e.credentials(&c, name, opList, l.errs[name])
@@ -77,7 +91,7 @@ func (e *Engine) reconcile(ctx context.Context) (time.Duration, error) {
 	}
 	e.mem.started(&c, snap)
 	if err := e.commit(ctx, c); err != nil {
-		return 0, err
+		return err
 	}
 	for name, list := range l.lists {
 		if names := e.unnamed(list); !e.heard[name] && len(names) > 0 {
@@ -89,16 +103,15 @@ func (e *Engine) reconcile(ctx context.Context) (time.Duration, error) {
 		e.heard[name] = true
 	}
 	e.rounds++
-	round := min(e.cfg.Reconcile, settle+time.Duration(e.rounds)*5*time.Second)
-	e.next = time.Now().Add(round)
-	return round, e.settleNodes(ctx, snap, l)
+	e.next = time.Now().Add(min(e.cfg.Reconcile, settle+time.Duration(e.rounds)*5*time.Second))
+	return e.settleNodes(ctx, snap, l)
 }
 
 // listAll asks every provider for all our instances.
 func (e *Engine) listAll(ctx context.Context) *listing {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	l := &listing{time.Now(), map[string][]cloud.Instance{}, map[string]error{}}
+	l := newListing(time.Now())
 	for name, p := range e.providers {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -138,6 +151,7 @@ func (e *Engine) settleNodes(ctx context.Context, snap *slurm.Snapshot, l *listi
 	now := time.Now()
 	var c Change
 	var lost []string // resume orders to make again
+	var cut []Node    // that slurmctld has given up
 	ours, planned := map[string]bool{}, map[string]bool{}
 	for name := range e.poolOf {
 		ours[name] = true
@@ -151,11 +165,12 @@ func (e *Engine) settleNodes(ctx context.Context, snap *slurm.Snapshot, l *listi
 			delete(e.settling, name)
 			continue // newer than what was read
 		}
-		a := decide(e.cellOf(snap, l, name))
+		cell := e.cellOf(snap, l, name)
+		a := decide(cell)
 		if a == recreate && (!e.Owns(name) || !snap.Nodes[name].State.Has(slurm.PoweringUp)) {
 			a = wait // nobody's any more, or Slurm has not given the order yet
 		}
-		s := e.settling[name].seen(string(a), now)
+		s := e.settling[name].seen(fmt.Sprint(a, cell.slurm == removed), now)
 		e.settling[name] = s
 		if a == wait {
 			delete(e.settling, name)
@@ -164,7 +179,15 @@ func (e *Engine) settleNodes(ctx context.Context, snap *slurm.Snapshot, l *listi
 		if e.rounds == 1 && a != register && a != address {
 			continue // the first round only adopts
 		}
-		if hasty := a == dead || a == register || a == address || a == retry; !hasty && now.Sub(s.since) < settle {
+		settled := now.Sub(s.since) >= patience(a, cell.slurm) && (a != reclaim || s.times > 1)
+		if e.plan(Planned{Kind: string(a), Node: name, Instance: n.Instance, Why: cell.why(a), Settling: !settled}) || !settled {
+			continue
+		}
+		if a == isolate {
+			cut = append(cut, n)
+			continue
+		}
+		if a == suspend && cell.slurm == removed && !e.mayEnd() {
 			continue
 		}
 		delete(e.settling, name)
@@ -174,11 +197,13 @@ func (e *Engine) settleNodes(ctx context.Context, snap *slurm.Snapshot, l *listi
 		}
 		from := len(c.Nodes)
 		c.Actions = append(c.Actions, string(a))
+		n.Name, n.Pool = name, cmp.Or(n.Pool, e.poolOf[name])
 		e.act(&c, a, n, snap)
 		for _, n := range c.Nodes[from:] {
 			planned[n.Name] = true // with another node of its job
 		}
 	}
+	e.endCutOff(&c, cut, snap)
 	if err := e.commit(ctx, c); err != nil {
 		return err
 	}
@@ -198,8 +223,14 @@ func (e *Engine) settleNodes(ctx context.Context, snap *slurm.Snapshot, l *listi
 
 func (e *Engine) cellOf(snap *slurm.Snapshot, l *listing, name string) cell {
 	c := cell{slurm: powerOf(snap, name), journal: noRecord, instance: noInstance}
+	if c.slurm == unknown && e.showsOurs(snap, l) {
+		c.slurm = removed
+	}
 	n, have := e.mem.nodes[name]
 	if !have {
+		if c.slurm == down && !e.unclaimed(snap, l, name) {
+			c.instance = noAnswer
+		}
 		return c
 	}
 	c.journal = n.Phase
@@ -212,6 +243,7 @@ func (e *Engine) cellOf(snap *slurm.Snapshot, l *listing, name string) cell {
 		c.instance = i.State
 	}
 	c.addrWrong = n.AddrSet && i.Addr != "" && snap.Nodes[name].Addr != i.Addr
+	c.cut = cutOff(snap.Nodes[name])
 	return c
 }
 
@@ -245,6 +277,11 @@ func (e *Engine) act(c *Change, a action, n Node, snap *slurm.Snapshot) {
 		give(c, e.mem, e.mem.whole([]Node{n}, snap), why, now)
 		return
 	case dead:
+		if i.State != cloud.Terminated { // it stops, or shuts down: its processes may live for a while
+			a := e.attempts[i.ID]
+			a.jobs = merged(a.jobs, runningOn(snap, func(node string) bool { return node == n.Name })[n.Name])
+			e.fence(c, n.Name, i.ID, a)
+		}
 		c.Instances = append(c.Instances, doomed(i, "the cloud ended it"))
 		n.Phase, n.Since, n.Reason, n.Instance, n.Token = Freeing, now, fmt.Sprintf("instance %s is gone", i.ID), "", ""
 		n.Job = 0 // which is all of its jobs, if there are several
@@ -260,6 +297,13 @@ func (e *Engine) act(c *Change, a action, n Node, snap *slurm.Snapshot) {
 	case retry:
 		e.bootFailed(c, n, "it ended before it registered", snap)
 		return
+	case reclaim:
+		const why = "no instance is behind it"
+		for _, j := range jobsOn(snap, []Node{n})[n.Name] {
+			hold(c, e.mem, j.ID, now, fmt.Sprintf("node %s: %s", n.Name, why))
+		}
+		c.Nodes = append(c.Nodes, Node{Name: n.Name, Pool: n.Pool, Phase: Freeing, Since: now, Reason: why})
+		ev.Text = "Slurm has it, no instance is behind it: it is given back"
 	}
 	c.Events = append(c.Events, ev)
 }

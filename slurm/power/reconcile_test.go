@@ -14,34 +14,80 @@ import (
 	"github.com/burst-hpc/burst/slurm"
 )
 
-// TestAbsentInstances: with lists of two clouds, each that an instance is
-// missing from its own.
+// TestAbsentInstances: each is missing from its own cloud's list, which tells
+// something only if it shows others that the journal has.
 func TestAbsentInstances(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		i := func(id, provider, doomed string) Instance {
-			return Instance{Provider: provider, Assigned: id, Doomed: doomed, Instance: cloud.Instance{ID: id, State: cloud.Running, Launched: at.Add(-100 * 365 * 24 * time.Hour)}}
-		}
-		st := State{Nodes: []Node{{Name: "c1", Phase: Up, Instance: "c1"}, {Name: "d1", Phase: Up, Instance: "d1"}},
-			Instances: []Instance{i("c1", "east", ""), i("d1", "west", ""), i("c2", "east", "x"), i("d2", "west", "x"), i("c3", "silent", "x")}}
-		e, _ := testEngine(st)
-		ended := map[string]time.Duration{}
-		for begin := time.Now(); time.Since(begin) < 10*time.Minute; time.Sleep(30 * time.Second) {
-			var c Change
-			e.takeLists(&c, &listing{began: time.Now(), lists: map[string][]cloud.Instance{"east": {}, "west": {}}}, reading(nil))
-			if err := e.commit(t.Context(), c); err != nil {
-				t.Fatal(err)
-			}
-			for _, i := range c.Instances {
-				if _, ok := ended[i.ID]; !ok && i.State == cloud.Terminated {
-					ended[i.ID] = time.Since(begin)
+	ages := -100 * 365 * 24 * time.Hour // of all but the new ones
+	i := func(id, provider, doomed string) Instance {
+		return Instance{Provider: provider, Assigned: id, Doomed: doomed, Instance: cloud.Instance{ID: id, State: cloud.Running, Launched: at.Add(ages)}}
+	}
+	shown := func(id string) cloud.Instance { return i(id, "", "").Instance }
+	for _, tt := range []struct {
+		name   string
+		lists  map[string][]cloud.Instance
+		newer  bool // c4 was launched after the others were missed
+		want   map[string]time.Duration
+		warned []string // providers
+	}{
+		{"both lists show others", map[string][]cloud.Instance{"east": {shown("c4")}, "west": {shown("d4")}}, false,
+			map[string]time.Duration{"c1": absentFor, "c2": absentFor, "d1": absentFor, "d2": absentFor}, nil},
+		{"empty lists: an outage", map[string][]cloud.Instance{"east": {}, "west": {}}, false, map[string]time.Duration{}, []string{"east", "west"}},
+		{"one shows strangers only: another account", map[string][]cloud.Instance{"east": {shown("i-strange")}, "west": {shown("d4")}}, false,
+			map[string]time.Duration{"d1": absentFor, "d2": absentFor}, []string{"east"}},
+		{"one shows only what is newer: an exchanged account, for an hour", map[string][]cloud.Instance{"east": {shown("c4")}, "west": {shown("d4")}}, true,
+			map[string]time.Duration{"c1": forgetAccount + 30*time.Second, "c2": forgetAccount + 30*time.Second, "d1": absentFor, "d2": absentFor}, []string{"east"}},
+		{"another cloud's instance is no witness", map[string][]cloud.Instance{"east": {shown("d4")}, "west": {shown("d4")}}, false,
+			map[string]time.Duration{"d1": absentFor, "d2": absentFor}, []string{"east"}},
+		{"no answer", map[string][]cloud.Instance{}, false, map[string]time.Duration{}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := State{Nodes: []Node{{Name: "c1", Phase: Up, Instance: "c1"}, {Name: "c4", Phase: Up, Instance: "c4"}, {Name: "d1", Phase: Up, Instance: "d1"}, {Name: "d4", Phase: Up, Instance: "d4"}},
+					Instances: []Instance{i("c1", "east", ""), i("d1", "west", ""), i("c2", "east", "x"), i("d2", "west", "x"), i("c3", "silent", "x"), i("c4", "east", ""), i("d4", "west", "")}}
+				if tt.newer {
+					st.Instances[5].Launched = time.Now().Add(time.Minute)
 				}
-			}
-		}
-		want := map[string]time.Duration{"c1": absentFor, "c2": absentFor, "d1": absentFor, "d2": absentFor}
-		if diff := cmp.Diff(want, ended); diff != "" {
-			t.Errorf("ended (-want +got):\n%s", diff)
-		}
-	})
+				e, p := testEngine(st)
+				ended := map[string]time.Duration{}
+				for begin := time.Now(); time.Since(begin) < 70*time.Minute; time.Sleep(30 * time.Second) {
+					l := newListing(time.Now())
+					l.lists = tt.lists
+					var c Change
+					e.takeLists(&c, l, reading(nil))
+					if err := e.commit(t.Context(), c); err != nil {
+						t.Fatal(err)
+					}
+					for _, i := range c.Instances {
+						if _, ok := ended[i.ID]; !ok && i.State == cloud.Terminated {
+							ended[i.ID] = time.Since(begin)
+						}
+					}
+				}
+				if c4, ok := ended["c4"]; ok && len(tt.lists["east"]) == 1 && tt.lists["east"][0].ID == "c4" {
+					t.Errorf("what is shown ended after %s", c4)
+				}
+				delete(ended, "c4")
+				if diff := cmp.Diff(tt.want, ended); diff != "" {
+					t.Errorf("ended (-want +got):\n%s", diff)
+				}
+				var warned []string
+				for _, c := range p.committed {
+					for _, ev := range c.Events {
+						if ev.Kind == "list-doubted" {
+							warned = append(warned, strings.Fields(ev.Text)[1])
+						}
+					}
+				}
+				slices.Sort(warned)
+				for n, name := range warned {
+					warned[n] = strings.TrimSuffix(name, ":")
+				}
+				if !slices.Equal(warned, tt.warned) {
+					t.Errorf("warned of %v, want %v", warned, tt.warned)
+				}
+			})
+		})
+	}
 }
 
 // TestTakeStray: instances of ours that the journal does not have.
@@ -111,7 +157,9 @@ func TestTakeStray(t *testing.T) {
 				snap.Nodes[name] = n
 			}
 			var c Change
-			e.takeLists(&c, &listing{began: at, lists: map[string][]cloud.Instance{"east": list}}, snap)
+			l := newListing(at)
+			l.lists["east"] = list
+			e.takeLists(&c, l, snap)
 			if got := sum(c); !slices.Equal(got, tt.want) {
 				t.Errorf("planned %v, want %v", got, tt.want)
 			}
@@ -208,7 +256,7 @@ func TestADeadNodesJobs(t *testing.T) {
 
 // TestAnOlderListRevivesNothing: it was begun before the instance was gone.
 func TestAnOlderListRevivesNothing(t *testing.T) {
-	i := onInstance("i-1", "c1", at)
+	i := onInstance("i-1", "c1", time.Now().Add(-time.Hour))
 	i.Doomed = "why"
 	e, _ := testEngine(State{Instances: []Instance{i}})
 	e.heard["east"] = true

@@ -14,17 +14,17 @@ import (
 // instances that are gone, strays.
 func (e *Engine) takeLists(c *Change, l *listing, snap *slurm.Snapshot) {
 	now := time.Now()
-	ended := 0
 	for id, at := range e.closed {
 		if at.Before(l.began) {
 			delete(e.closed, id)
 		}
 	}
 	live := map[string]bool{}
-	for _, list := range l.lists {
+	for name, list := range l.lists {
 		for _, i := range list {
 			live[i.ID] = i.State.Live()
 		}
+		l.judge(name, e.mem)
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.lists)) {
 		list := l.lists[name]
@@ -40,41 +40,16 @@ func (e *Engine) takeLists(c *Change, l *listing, snap *slurm.Snapshot) {
 			if i.Node == "" {
 				i.Node = e.nodeAt(snap, i)
 			}
-			e.takeStray(c, Instance{Instance: i, Provider: name}, e.claim(i, snap, live), &ended)
+			e.takeStray(c, Instance{Instance: i, Provider: name}, e.claim(i, snap, live), l)
 		}
-		for id, i := range e.mem.instances {
-			if i.Provider != name {
-				continue
-			}
-			if listed[id] || l.began.Sub(i.Launched) <= e.providers[name].Limits().Lag {
-				delete(e.missing, id)
-				continue
-			}
-			s := e.missing[id].seen("absent", now)
-			e.missing[id] = s
-			if s.times < absentTimes || now.Sub(s.since) < absentFor {
-				continue
-			}
-			if i.Doomed != "" {
-				e.gone(c, i)
-			} else if i.State != cloud.Terminated {
-				i.State, i.Ended = cloud.Terminated, now
-				c.Instances = append(c.Instances, i)
-			}
-		}
+		e.takeAbsent(c, l, name, listed)
 	}
 	for id := range e.missing {
 		if _, ok := e.mem.instances[id]; !ok {
 			delete(e.missing, id)
 		}
 	}
-	// An instance that ended without having been asked to, and serves no node any more, is closed.
-	for id, i := range e.mem.instances {
-		if n, ok := e.mem.nodes[i.Assigned]; i.State == cloud.Terminated && i.Doomed == "" && (!ok || n.Instance != id) {
-			i.Doomed = "ended by itself"
-			e.gone(c, i)
-		}
-	}
+	e.takeUnserving(c, now)
 }
 
 // claim is what can be said of an instance of ours that serves no node of the
@@ -93,6 +68,10 @@ func (e *Engine) claim(i cloud.Instance, snap *slurm.Snapshot, live map[string]b
 		s.adoptable = !have
 	case on, down:
 		s.adoptable, s.up = !have || !live[n.Instance], p == down
+		// Of two that live, Slurm's is the one that has registered; the other then serves no node.
+		if other, addr := e.mem.instances[n.Instance], snap.Nodes[i.Node].Addr; !s.adoptable && p == on && i.Launched.After(other.Launched) {
+			s.adoptable = i.Addr != "" && sameAddr(addr, i.Addr) && !sameAddr(addr, other.Addr)
+		}
 	}
 	return s
 }
@@ -106,7 +85,11 @@ func (e *Engine) nodeAt(snap *slurm.Snapshot, i cloud.Instance) (node string) {
 		return ""
 	}
 	for _, name := range e.pools[i.Pool].Nodes {
-		if p := powerOf(snap, name); p != on && p != down || !sameAddr(snap.Nodes[name].Addr, i.Addr) {
+		n := snap.Nodes[name]
+		if n.Addr == "" || !sameAddr(n.Addr, i.Addr) {
+			continue
+		}
+		if p := powerOf(snap, name); p != on && p != down {
 			continue
 		}
 		if node != "" {
@@ -117,12 +100,13 @@ func (e *Engine) nodeAt(snap *slurm.Snapshot, i cloud.Instance) (node string) {
 	return node
 }
 
-func (e *Engine) takeStray(c *Change, rec Instance, s stray, ended *int) {
+func (e *Engine) takeStray(c *Change, rec Instance, s stray, l *listing) {
 	now := time.Now()
-	s.first = !e.heard[rec.Provider]
+	s.first, s.young = !e.heard[rec.Provider], l.began.Sub(rec.Launched) <= e.providers[rec.Provider].Limits().Lag
 	ev := Event{Time: now, Node: rec.Node, Instance: rec.ID, Pool: rec.Pool}
-	switch s.decide() {
+	switch a := s.decide(); a {
 	case adopt:
+		e.plan(Planned{Kind: string(a), Node: rec.Node, Instance: rec.ID, Why: "the journal does not know that it is this node"})
 		rec.Assigned = rec.Node
 		n := Node{Name: rec.Node, Pool: e.poolOf[rec.Node], Phase: Booting, Since: now, Made: rec.Launched, Instance: rec.ID}
 		if s.up {
@@ -135,10 +119,10 @@ func (e *Engine) takeStray(c *Change, rec Instance, s stray, ended *int) {
 		c.Actions = append(c.Actions, string(adopt))
 		ev.Kind, ev.Text = "adopt", fmt.Sprintf("%s is node %s, which the journal did not know", rec.Offering, rec.Node)
 	case terminate:
-		if *ended++; *ended > e.cfg.MaxTerminate {
+		rec.Doomed = "an orphan: no node and no launch of ours has it"
+		if e.plan(Planned{Kind: string(a), Node: rec.Node, Instance: rec.ID, Why: rec.Doomed}) || !e.mayEnd() {
 			return
 		}
-		rec.Doomed = "an orphan: no node and no launch of ours has it"
 		c.Actions = append(c.Actions, string(terminate))
 		ev.Kind, ev.Text = "terminate", rec.Doomed
 	default:

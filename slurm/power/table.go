@@ -15,6 +15,14 @@ const (
 	retry    action = "retry"    // the instance died before it registered: launch again
 	register action = "register" // the node is up: note it
 	address  action = "address"  // Slurm has another address: send ours again
+	isolate  action = "isolate"  // slurmctld has given up a node whose instance lives: end it, so that what runs there ends
+	reclaim  action = "reclaim"  // Slurm waits for a node that no instance is: DOWN, then free
+)
+
+// What a round does beside the table, to instances.
+const (
+	unserving action = "unserving" // an instance of the journal serves no node: end it
+	absent    action = "absent"    // the cloud's lists lack it, and show others: it is gone
 )
 
 // Beside the cloud's states, what is known of an instance may be:
@@ -33,6 +41,8 @@ type cell struct {
 	instance cloud.State
 	// addrWrong: the instance's address is known and Slurm has another.
 	addrWrong bool
+	// cut: the node is down by slurmctld's own doing, for want of an answer (cutOff).
+	cut bool
 }
 
 // decide is the table of reconciliation. Its rules, first match first:
@@ -40,36 +50,46 @@ type cell struct {
 //	journal    Slurm                   instance           action
 //	any        unknown                 any                wait (an empty answer is no answer)
 //	none       powering-up             any                recreate
+//	none       down                    none               reclaim (its cloud has shown others of ours, and none that is it)
 //	none       else                    any                wait
-//	wanted,    off, powering-down, on  any                forget
-//	launching  down, failed            any                free (ResumeTimeout has passed)
+//	wanted,    off, powering-down, on, any                forget
+//	launching  removed
+//	           down, failed            any                free (ResumeTimeout has passed)
 //	           powering-up             any                wait
-//	booting    off, powering-down      any                suspend
-//	           down, failed            any                free
+//	booting    off, powering-down,     any                suspend
+//	           removed
+//	           failed                  any                free
 //	           powering-up             terminated         retry
-//	           on                      going, terminated  dead
-//	           on                      else               register
-//	up         off, powering-down      any                suspend
+//	           on, down                going, terminated  dead
+//	           on, down                else               register (it has, if it does not answer now)
+//	up         off, powering-down,     any                suspend
+//	           removed
 //	           failed                  any                free
 //	           powering-up             any                recreate (a power-up without its order)
 //	           on, down                going, terminated  dead
-//	freeing    off, powering-down      any                forget
+//	           down                    pending, running   isolate, if slurmctld has given it up
+//	freeing    off, powering-down,     any                forget
+//	           removed
 //	           else                    any                wait (freeing repeats itself)
 //	booting,   powering-up, on         pending, running   address, if Slurm has another
 //	up
 //
-// A node that is down while its instance lives is left to Slurm: only the
-// cloud's word makes an instance dead.
+// A node that does not respond while its instance lives is left alone: only
+// the cloud's word makes an instance dead. When slurmctld has given it up, its
+// jobs are requeued already, and what still runs there has to end.
 func decide(c cell) action {
 	gone := c.instance == cloud.Terminated
 	going := gone || c.instance == cloud.Terminating
-	ended := c.slurm == off || c.slurm == poweringDown
+	ended := c.slurm == off || c.slurm == poweringDown || c.slurm == removed
 	switch {
 	case c.slurm == unknown:
 		return wait
 	case c.journal == noRecord:
 		if c.slurm == poweringUp {
 			return recreate
+		}
+		if c.slurm == down && c.instance == noInstance {
+			return reclaim
 		}
 	case c.journal == Wanted || c.journal == Launching:
 		if ended || c.slurm == on {
@@ -86,8 +106,6 @@ func decide(c cell) action {
 		return suspend
 	case c.slurm == failed:
 		return free
-	case c.journal == Booting && c.slurm == down:
-		return free
 	case c.journal == Booting && c.slurm == poweringUp && gone:
 		return retry
 	case c.journal == Up && c.slurm == poweringUp:
@@ -96,8 +114,10 @@ func decide(c cell) action {
 		return dead
 	case c.addrWrong && c.slurm != down && (c.instance == cloud.Running || c.instance == cloud.Pending):
 		return address
-	case c.journal == Booting && c.slurm == on:
+	case c.journal == Booting && (c.slurm == on || c.slurm == down):
 		return register
+	case c.slurm == down && c.cut && (c.instance == cloud.Running || c.instance == cloud.Pending):
+		return isolate
 	}
 	return wait
 }
@@ -106,7 +126,8 @@ func decide(c cell) action {
 type stray struct {
 	launchOpen bool // its launch is not resolved: the launcher will claim or end it
 	first      bool // the first answer of its provider after a start: that round only adopts
-	adoptable  bool // it says its node; Slurm has that node, and the journal has nothing that lives
+	young      bool // a list may show it before the launch's answer has come, or after a journal that is older
+	adoptable  bool // it says its node; Slurm has that node, and the journal has nothing that lives or that Slurm knows
 	up         bool // Slurm has that node down, perhaps behind a broken network: it is up until Slurm says more
 }
 
@@ -124,7 +145,7 @@ func (s stray) decide() strayAction {
 		return leave
 	case s.adoptable:
 		return adopt
-	case s.first:
+	case s.first, s.young:
 		return leave
 	}
 	return terminate

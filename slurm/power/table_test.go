@@ -12,7 +12,7 @@ import (
 
 var (
 	phases    = []Phase{noRecord, Wanted, Launching, Booting, Up, Freeing}
-	powers    = []power{unknown, off, poweringUp, poweringDown, on, down, failed}
+	powers    = []power{unknown, off, poweringUp, poweringDown, on, down, failed, removed}
 	instances = []cloud.State{noInstance, noAnswer, cloud.Pending, cloud.Running, cloud.Terminating, cloud.Terminated}
 )
 
@@ -46,10 +46,10 @@ func TestTable(t *testing.T) {
 				if !both {
 					wrong = right
 				}
-				if got := decide(cell{s, j, inst, false}); got != action(right) {
+				if got := decide(cell{slurm: s, journal: j, instance: inst}); got != action(right) {
 					t.Errorf("journal %s, Slurm %s, instance %s: %s, want %s", j, s, inst, got, right)
 				}
-				if got := decide(cell{s, j, inst, true}); got != action(wrong) {
+				if got := decide(cell{slurm: s, journal: j, instance: inst, addrWrong: true}); got != action(wrong) {
 					t.Errorf("journal %s, Slurm %s, instance %s, wrong address: %s, want %s", j, s, inst, got, wrong)
 				}
 			}
@@ -65,9 +65,12 @@ func TestTableKeepsItsPromises(t *testing.T) {
 	for _, j := range phases {
 		for _, s := range powers {
 			for _, i := range instances {
-				for _, wrong := range []bool{false, true} {
-					c := cell{s, j, i, wrong}
+				for n := range 4 {
+					c := cell{slurm: s, journal: j, instance: i, addrWrong: n&1 > 0, cut: n&2 > 0}
 					a := decide(c)
+					if plain := (cell{slurm: s, journal: j, instance: i, addrWrong: c.addrWrong}); (a == isolate) != (c.cut && j == Up && s == down && (i == cloud.Running || i == cloud.Pending)) || a != isolate && a != decide(plain) {
+						t.Errorf("%+v: %s", c, a)
+					}
 					if s == unknown && a != wait {
 						t.Errorf("%+v: %s, though Slurm said nothing of the node", c, a)
 					}
@@ -97,6 +100,8 @@ func TestStrays(t *testing.T) {
 		{"says its node", stray{adoptable: true}, adopt},
 		{"says its node, first round", stray{adoptable: true, first: true}, adopt},
 		{"nobody's, first round", stray{first: true}, leave},
+		{"nobody's, and new", stray{young: true}, leave},
+		{"new, says its node", stray{young: true, adoptable: true}, adopt},
 		{"nobody's", stray{}, terminate},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -18,9 +18,10 @@ const (
 	off          power = "off"
 	poweringUp   power = "powering-up"
 	poweringDown power = "powering-down"
-	on           power = "on"     // registered; POWER_DOWN may have been asked but has not begun
-	down         power = "down"   // DOWN or not responding, and not by power saving
-	failed       power = "failed" // DOWN and powered down: ResumeTimeout has passed; Slurm leaves it so
+	on           power = "on"      // registered; POWER_DOWN may have been asked but has not begun
+	down         power = "down"    // DOWN or not responding, and not by power saving
+	failed       power = "failed"  // DOWN without having registered: ResumeTimeout has passed, or an admin's doing; Slurm leaves it so
+	removed      power = "removed" // not in the reading, which has others of ours; powerOf does not tell it
 )
 
 func powerOf(snap *slurm.Snapshot, node string) power {
@@ -33,7 +34,7 @@ func powerOf(snap *slurm.Snapshot, node string) power {
 		return poweringDown
 	case s.Has(slurm.PoweringUp), s.Has(slurm.PowerUp):
 		if s.Base == "DOWN" {
-			return down
+			return failed
 		}
 		return poweringUp
 	case s.Has(slurm.PoweredDown) && s.Base == "DOWN":

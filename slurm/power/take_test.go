@@ -147,7 +147,7 @@ func TestPowerOf(t *testing.T) {
 		"ALLOCATED+CLOUD+POWERED_DOWN":              off,
 		"ALLOCATED+CLOUD+POWERED_DOWN+POWER_UP":     poweringUp,
 		"IDLE+CLOUD+NOT_RESPONDING+POWERING_UP":     poweringUp,
-		"DOWN+CLOUD+POWERING_UP":                    down,
+		"DOWN+CLOUD+POWERING_UP":                    failed,
 		"IDLE+CLOUD+POWERING_DOWN":                  poweringDown,
 		"DOWN+CLOUD+POWERING_DOWN":                  poweringDown,
 		"DOWN+CLOUD":                                down,

@@ -23,6 +23,7 @@ type job struct {
 	submitted, begin, start, end time.Time
 
 	run      int           // counts allocations: guards the timers of each
+	gated    int           // the run for which Gate has been called
 	saved    time.Duration // work that a next run need not repeat
 	before   time.Duration // saved when this run started
 	next     string        // the state after COMPLETING
@@ -149,8 +150,21 @@ func (c *Controller) Info(id uint32) (info JobInfo, ok bool) {
 // ready starts a configuring job whose nodes are all up, unless Ungated keeps
 // it for the next tick.
 func (c *Controller) ready(j *job) {
-	if !c.opt.Ungated {
+	switch {
+	case c.opt.Ungated:
+	case c.opt.Gate == nil:
 		c.begin(j)
+	case j.gated != j.run && !slices.ContainsFunc(j.nodes, func(n *node) bool { return !n.usable() }):
+		j.gated = j.run
+		go func(run int) {
+			c.opt.Gate(j.id)
+			c.locked(func() {
+				if j.run == run {
+					j.gated = 0
+					c.begin(j)
+				}
+			})
+		}(j.run)
 	}
 }
 

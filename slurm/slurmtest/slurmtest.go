@@ -40,6 +40,9 @@ type Options struct {
 	// Ungated starts a job not when its last node has registered but at the
 	// next 30 s tick, as slurmctld does without a PrologSlurmctld.
 	Ungated bool
+	// Gate is called in its own goroutine when a job's nodes are up, as a
+	// PrologSlurmctld: the job starts when it returns. nil: at once.
+	Gate func(id uint32)
 	// NewResumeFile writes SLURM_RESUME_FILE's content as Slurm 23.02 does.
 	NewResumeFile bool
 

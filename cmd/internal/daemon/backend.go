@@ -23,7 +23,7 @@ func (d *Daemon) AddOrder(ctx context.Context, o api.Order) error {
 }
 
 // Status sums up the daemon's state.
-func (d *Daemon) Status(context.Context) (api.Status, error) {
+func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 	h := d.engine.Health()
 	s := api.Status{Cluster: d.cluster, Version: d.version, Started: d.started, Nodes: map[string]int{}, Orders: h.Orders,
 		Instances: len(h.Instances), Providers: map[string]string{}, Paused: d.paused()}
@@ -46,6 +46,10 @@ func (d *Daemon) Status(context.Context) (api.Status, error) {
 		s.SlurmError = err.Error()
 	} else {
 		s.SlurmOK = d.watcher.Latest() != nil
+	}
+	d.load(&s, h)
+	if err := d.evicting(ctx, &s); err != nil {
+		return s, err
 	}
 	var err error
 	s.Spooled, err = spool.Count(d.cfg.Endpoint.Spool)
@@ -137,6 +141,15 @@ func (d *Daemon) Gate(ctx context.Context, job uint32, nodes string, wait time.D
 			}
 		}
 		open, why := power.GateOpen(j, states)
+		if open && power.AsksFences(j, states) {
+			fence, err := d.engine.Fenced(ctx, snap, job)
+			if err != nil {
+				return api.GateAnswer{}, fmt.Errorf("whether an earlier attempt of job %d still runs: %w", job, err)
+			}
+			if fence != "" {
+				open, why = false, fence
+			}
+		}
 		if open || !time.Now().Before(end) {
 			return api.GateAnswer{Go: open, Why: why}, nil
 		}

@@ -74,6 +74,9 @@ func (s *Store) LoadPower(ctx context.Context) (power.State, error) {
 		if err := loadBoots(ctx, tx, &st); err != nil {
 			return err
 		}
+		if st.Fences, err = loadFences(ctx, tx); err != nil {
+			return err
+		}
 		st.Pause, err = loadPause(ctx, tx)
 		return err
 	})
@@ -158,6 +161,7 @@ func putPower(ctx context.Context, tx *sql.Tx, c power.Change) error {
 		w.put(`INSERT OR REPLACE INTO coolings (provider, type, zone, market, failures, until) VALUES (?, ?, ?, ?, ?, ?)`, k.Provider, o.Type, o.Zone, o.Market, k.Failures, fromTime(k.Until))
 	}
 	putBoots(&w, c)
+	putFences(&w, c)
 	putPause(&w, c.Pause)
 	for _, e := range c.Events {
 		w.event(Event{Time: e.Time, Kind: e.Kind, Node: e.Node, Instance: e.Instance, Pool: e.Pool, Job: e.Job, Text: e.Text})

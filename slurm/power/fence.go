@@ -1,0 +1,167 @@
+package power
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/slurm"
+)
+
+// fence plans fences for what may run on an instance that Slurm has given up.
+func (e *Engine) fence(c *Change, node, instance string, a attempts) {
+	i, ok := e.mem.instances[instance]
+	if !ok || i.State == cloud.Terminated {
+		return // nothing runs on it
+	}
+	now := time.Now()
+	fences := map[uint32]int{}
+	maps.Copy(fences, a.jobs)
+	if a.blank {
+		fences[0] = 0
+	}
+	var names []string
+	for _, job := range slices.Sorted(maps.Keys(fences)) {
+		if f, have := e.mem.fences[instance][job]; have && f.Restarts >= fences[job] {
+			continue
+		}
+		c.Fences = append(c.Fences, Fence{Instance: instance, Job: job, Restarts: fences[job], Node: node, Since: now})
+		name := fmt.Sprintf("job %d", job)
+		if job == 0 {
+			name = "what ran there while burstd was away"
+		}
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return
+	}
+	if len(names) > 5 {
+		names = append(names[:5], "…")
+	}
+	c.Events = append(c.Events, Event{Time: now, Kind: "fence", Node: node, Instance: instance, Pool: i.Pool,
+		Text: fmt.Sprintf("Slurm has given it up while its instance lives: %s may run on there, and begins again only when the instance is gone", strings.Join(names, ", "))})
+}
+
+// unfence plans the end of the fences of an instance that answers Slurm again:
+// slurmctld has ended there what it does not know.
+func (e *Engine) unfence(c *Change, n Node) {
+	if len(e.mem.fences[n.Instance]) == 0 {
+		return
+	}
+	c.DropFences = append(c.DropFences, n.Instance)
+	c.Events = append(c.Events, Event{Time: time.Now(), Kind: "fence-lifted", Node: n.Name, Instance: n.Instance, Pool: n.Pool,
+		Text: "it answers Slurm again, which has ended there what it does not know"})
+}
+
+// fenced says what keeps the job's next attempt from beginning; empty: nothing does.
+func (m *memory) fenced(j slurm.Job) string {
+	if j.Restarts == 0 {
+		return ""
+	}
+	var first Fence
+	count := 0
+	for id, fences := range m.fences {
+		if i, ok := m.instances[id]; !ok || i.State == cloud.Terminated {
+			continue
+		}
+		f, own := fences[j.ID]
+		if own = own && f.Restarts < j.Restarts; !own {
+			f, own = fences[0]
+			own = own && (j.Submitted.IsZero() || j.Submitted.Before(f.Since))
+		}
+		if !own {
+			continue
+		}
+		if count++; count == 1 || f.Instance < first.Instance {
+			first = f
+		}
+	}
+	if count == 0 {
+		return ""
+	}
+	why := fmt.Sprintf("job %d waits until instance %s (node %s) is gone: an earlier attempt of it may still run there", j.ID, first.Instance, first.Node)
+	if i := m.instances[first.Instance]; i.Doomed == "" {
+		why += ", and it has not been ended so far"
+	}
+	if count > 1 {
+		why += fmt.Sprintf(" (and %d more)", count-1)
+	}
+	return why
+}
+
+// Fenced says why the next attempt of a job may not begin yet, empty if it
+// may. It takes in the reading that shows the job first: what Slurm had given up
+// by then is fenced. The job's user is told once.
+func (e *Engine) Fenced(ctx context.Context, snap *slurm.Snapshot, job uint32) (why string, err error) {
+	err = e.do(ctx, func(ctx context.Context) error {
+		if err := e.observe(ctx, snap); err != nil {
+			return err
+		}
+		j := snap.Jobs[job]
+		if why = e.mem.fenced(j); why != "" {
+			e.warn(ctx, snap, j, why)
+		}
+		return nil
+	})
+	return why, err
+}
+
+// warn tells a job why it waits for a fence, unless it has been told.
+func (e *Engine) warn(ctx context.Context, snap *slurm.Snapshot, j slurm.Job, why string) {
+	if last, told := e.warned[j.ID]; told && last == j.Restarts {
+		return
+	}
+	maps.DeleteFunc(e.warned, func(id uint32, _ int) bool { return snap.Jobs[id].State != "CONFIGURING" })
+	e.warned[j.ID] = j.Restarts
+	e.beside(ctx, func(ctx context.Context) func(context.Context) {
+		comment := "burst: " + why
+		err := e.slurm.UpdateJob(ctx, j.ID, slurm.JobUpdate{AdminComment: &comment})
+		return func(ctx context.Context) {
+			if err == nil {
+				err = e.commit(ctx, Change{Events: []Event{{Time: time.Now(), Kind: "job-waits", Job: j.ID, Text: why}}})
+			}
+			if err != nil {
+				delete(e.warned, j.ID) // at its gate's next question
+				e.log.Warn("a job could not be told why it waits", "job", j.ID, "error", err)
+			}
+		}
+	})
+}
+
+// cutOff says that slurmctld itself has given the node up for want of an
+// answer: it is nobody else's doing, and no admin's who may look at it.
+func cutOff(n slurm.Node) bool {
+	return n.State.Base == "DOWN" && n.State.Has(slurm.NotResponding) &&
+		(n.Reason == "" || strings.HasPrefix(n.Reason, "Not responding") || strings.HasPrefix(n.Reason, "burst: "))
+}
+
+// endCutOff plans the end of the instances of nodes that slurmctld has given
+// up, as many as a round may end: those first for whose end a job waits.
+func (e *Engine) endCutOff(c *Change, nodes []Node, snap *slurm.Snapshot) {
+	waits := map[string]int{}
+	for _, n := range nodes {
+		for job := range e.mem.fences[n.Instance] {
+			if s := snap.Jobs[job].State; job == 0 || s == "PENDING" || s == "CONFIGURING" {
+				waits[n.Instance]++
+			}
+		}
+	}
+	slices.SortFunc(nodes, func(a, b Node) int {
+		return cmp.Or(before(waits[a.Instance] > 0, waits[b.Instance] > 0), strings.Compare(a.Name, b.Name))
+	})
+	for _, n := range nodes {
+		if e.ended++; e.ended > e.cfg.MaxTerminate {
+			return
+		}
+		delete(e.settling, n.Name)
+		c.Actions = append(c.Actions, string(isolate))
+		why := fmt.Sprintf("cut off: Slurm has given node %s up while instance %s lives", n.Name, n.Instance)
+		c.Events = append(c.Events, Event{Time: time.Now(), Kind: "terminate", Node: n.Name, Instance: n.Instance, Pool: n.Pool, Text: why})
+		give(c, e.mem, []Node{n}, why, time.Now())
+	}
+}

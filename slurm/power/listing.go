@@ -1,0 +1,179 @@
+package power
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/slurm"
+)
+
+// listing is what the clouds said in one round; a provider that did not answer
+// has no list.
+type listing struct {
+	began time.Time
+	lists map[string][]cloud.Instance
+	errs  map[string]error // of the calls, nil ones too
+
+	witness map[string]time.Time // provider -> launch of the oldest instance that it shows and the journal has
+	claims  map[string]bool      // nodes that a live instance says it is, and addresses of live ones; nil: not looked up
+	ours    *bool                // Slurm shows nodes of ours; nil: not looked up
+}
+
+func newListing(began time.Time) *listing {
+	return &listing{began: began, lists: map[string][]cloud.Instance{}, errs: map[string]error{}}
+}
+
+// judge looks for what a provider's list shows of what the journal has. A list
+// without any of it may be another account's, or one that other credentials see:
+// nothing can be concluded from what it lacks.
+func (l *listing) judge(provider string, m *memory) {
+	if l.witness == nil {
+		l.witness = map[string]time.Time{}
+	}
+	for _, i := range l.lists[provider] {
+		rec, ok := m.instances[i.ID]
+		if !ok || rec.Provider != provider {
+			continue
+		}
+		if oldest, have := l.witness[provider]; !have || rec.Launched.Before(oldest) {
+			l.witness[provider] = rec.Launched
+		}
+	}
+}
+
+// believed says that what the provider's list has lacked since some time is
+// gone: it shows an instance that is older than that. An account that has been
+// exchanged shows only newer ones; they count when nobody has minded for an hour.
+func (l *listing) believed(provider string, since time.Time) bool {
+	oldest, ok := l.witness[provider]
+	return ok && (oldest.Before(since) || l.began.Sub(since) > forgetAccount)
+}
+
+const forgetAccount = time.Hour
+
+// takeAbsent counts how long a list has lacked instances of the journal, and
+// takes it for the cloud's word in the end, if the list can be believed.
+func (e *Engine) takeAbsent(c *Change, l *listing, name string, listed map[string]bool) {
+	now := time.Now()
+	doubted := 0
+	var one Instance
+	for id, i := range e.mem.instances {
+		if i.Provider != name {
+			continue
+		}
+		if listed[id] || l.began.Sub(i.Launched) <= e.providers[name].Limits().Lag {
+			delete(e.missing, id)
+			continue
+		}
+		s := e.missing[id].seen(string(absent), now)
+		e.missing[id] = s
+		if !l.believed(name, s.since) && i.State != cloud.Terminated {
+			doubted++
+			one = i
+			continue
+		}
+		if s.times < absentTimes || now.Sub(s.since) < absentFor {
+			continue
+		}
+		if i.Doomed != "" {
+			e.gone(c, i)
+		} else if i.State != cloud.Terminated {
+			i.State, i.Ended = cloud.Terminated, now
+			c.Instances = append(c.Instances, i)
+			e.plan(Planned{Kind: string(absent), Node: i.Assigned, Instance: id, Why: "the cloud's lists do not show it any more"})
+		}
+	}
+	e.suspect(c, name, doubted, one)
+}
+
+// suspect says loudly that a provider's list shows nothing of ours.
+func (e *Engine) suspect(c *Change, name string, lacks int, one Instance) {
+	if lacks == 0 {
+		delete(e.doubtedOf, name)
+		return
+	}
+	why := fmt.Sprintf("the list lacks %d instances of the journal (%s, node %s, is one) and shows no older one: another account, or an outage? Nothing is concluded from it", lacks, one.ID, one.Assigned)
+	e.plan(Planned{Kind: "doubt", Why: fmt.Sprintf("%s: %s", name, why)})
+	e.note(name, fmt.Errorf("%s", why))
+	e.log.Warn(why, "provider", name)
+	if !e.doubtedOf[name] {
+		e.doubtedOf[name] = true
+		c.Events = append(c.Events, Event{Time: time.Now(), Kind: "list-doubted", Text: fmt.Sprintf("provider %s: %s", name, why)})
+	}
+}
+
+// takeUnserving ends what the journal has and no node: it was another
+// instance's, of which a newer one has registered, or what an old journal has
+// left. One that ended without having been asked to is closed.
+func (e *Engine) takeUnserving(c *Change, now time.Time) {
+	unserved := map[string]sighting{}
+	for id, i := range e.mem.instances {
+		n, ok := e.mem.nodes[i.Assigned]
+		if i.Doomed != "" || ok && n.Instance == id {
+			continue
+		}
+		if i.State == cloud.Terminated {
+			i.Doomed = "ended by itself"
+			e.gone(c, i)
+			continue
+		}
+		s := e.unserved[id].seen(string(unserving), now)
+		unserved[id] = s
+		settled := e.heard[i.Provider] && s.times > 1 && now.Sub(s.since) >= settle
+		i.Doomed = "it serves no node"
+		if e.plan(Planned{Kind: string(unserving), Node: i.Assigned, Instance: id, Why: i.Doomed, Settling: !settled}) || !settled || !e.mayEnd() {
+			continue
+		}
+		c.Instances = append(c.Instances, i)
+		c.Actions = append(c.Actions, string(unserving))
+		c.Events = append(c.Events, Event{Time: now, Kind: "terminate", Node: i.Assigned, Instance: id, Pool: i.Pool, Text: i.Doomed})
+	}
+	e.unserved = unserved
+}
+
+// mayEnd takes one of the terminations that a round may begin without an order.
+func (e *Engine) mayEnd() bool {
+	if e.ended >= e.cfg.MaxTerminate {
+		return false
+	}
+	e.ended++
+	return true
+}
+
+// showsOurs says that Slurm's answer has nodes of ours, so that one which it
+// lacks has left slurm.conf.
+func (e *Engine) showsOurs(snap *slurm.Snapshot, l *listing) bool {
+	if l.ours == nil {
+		shows := false
+		for name := range snap.Nodes {
+			if _, have := e.mem.nodes[name]; have || e.Owns(name) {
+				shows = true
+				break
+			}
+		}
+		l.ours = &shows
+	}
+	return *l.ours
+}
+
+// unclaimed says that no instance is the node, by the word of its cloud: its
+// list shows others of ours, and none that says it is the node, or is at its address.
+func (e *Engine) unclaimed(snap *slurm.Snapshot, l *listing, node string) bool {
+	if l.claims == nil {
+		l.claims = map[string]bool{}
+		for _, list := range l.lists {
+			for _, i := range list {
+				if i.State.Live() {
+					l.claims[i.Node], l.claims[i.Addr] = true, true
+				}
+			}
+		}
+		for _, i := range e.mem.instances { // that end, or are too new for the list
+			l.claims[i.Assigned] = true
+		}
+	}
+	name := e.pools[e.poolOf[node]].Provider
+	_, believed := l.witness[name]
+	return believed && !l.claims[node] && !l.claims[snap.Nodes[node].Addr]
+}
