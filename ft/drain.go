@@ -1,7 +1,6 @@
 package ft
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,122 +9,131 @@ import (
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/slurm"
-	"github.com/burst-hpc/burst/slurm/hostlist"
 )
 
-// assignWait is how long after a notice its instance may still get a node: the
-// answer to its launch may be on its way, or the journal be a new one.
-const assignWait = 30 * time.Second
+// nodeTask is a change of one notice's node, and what came of it.
+type nodeTask struct {
+	n       *Notice
+	state   string
+	stale   bool            // the instance is no longer the node's: nothing was done
+	refused string          // by Slurm, and why
+	snap    *slurm.Snapshot // a reading after it
+}
 
-// begin finds the notice's node. Only a spot interruption is acted upon so
-// far; a notice for an instance that serves no node of ours is counted.
-func (g *Guard) begin(ctx context.Context, n *Notice) error {
-	node, err := g.journal.NodeOf(ctx, n.Instance)
-	for end := time.Now().Add(assignWait); err == nil && node == "" && n.Kind == cloud.SpotInterruption && time.Now().Before(end); {
-		if err = pause(ctx, time.Second); err == nil {
-			node, err = g.journal.NodeOf(ctx, n.Instance)
+// set changes the state of the notice's node, together with all others that
+// wait for the same: few commands serve a storm.
+func (g *Guard) set(ctx context.Context, n *Notice, state string) (*nodeTask, error) {
+	t := &nodeTask{n: n, state: state}
+	return t, g.drains.do(ctx, t, g.setAll)
+}
+
+func (g *Guard) setAll(ctx context.Context, tasks []*nodeTask) error {
+	type group struct {
+		state, what string
+	}
+	byGroup := map[group][]*nodeTask{}
+	var order []group
+	slices.SortStableFunc(tasks, func(a, b *nodeTask) int { return urgency(g.deadline(a.n), g.deadline(b.n)) })
+	for _, t := range tasks {
+		k := group{t.state, what(g.now(t.n).Notice)}
+		if byGroup[k] == nil {
+			order = append(order, k)
+		}
+		byGroup[k] = append(byGroup[k], t)
+	}
+	for _, k := range order {
+		all := byGroup[k]
+		if err := g.command(ctx, g.deadline(all[0].n), func() error { return g.update(ctx, k.state, all) }); err != nil {
+			return fmt.Errorf("setting %d nodes from %s on %s: %w", len(all), all[0].n.Node, k.state, err)
 		}
 	}
-	if err != nil {
+	snap, err := g.slurm.Fresh(ctx, time.Now())
+	for _, t := range tasks {
+		t.snap = snap
+	}
+	return err
+}
+
+// update changes those nodes whose instance is still the one behind them: a
+// stale notice must not hit the next one.
+func (g *Guard) update(ctx context.Context, state string, tasks []*nodeTask) error {
+	u := slurm.NodeUpdate{State: state}
+	var first *Notice // the one with the nearest deadline
+	for _, t := range tasks {
+		node, err := g.journal.NodeOf(ctx, t.n.Instance)
+		if err != nil {
+			return err
+		}
+		if t.stale = node != t.n.Node; t.stale || slices.Contains(u.Nodes, node) {
+			continue
+		}
+		if first == nil {
+			first = t.n
+		}
+		u.Nodes = append(u.Nodes, node)
+	}
+	if first == nil {
+		return nil
+	}
+	if state != "resume" {
+		u.Reason = reason(g.now(first).Notice, len(u.Nodes))
+	}
+	err := g.slurm.UpdateNodes(ctx, u)
+	var refused *slurm.PartialError
+	if !errors.As(err, &refused) {
 		return err
 	}
-	ev := Event{Time: time.Now(), Kind: "notice", Node: node, Instance: n.Instance}
-	next := *n
-	switch {
-	case node == "":
-		next.Stage = Foreign
-		ev.Text = fmt.Sprintf("%s for an instance that serves no node: nothing to do", n.Kind)
-	case n.Kind != cloud.SpotInterruption:
-		next.Stage = Foreign
-		ev.Text = fmt.Sprintf("%s (%s): noted", n.Kind, n.Source)
-	default:
-		next.Stage, next.Node = Draining, node
-		ev.Text = fmt.Sprintf("%s (%s): the instance goes at %s", n.Kind, n.Source, g.deadline(n).Format(time.TimeOnly))
-	}
-	if err := g.journal.CommitFT(ctx, Change{Notices: []Notice{next}, Events: []Event{ev}}); err != nil {
-		return err
-	}
-	*n = next
-	g.log.Info(ev.Text, "event", ev.Kind, "node", node, "instance", n.Instance)
-	if node == "" {
-		g.mu.Lock()
-		g.heard++
-		g.mu.Unlock()
+	for _, t := range tasks {
+		t.refused = refused.Failed[t.n.Node]
 	}
 	return nil
 }
 
+// ours begins the reason of every drain by a notice of the kind.
+func ours(kind cloud.NoticeKind) string { return "burst: " + string(kind) }
+
+func reason(n cloud.Notice, nodes int) string {
+	text := ours(n.Kind)
+	if n.Action != "" {
+		text += " (" + n.Action + ")"
+	}
+	if nodes == 1 {
+		return fmt.Sprintf("%s: %s (%s)", text, when(n), n.Instance)
+	}
+	return fmt.Sprintf("%s of %d instances, of the first: %s", text, nodes, when(n))
+}
+
 // drain closes the node to new jobs, has it powered down when the last one
 // has left, and returns the jobs on it. There are none for a notice whose
-// instance is no longer the one behind its node: it must not hit the next one.
-func (g *Guard) drain(ctx context.Context, n *Notice) (jobs []slurm.Job, err error) {
-	err = g.command(ctx, g.deadline(n), func() error {
-		node, err := g.journal.NodeOf(ctx, n.Instance)
-		if err != nil {
-			return err
-		}
-		if node != n.Node {
-			return errNotCurrent
-		}
-		return g.update(ctx, n, "power_down_asap")
-	})
-	var refused *slurm.PartialError
-	switch {
-	case errors.Is(err, errNotCurrent):
-		return nil, nil
-	case err != nil && !errors.As(err, &refused):
-		return nil, fmt.Errorf("draining %s: %w", n.Node, err)
-	}
-	snap, err := g.slurm.Fresh(ctx, time.Now())
-	if err != nil {
+// instance is no longer the one behind its node.
+func (g *Guard) drain(ctx context.Context, n *Notice) ([]slurm.Job, error) {
+	t, err := g.set(ctx, n, "power_down_asap")
+	if err != nil || t.stale {
 		return nil, err
 	}
-	if refused != nil {
+	if t.refused != "" {
 		// Its jobs must go all the same.
-		g.log.Warn("Slurm does not power the node down", "node", n.Node, "error", refused)
+		g.log.Warn("Slurm does not power the node down", "node", n.Node, "error", t.refused)
 		// A node that is going down would keep the drain for its next instance.
-		if s := snap.Nodes[n.Node].State; s.Base != "" && !s.Has(slurm.PoweringDown) && !s.Has(slurm.PoweredDown) {
-			if err := g.command(ctx, g.deadline(n), func() error { return g.update(ctx, n, "drain") }); err != nil {
-				g.log.Warn("the node stays open to new jobs", "node", n.Node, "error", err)
+		if s := t.snap.Nodes[n.Node].State; s.Base != "" && !s.Has(slurm.PoweringDown) && !s.Has(slurm.PoweredDown) {
+			closed, err := g.set(ctx, n, "drain")
+			if err != nil || closed.refused != "" {
+				g.log.Warn("the node stays open to new jobs", "node", n.Node, "error", errors.Join(err, errors.New(closed.refused)))
 			}
 		}
 	}
-	return g.on(snap, n.Node), nil
+	return g.on(t.snap, n.Node), nil
 }
 
-var errNotCurrent = errors.New("the instance is no longer the node's")
-
-func (g *Guard) update(ctx context.Context, n *Notice, state string) error {
-	why := fmt.Sprintf("burst: %s, instance %s goes at %s", n.Kind, n.Instance, g.deadline(n).Format(time.TimeOnly))
-	return g.slurm.UpdateNodes(ctx, slurm.NodeUpdate{Nodes: []string{n.Node}, State: state, Reason: why})
-}
-
-// on lists the jobs that hold the node. For a part of a heterogeneous job it
-// has the leader: that one has the script, and is what Slurm lets one signal
-// and requeue.
-func (g *Guard) on(snap *slurm.Snapshot, node string) []slurm.Job {
-	var jobs []slurm.Job
-	for _, j := range snap.Jobs {
-		if !running(j) || j.Nodes == "" {
-			continue
-		}
-		nodes, err := hostlist.Expand(j.Nodes)
-		if err != nil {
-			g.log.Warn("a job's nodes cannot be read", "job", j.ID, "error", err)
-			continue
-		}
-		if !slices.Contains(nodes, node) {
-			continue
-		}
-		if leader, ok := snap.Jobs[j.HetID]; ok && j.HetID != 0 {
-			j = leader
-		}
-		if !slices.ContainsFunc(jobs, func(other slurm.Job) bool { return other.ID == j.ID }) {
-			jobs = append(jobs, j)
-		}
+// urgency orders deadlines, none last.
+func urgency(a, b time.Time) int {
+	switch {
+	case sooner(a, b):
+		return -1
+	case sooner(b, a):
+		return 1
 	}
-	slices.SortFunc(jobs, func(a, b slurm.Job) int { return cmp.Compare(a.ID, b.ID) })
-	return jobs
+	return 0
 }
 
 // running says whether the job has its nodes and has not begun to leave them.

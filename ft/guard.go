@@ -22,6 +22,8 @@ type controller interface {
 	Requeue(ctx context.Context, id uint32) error
 	RequeueRunning(ctx context.Context, id uint32) error
 	Release(ctx context.Context, id uint32, restarts int, start time.Time) error
+	Reserve(ctx context.Context, r slurm.Reservation) error
+	Unreserve(ctx context.Context, name string) error
 }
 
 // Config is the site's defaults.
@@ -32,10 +34,29 @@ type Config struct {
 	Margin time.Duration
 	// Parallel bounds the commands of Slurm that are under way at once; 32 if zero.
 	Parallel int
+	// Pools are the rules of a node's pool; false: the node has none, and only
+	// spot interruptions are acted upon. Nil: no node has.
+	Pools func(node string) (Pool, bool)
 	// Ask is told of an instance whose state is said to have changed: its provider
 	// is to be asked soon. It returns at once; nil: nobody is.
 	Ask func(instance string)
 }
+
+// Pool says what is done about notices that are no interruption.
+type Pool struct {
+	Name          string
+	Nodes         []string // all of it
+	OnRebalance   string   // Ignore, Drain or Replace; empty is Ignore
+	OnMaintenance string   // Ignore, Drain or Reserve; empty is Ignore
+}
+
+// Rules of a Pool.
+const (
+	Ignore  = "ignore"
+	Drain   = "drain"   // no new jobs; those that run stay
+	Replace = "replace" // of a rebalance: as Drain, and another node is raised for the jobs
+	Reserve = "reserve" // of a maintenance: a reservation of Slurm keeps jobs off that would last into it
+)
 
 // Guard acts on notices. Every step of it is in the journal before it is
 // done, so that a guard that starts on the same journal goes on with it.
@@ -48,11 +69,22 @@ type Guard struct {
 	turns   turns
 
 	mu       sync.Mutex
-	life     context.Context         // Run's; nil before
-	active   map[noticeKey]time.Time // its deadline: a nearer one may come while it is acted upon
+	life     context.Context // Run's; nil before
+	active   map[noticeKey]*live
 	attempts map[attemptKey]*attempt
-	heard    int // notices for instances that serve no node of ours
+	heard    int                  // notices for instances that serve no node of ours
+	ahead    map[string]time.Time // nodes that were raised ahead a moment ago
+	index    index
 	run      sync.WaitGroup
+
+	drains crew[*nodeTask]
+	raises crew[*Notice]
+}
+
+// live is what has been heard of a notice while it is acted upon.
+type live struct {
+	cloud.Notice
+	news chan struct{} // closed and replaced with each
 }
 
 type noticeKey struct {
@@ -73,7 +105,7 @@ func New(cfg Config, j journal, s controller, providers map[string]cloud.Provide
 		cfg.Parallel = 32
 	}
 	g := &Guard{cfg: cfg, journal: j, slurm: s, acks: map[string]cloud.Acknowledger{}, log: log, turns: turns{free: cfg.Parallel},
-		active: map[noticeKey]time.Time{}, attempts: map[attemptKey]*attempt{}}
+		active: map[noticeKey]*live{}, attempts: map[attemptKey]*attempt{}, ahead: map[string]time.Time{}}
 	for name, p := range providers {
 		if a, ok := p.(cloud.Acknowledger); ok {
 			g.acks[name] = a
@@ -129,35 +161,67 @@ func (g *Guard) Active() (active, foreign int) {
 	return len(g.active), g.heard
 }
 
-// deadline is the nearest that has been heard for the notice; zero: none.
-func (g *Guard) deadline(n *Notice) time.Time {
+// now is the latest that has been heard of the notice.
+func (g *Guard) now(n *Notice) live {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.active[noticeKey{n.Instance, n.Kind}]
+	if l := g.active[noticeKey{n.Instance, n.Kind}]; l != nil {
+		return *l
+	}
+	return live{Notice: n.Notice}
 }
 
-// start works on a notice beside the caller. Of one that is worked on already
-// only a nearer deadline is taken.
+// deadline is the nearest that has been heard for the notice; zero: none.
+func (g *Guard) deadline(n *Notice) time.Time { return g.now(n).Deadline }
+
+// start works on a notice beside the caller; one that is worked on already
+// hears the news.
 func (g *Guard) start(ctx context.Context, n Notice, own []*Eviction) {
 	key := noticeKey{n.Instance, n.Kind}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	at, busy := g.active[key]
-	if !busy || sooner(n.Deadline, at) {
-		g.active[key] = n.Deadline
-	}
-	if busy {
+	if l := g.active[key]; l != nil {
+		l.hear(n.Notice)
 		return
 	}
+	g.active[key] = &live{n.Notice, make(chan struct{})}
 	g.run.Go(func() {
-		g.persist(ctx, func() error { return g.handle(ctx, &n, &own) }, "instance", n.Instance)
-		for _, e := range own {
-			g.leave(e)
+		for {
+			g.persist(ctx, func() error { return g.handle(ctx, &n, &own) }, "instance", n.Instance)
+			for _, e := range own {
+				g.leave(e)
+			}
+			g.mu.Lock()
+			now := g.active[key]
+			if ctx.Err() != nil || now.Cancelled == n.Cancelled {
+				if delete(g.active, key); len(g.active) == 0 {
+					g.index.forget()
+				}
+				g.mu.Unlock()
+				return
+			}
+			// Cancelled, or announced again, while it was being closed: the journal has it open.
+			n, own = Notice{Notice: now.Notice, Provider: n.Provider, Stage: Heard}, nil
+			g.mu.Unlock()
 		}
-		g.mu.Lock()
-		delete(g.active, key)
-		g.mu.Unlock()
 	})
+}
+
+// hear takes what is new. The journal has merged it: it says so once for each
+// event, and what it has not merged it does not bring.
+func (l *live) hear(n cloud.Notice) {
+	switch {
+	case n.Cancelled != l.Cancelled, sooner(n.Deadline, l.Deadline):
+		deadline := l.Deadline
+		l.Notice = n
+		if n.Cancelled {
+			l.Deadline = deadline
+		}
+	case l.Action == "":
+		l.Action = n.Action
+	}
+	close(l.news)
+	l.news = make(chan struct{})
 }
 
 // persist does something again and again until it succeeds or ctx ends.
@@ -186,16 +250,12 @@ func (g *Guard) command(ctx context.Context, deadline time.Time, do func() error
 // where it is in the journal, to be handled again.
 func (g *Guard) handle(ctx context.Context, n *Notice, own *[]*Eviction) error {
 	if n.Stage == Heard {
-		if err := g.begin(ctx, n); err != nil {
+		if err := g.begin(ctx, n); err != nil || n.Stage == Acked {
 			return err
 		}
 	}
 	if n.Stage == Draining {
-		jobs, err := g.drain(ctx, n)
-		if err != nil {
-			return err
-		}
-		if err := g.moveAll(ctx, n, own, jobs); err != nil {
+		if err := g.act(ctx, n, own); err != nil {
 			return err
 		}
 		n.Stage = Done
@@ -214,6 +274,21 @@ func (g *Guard) handle(ctx context.Context, n *Notice, own *[]*Eviction) error {
 	}
 	n.Stage = Acked
 	return g.journal.CommitFT(ctx, Change{Notices: []Notice{*n}})
+}
+
+// act does what the notice's kind asks for.
+func (g *Guard) act(ctx context.Context, n *Notice, own *[]*Eviction) error {
+	switch n.Kind {
+	case cloud.Rebalance:
+		return g.rebalance(ctx, n)
+	case cloud.Maintenance:
+		return g.maintain(ctx, n, own)
+	}
+	jobs, err := g.drain(ctx, n)
+	if err != nil {
+		return err
+	}
+	return g.moveAll(ctx, n, own, jobs)
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -2,8 +2,10 @@ package ft
 
 import (
 	"context"
+	"time"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/ft/notice"
 )
 
 // Hear makes a notice durable and has it acted upon. Nil says that it need not
@@ -16,6 +18,14 @@ func (g *Guard) Hear(ctx context.Context, provider string, n cloud.Notice) error
 		}
 		return nil
 	}
+	if n.Instance == "" || n.Kind != cloud.SpotInterruption && n.Kind != cloud.Rebalance && n.Kind != cloud.Maintenance {
+		g.log.Warn("a notice of no known kind, or for no instance, is dropped", "provider", provider, "instance", n.Instance, "kind", n.Kind, "source", n.Source)
+		return nil
+	}
+	if n.Received.IsZero() {
+		n.Received = time.Now()
+	}
+	n = notice.Sane(n)
 	fresh, err := g.journal.AddNotice(ctx, provider, n)
 	if err != nil || !fresh {
 		return err

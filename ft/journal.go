@@ -13,14 +13,14 @@ import (
 // Stage is how far the handling of a notice, or of one job under it, has come.
 //
 //	notice:  heard -> draining -> done -> acked
-//	             \-> foreign (no node of ours) -> acked
+//	             \-> foreign (no node of ours, ignored by its pool, or cancelled) -> acked
 //	job:     planned -> signalled -> requeued -> done
 type Stage string
 
 const (
 	Heard     Stage = "heard"
 	Draining  Stage = "draining" // Slurm is told, or has been; jobs are being moved
-	Foreign   Stage = "foreign"  // not an instance that has a node
+	Foreign   Stage = "foreign"  // nothing is done about it
 	Planned   Stage = "planned"
 	Signalled Stage = "signalled" // sent at SignalledAt, if it has one
 	Requeued  Stage = "requeued"  // waits for its hold to be cleared
@@ -28,12 +28,14 @@ const (
 	Acked     Stage = "acked" // the provider has been told: closed
 )
 
-// Notice is the journal's record of a notice. Its key is (Instance, Kind).
+// Notice is the journal's record of a notice. Its key is (Instance, Kind);
+// package notice says how several of one key are merged.
 type Notice struct {
 	cloud.Notice
 	Provider string
 	Node     string
 	Stage    Stage
+	Ahead    string // the node that is raised in its place; empty: none
 }
 
 // Eviction is the journal's record of one job under one notice. Its key is
@@ -89,10 +91,13 @@ func (c *Change) Name() string {
 
 // journal is what the guard needs of the store.
 type journal interface {
-	// AddNotice makes the notice durable. It is false for one that is known
-	// already with the same or an earlier deadline.
+	// AddNotice makes the notice durable, merged with what its key has. It is
+	// false for one that says nothing new.
 	AddNotice(ctx context.Context, provider string, n cloud.Notice) (bool, error)
 	LoadFT(ctx context.Context) (State, error)
+	// CommitFT writes a change; changes that come at once share a transaction. A
+	// notice that is Acked without a node is forgotten, and one that was cancelled
+	// meanwhile, or is no longer, is not closed.
 	CommitFT(ctx context.Context, c Change) error
 	// NodeOf is the node that the instance serves now; empty: none.
 	NodeOf(ctx context.Context, instance string) (string, error)

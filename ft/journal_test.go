@@ -1,6 +1,7 @@
 package ft_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/cloudtest"
 	"github.com/burst-hpc/burst/ft"
+	"github.com/burst-hpc/burst/ft/notice"
 )
 
 // runner is Slurm as one life sees it.
@@ -68,16 +70,18 @@ func (j journal) write(name string, do func()) error {
 func (j journal) AddNotice(_ context.Context, provider string, n cloud.Notice) (fresh bool, err error) {
 	err = j.write("add", func() {
 		w, key := j.l.w, noticeKey{n.Instance, n.Kind}
-		old, known := w.notices[key]
-		switch {
-		case !known:
-			w.notices[key] = ft.Notice{Notice: n, Provider: provider, Stage: ft.Heard}
-			fresh = true
-		case !n.Deadline.IsZero() && (old.Deadline.IsZero() || n.Deadline.Before(old.Deadline)):
-			old.Deadline = n.Deadline
-			w.notices[key] = old
-			fresh = true
+		old := w.notices[key]
+		rec := w.records[key]
+		effect := rec.Add(n, old.Stage == ft.Acked)
+		w.records[key] = rec
+		if old.Stage == "" || effect == notice.Opened && old.Stage == ft.Acked {
+			old = ft.Notice{Notice: n, Provider: provider, Stage: ft.Heard}
 		}
+		next := rec.Next()
+		old.Deadline, old.Action, old.Event, old.Cancelled = next.Deadline, next.Action, next.ID, next.Cancelled
+		old.Source, old.Received = rec.Source, rec.Received
+		w.notices[key] = old
+		fresh = effect != notice.Nothing
 	})
 	return fresh, err
 }
@@ -104,7 +108,16 @@ func (j journal) CommitFT(_ context.Context, c ft.Change) error {
 		w := j.l.w
 		for _, n := range c.Notices {
 			key := noticeKey{n.Instance, n.Kind}
-			n.Deadline = w.notices[key].Deadline // as the store does it
+			old := w.notices[key] // what follows is as the store does it
+			switch {
+			case n.Stage == ft.Acked && n.Node == "" && old.Node == "":
+				delete(w.notices, key)
+				delete(w.records, key)
+				continue
+			case n.Stage == ft.Acked && n.Cancelled != old.Cancelled:
+				continue
+			}
+			n.Notice, n.Node = old.Notice, cmp.Or(n.Node, old.Node)
 			w.notices[key] = n
 		}
 		for _, e := range c.Evictions {

@@ -130,7 +130,7 @@ func (g *Guard) signal(ctx context.Context, n *Notice, e *Eviction) (*sight, err
 		default:
 			return s, g.send(ctx, n, e, s.Job)
 		}
-		if err := pause(ctx, look); err != nil {
+		if err := glance(ctx, look); err != nil {
 			return nil, err
 		}
 	}
@@ -157,7 +157,7 @@ func (g *Guard) awaitEnd(ctx context.Context, n *Notice, e *Eviction, s *sight) 
 		case !time.Now().Before(g.end(n, e)):
 			return s, nil
 		}
-		if err := pause(ctx, look); err != nil {
+		if err := glance(ctx, look); err != nil {
 			return nil, err
 		}
 	}
@@ -231,13 +231,20 @@ func (g *Guard) release(ctx context.Context, e *Eviction, s *sight) (err error) 
 	}
 	for s == nil || s.requeued && s.State != "PENDING" {
 		if s != nil {
-			if err := pause(ctx, look/2); err != nil {
+			if err := glance(ctx, look/2); err != nil {
 				return err
 			}
 		}
 		if s, err = g.read(ctx, e); err != nil {
 			return err
 		}
+	}
+	if s.over == "" && !s.requeued {
+		// A slurmctld that was killed has come back with what it had saved before.
+		a.requeued = false
+		next := *e
+		next.Stage = Signalled
+		return errors.Join(fmt.Errorf("job %d is %s: Slurm has forgotten its requeue", e.Job, s.State), g.put(ctx, e, next))
 	}
 	err = g.command(ctx, time.Time{}, func() error {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)

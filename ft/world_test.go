@@ -14,6 +14,7 @@ import (
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/cloudtest"
 	"github.com/burst-hpc/burst/ft"
+	"github.com/burst-hpc/burst/ft/notice"
 	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/hostlist"
 	"github.com/burst-hpc/burst/slurm/slurmtest"
@@ -40,6 +41,7 @@ type world struct {
 	nodes     map[string]string           // instance -> node
 	made      map[string]int              // node -> its instances so far
 	notices   map[noticeKey]ft.Notice     // the journal
+	records   map[noticeKey]notice.Record //
 	evictions map[evictionKey]ft.Eviction //
 	events    []ft.Event                  //
 	life      *life
@@ -65,7 +67,7 @@ func bubble(t *testing.T, nodes string, f func(w *world)) {
 			t.Fatal(err)
 		}
 		w := &world{T: t, boot: time.Second, fake: cloudtest.NewFake(cloudtest.Options{}), nodes: map[string]string{}, made: map[string]int{},
-			notices: map[noticeKey]ft.Notice{}, evictions: map[evictionKey]ft.Eviction{}}
+			notices: map[noticeKey]ft.Notice{}, records: map[noticeKey]notice.Record{}, evictions: map[evictionKey]ft.Eviction{}}
 		w.Controller = slurmtest.New(slurmtest.Options{Nodes: names, SuspendTimeout: 5 * time.Second, SuspendTime: time.Hour,
 			OnResume: w.resume, OnSuspend: w.suspend, Fail: w.fault})
 		ctx, cancel := context.WithCancel(t.Context())

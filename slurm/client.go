@@ -217,6 +217,10 @@ func refusal(name string, errOut []byte, err error) error {
 		kind = ErrNoNode
 	case strings.Contains(lower, "invalid node state"):
 		kind = errNodeState
+	case strings.Contains(lower, "requested reservation is invalid"):
+		kind = errNoReservation
+	case strings.Contains(lower, "duplicate reservation name"):
+		kind = errReserved
 	}
 	if kind != nil {
 		return fmt.Errorf("%s: %w (%s)", name, kind, text)

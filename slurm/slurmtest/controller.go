@@ -27,13 +27,14 @@ type Controller struct {
 	loseResume bool
 	touched    []*node // may have changed state in this critical section
 	calls      []Call
+	reserved   map[string]Reservation
 }
 
 // New makes a cluster whose cloud nodes are powered down. Nothing happens in
 // time before Serve. In a synctest bubble New is called inside it.
 func New(o Options) *Controller {
 	o = o.withDefaults()
-	c := &Controller{opt: o, wake: make(chan struct{}, 1), byName: map[string]*node{}, jobs: map[uint32]*job{}}
+	c := &Controller{opt: o, wake: make(chan struct{}, 1), byName: map[string]*node{}, jobs: map[uint32]*job{}, reserved: map[string]Reservation{}}
 	now := time.Now()
 	for _, name := range o.Nodes {
 		c.add(&node{name: name, partition: o.Partition, cloud: true, poweredDown: true})

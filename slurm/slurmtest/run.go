@@ -123,6 +123,10 @@ func (c *Controller) scontrol(verb string, args []string) answer {
 		return answer{stdout: "Slurmctld(primary) at ctl is UP\n"}
 	case verb == "show" && len(args) > 0:
 		return c.show(strings.ToLower(args[0]), strings.Join(args[1:], ","))
+	case verb == "create" && len(args) > 0 && args[0] == "reservation":
+		return c.reserve(args[1:])
+	case verb == "delete" && len(args) == 1 && strings.HasPrefix(args[0], reservationName):
+		return c.unreserve(args[0])
 	case verb == "update":
 		return c.update(args)
 	case verb == "requeue" && len(args) == 1:

@@ -62,13 +62,15 @@ func (c *Controller) schedule() {
 		if !known {
 			nodes = c.free(j.Partition)
 		}
-		if len(nodes) < j.Nodes {
+		fit := c.outside(nodes, j)
+		if len(fit) < j.Nodes {
 			free[j.Partition] = nodes
 			j.reason = "Resources"
 			continue
 		}
-		free[j.Partition] = nodes[j.Nodes:]
-		c.allocate(j, slices.Clone(nodes[:j.Nodes]))
+		fit = slices.Clone(fit[:j.Nodes])
+		free[j.Partition] = slices.DeleteFunc(nodes, func(n *node) bool { return slices.Contains(fit, n) })
+		c.allocate(j, fit)
 	}
 }
 

@@ -3,26 +3,66 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/ft"
+	"github.com/burst-hpc/burst/ft/notice"
 )
 
-// AddNotice makes a notice durable; of two with one key the earliest deadline
-// wins. It is false for one that is known already and no more urgent.
+// AddNotice makes a notice durable; what several say under one key is merged. It
+// is false for one that is known already and no more urgent.
 func (s *Store) AddNotice(ctx context.Context, provider string, n cloud.Notice) (bool, error) {
-	r, err := s.db.ExecContext(ctx, `INSERT INTO notices (instance, kind, provider, deadline, received, source, node, stage)
-		VALUES (?, ?, ?, ?, ?, ?, '', ?)
-		ON CONFLICT DO UPDATE SET deadline = excluded.deadline
-		WHERE excluded.deadline > 0 AND (deadline = 0 OR excluded.deadline < deadline)`,
-		n.Instance, n.Kind, provider, fromTime(n.Deadline), fromTime(n.Received), n.Source, ft.Heard)
+	var effect notice.Effect
+	err := s.small.do(ctx, s, func(w *writer) { effect = w.addNotice(provider, n) })
 	if err != nil {
 		return false, fmt.Errorf("writing the notice for %s: %w", n.Instance, err)
 	}
-	rows, err := r.RowsAffected()
-	return rows > 0, err
+	return effect != notice.Nothing, nil
+}
+
+// addNotice merges a notice into its row. What is opened again begins anew.
+func (w *writer) addNotice(provider string, n cloud.Notice) notice.Effect {
+	if w.err != nil {
+		return notice.Nothing
+	}
+	rec, stage, err := readRecord(w, n)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		w.err = err
+		return notice.Nothing
+	}
+	effect := rec.Add(n, stage == ft.Acked)
+	next := rec.Next()
+	w.put(`INSERT INTO notices (instance, kind, provider, deadline, received, source, node, stage, action, event, cancelled)
+		VALUES (?, ?, ?, ?, ?, ?, '', ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET deadline = excluded.deadline, received = excluded.received, source = excluded.source,
+		action = excluded.action, event = excluded.event, cancelled = excluded.cancelled`,
+		n.Instance, n.Kind, provider, fromTime(next.Deadline), fromTime(rec.Received), rec.Source, ft.Heard, next.Action, w.json(rec.Events), next.Cancelled)
+	if effect == notice.Opened && stage == ft.Acked {
+		w.put(`UPDATE notices SET stage = ?, node = '', ahead = '' WHERE instance = ? AND kind = ?`, ft.Heard, n.Instance, n.Kind)
+	}
+	return effect
+}
+
+func readRecord(w *writer, n cloud.Notice) (r notice.Record, stage ft.Stage, err error) {
+	var received int64
+	var events string
+	var only notice.Event // of a row written before there were several
+	var deadline int64
+	err = w.tx.QueryRowContext(w.ctx, `SELECT received, source, stage, event, deadline FROM notices WHERE instance = ? AND kind = ?`, n.Instance, n.Kind).
+		Scan(&received, &r.Source, &stage, &events, &deadline)
+	if err != nil {
+		return r, stage, err
+	}
+	r.Received, only.Deadline = toTime(received), toTime(deadline)
+	if events == "" {
+		r.Events = []notice.Event{only}
+		return r, stage, nil
+	}
+	return r, stage, json.Unmarshal([]byte(events), &r.Events)
 }
 
 // LoadFT reads the notices that are not closed, and the evictions under them.
@@ -30,13 +70,8 @@ func (s *Store) LoadFT(ctx context.Context) (ft.State, error) {
 	var st ft.State
 	err := s.tx(ctx, func(tx *sql.Tx) error {
 		var err error
-		if st.Notices, err = query(ctx, tx, `SELECT instance, kind, provider, deadline, received, source, node, stage
-			FROM notices WHERE stage <> ? ORDER BY deadline, instance`, func(scan scanner) (n ft.Notice, err error) {
-			var deadline, received int64
-			err = scan(&n.Instance, &n.Kind, &n.Provider, &deadline, &received, &n.Source, &n.Node, &n.Stage)
-			n.Deadline, n.Received = toTime(deadline), toTime(received)
-			return n, err
-		}, ft.Acked); err != nil {
+		if st.Notices, err = query(ctx, tx, `SELECT instance, kind, provider, deadline, received, source, node, stage, action, event, cancelled, ahead
+			FROM notices WHERE stage <> ? ORDER BY deadline, instance`, scanNotice, ft.Acked); err != nil {
 			return err
 		}
 		st.Evictions, err = query(ctx, tx, `SELECT e.instance, e.kind, e.job, e.restarts, e.node, e.stage, e.signal, e.grace, e.signalled, e.began, e.ended, e.outcome
@@ -47,6 +82,23 @@ func (s *Store) LoadFT(ctx context.Context) (ft.State, error) {
 		return ft.State{}, fmt.Errorf("reading the journal: %w", err)
 	}
 	return st, nil
+}
+
+func scanNotice(scan scanner) (n ft.Notice, err error) {
+	var deadline, received int64
+	var events string
+	if err = scan(&n.Instance, &n.Kind, &n.Provider, &deadline, &received, &n.Source, &n.Node, &n.Stage, &n.Action, &events, &n.Cancelled, &n.Ahead); err != nil {
+		return n, err
+	}
+	n.Deadline, n.Received = toTime(deadline), toTime(received)
+	if events != "" {
+		var r notice.Record
+		if err = json.Unmarshal([]byte(events), &r.Events); err != nil {
+			return n, fmt.Errorf("the events of the notice for %s: %w", n.Instance, err)
+		}
+		n.Event = r.Next().ID
+	}
+	return n, nil
 }
 
 func scanEviction(scan scanner) (e ft.Eviction, err error) {
@@ -63,29 +115,35 @@ func (s *Store) Evictions(ctx context.Context, since time.Time) ([]ft.Eviction, 
 		FROM evictions WHERE began >= ? ORDER BY began, job`, scanEviction, fromTime(since))
 }
 
-// CommitFT writes a change in one transaction.
+// CommitFT writes a change in one transaction, which other changes may share.
 func (s *Store) CommitFT(ctx context.Context, c ft.Change) error {
-	err := s.tx(ctx, func(tx *sql.Tx) error {
-		w := writer{ctx: ctx, tx: tx}
-		for _, n := range c.Notices {
-			// The deadline is AddNotice's: a more urgent one may have come meanwhile.
-			w.put(`UPDATE notices SET node = ?, stage = ? WHERE instance = ? AND kind = ?`, n.Node, n.Stage, n.Instance, n.Kind)
-		}
-		for _, e := range c.Evictions {
-			w.put(`INSERT OR REPLACE INTO evictions (instance, kind, job, restarts, node, stage, signal, grace, signalled, began, ended, outcome)
-				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, e.Instance, e.Kind, e.Job, e.Restarts, e.Node, e.Stage, e.Signal,
-				e.Grace.Microseconds(), fromTime(e.SignalledAt), fromTime(e.Began), fromTime(e.Ended), e.Outcome)
-		}
-		for _, e := range c.Events {
-			w.event(Event{Time: e.Time, Kind: e.Kind, Node: e.Node, Instance: e.Instance, Job: e.Job, Text: e.Text})
-		}
-		return w.err
-	})
-	if err != nil {
+	if err := s.small.do(ctx, s, func(w *writer) { w.putFT(c) }); err != nil {
 		return fmt.Errorf("writing the journal: %w", err)
 	}
 	if len(c.Events) > 0 {
 		s.notify()
 	}
 	return nil
+}
+
+func (w *writer) putFT(c ft.Change) {
+	for _, n := range c.Notices {
+		switch {
+		case n.Stage == ft.Acked && n.Node == "": // for nobody of ours: of such there may be any number
+			w.put(`DELETE FROM notices WHERE instance = ? AND kind = ? AND node = ''`, n.Instance, n.Kind)
+			w.put(`UPDATE notices SET stage = ? WHERE instance = ? AND kind = ?`, n.Stage, n.Instance, n.Kind) // it had a node once
+		case n.Stage == ft.Acked: // not if meanwhile it was cancelled, or is to be after all
+			w.put(`UPDATE notices SET node = ?, stage = ? WHERE instance = ? AND kind = ? AND cancelled = ?`, n.Node, n.Stage, n.Instance, n.Kind, n.Cancelled)
+		default: // the rest is AddNotice's: a more urgent one may have come meanwhile
+			w.put(`UPDATE notices SET node = coalesce(nullif(?, ''), node), stage = ?, ahead = ? WHERE instance = ? AND kind = ?`, n.Node, n.Stage, n.Ahead, n.Instance, n.Kind)
+		}
+	}
+	for _, e := range c.Evictions {
+		w.put(`INSERT OR REPLACE INTO evictions (instance, kind, job, restarts, node, stage, signal, grace, signalled, began, ended, outcome)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, e.Instance, e.Kind, e.Job, e.Restarts, e.Node, e.Stage, e.Signal,
+			e.Grace.Microseconds(), fromTime(e.SignalledAt), fromTime(e.Began), fromTime(e.Ended), e.Outcome)
+	}
+	for _, e := range c.Events {
+		w.event(Event{Time: e.Time, Kind: e.Kind, Node: e.Node, Instance: e.Instance, Job: e.Job, Text: e.Text})
+	}
 }

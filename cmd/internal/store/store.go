@@ -34,6 +34,7 @@ type Store struct {
 	// a long read. SQLite begins it anew only when a commit meets no reader: reads
 	// without a pause would let it grow for ever.
 	maxLog int64
+	small  together // what ft writes
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced when an event is written

@@ -1,0 +1,131 @@
+package ft
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/burst-hpc/burst/slurm"
+)
+
+// method takes a job's work off a node. What there is today signals the job
+// when its node goes; a checkpoint engine can do better.
+type method interface {
+	// ahead says whether the job is moved without an interruption, after its next
+	// periodic checkpoint; else it stays until there is one.
+	ahead(j slurm.Job) bool
+}
+
+// bySignal costs the job what it has not saved itself: it runs on for as long
+// as it may.
+type bySignal struct{}
+
+func (bySignal) ahead(slurm.Job) bool { return false }
+
+// methodOf is the method of a job.
+func methodOf(slurm.Job) method { return bySignal{} }
+
+// rebalance closes a node whose instance may go soon. Its jobs stay: if the
+// interruption comes, that notice moves them. With Replace another node is up by then.
+func (g *Guard) rebalance(ctx context.Context, n *Notice) error {
+	jobs, err := g.drain(ctx, n)
+	if err != nil || g.rule(n) != Replace {
+		return err
+	}
+	jobs = slices.DeleteFunc(slices.Clone(jobs), func(j slurm.Job) bool { return methodOf(j).ahead(j) })
+	if len(jobs) == 0 && n.Ahead == "" {
+		return nil
+	}
+	return g.raises.do(ctx, n, g.raise)
+}
+
+// aheadFor is how long after the command a raised node may still look free.
+const aheadFor = time.Minute
+
+// raise powers up a free node of the pool for each notice. Which one is in the
+// journal before Slurm is asked: after a crash it is the same.
+func (g *Guard) raise(ctx context.Context, notices []*Notice) error {
+	snap, err := g.slurm.Fresh(ctx, time.Now())
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(notices, func(a, b *Notice) int { return cmp.Compare(a.Node, b.Node) })
+	g.mu.Lock()
+	taken := map[string]bool{}
+	for node, at := range g.ahead {
+		if taken[node] = time.Since(at) < aheadFor; !taken[node] {
+			delete(g.ahead, node)
+		}
+	}
+	g.mu.Unlock()
+	for _, n := range notices {
+		if n.Ahead != "" {
+			taken[n.Ahead] = true
+		}
+	}
+	var c Change
+	var up []string
+	chosen := map[*Notice]string{}
+	for _, n := range notices {
+		node := n.Ahead
+		if node == "" {
+			pool, _ := g.pool(n.Node)
+			node = spare(snap, pool.Nodes, taken)
+			taken[node] = true
+			ev := Event{Time: time.Now(), Kind: "replace", Node: n.Node, Instance: n.Instance, Text: fmt.Sprintf("node %s is raised in its place", node)}
+			if node == "" {
+				ev.Text = fmt.Sprintf("no node of pool %s is free to take its place: it is drained only", pool.Name)
+			}
+			next := *n
+			next.Ahead = node
+			c.Notices, c.Events = append(c.Notices, next), append(c.Events, ev)
+		}
+		if node != "" && off(snap.Nodes[node]) && !slices.Contains(up, node) {
+			up = append(up, node)
+		}
+		chosen[n] = node
+	}
+	if len(c.Notices) > 0 {
+		if err := g.journal.CommitFT(ctx, c); err != nil {
+			return err
+		}
+	}
+	g.mu.Lock()
+	for n, node := range chosen {
+		if n.Ahead = node; node != "" {
+			g.ahead[node] = time.Now()
+		}
+	}
+	g.mu.Unlock()
+	if len(up) == 0 {
+		return nil
+	}
+	err = g.command(ctx, time.Time{}, func() error {
+		return g.slurm.UpdateNodes(ctx, slurm.NodeUpdate{Nodes: up, State: "power_up"})
+	})
+	var refused *slurm.PartialError
+	if errors.As(err, &refused) {
+		g.log.Warn("nodes cannot be raised ahead", "error", refused)
+		return nil
+	}
+	return err
+}
+
+// spare is a node that can be raised; empty: none.
+func spare(snap *slurm.Snapshot, nodes []string, taken map[string]bool) string {
+	for _, name := range nodes {
+		if !taken[name] && off(snap.Nodes[name]) {
+			return name
+		}
+	}
+	return ""
+}
+
+// off says that the node is powered down, and wanted by nobody.
+func off(n slurm.Node) bool {
+	return n.State.Base == "IDLE" && n.State.Has(slurm.PoweredDown) &&
+		!slices.ContainsFunc([]string{slurm.PoweringUp, slurm.PoweringDown, "POWER_UP", slurm.Drain, "MAINT", "RESERVED", "PLANNED"}, n.State.Has)
+}

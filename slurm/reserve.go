@@ -1,0 +1,60 @@
+package slurm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// errNoReservation says that Slurm does not know the reservation.
+var errNoReservation = errors.New("no such reservation")
+
+// errReserved says that there is a reservation of that name.
+var errReserved = errors.New("there is one of that name")
+
+// Reservation keeps jobs off its nodes from Start on, until it is removed. Jobs
+// that run there already are let be; no job begins that may last beyond Start.
+type Reservation struct {
+	Name  string
+	Nodes []string
+	Start time.Time
+}
+
+// Reserve makes the reservation; one of that name is replaced, so that it is
+// safe to repeat. ErrNoNode says that Slurm does not know a node of it.
+func (c *Client) Reserve(ctx context.Context, r Reservation) error {
+	args := []string{"create", "reservation"}
+	for _, word := range append([]string{r.Name}, r.Nodes...) {
+		if err := checkWord(word); err != nil {
+			return fmt.Errorf("making a reservation: %w", err)
+		}
+	}
+	args = append(args, "reservationname="+r.Name, "starttime=uts"+strconv.FormatInt(r.Start.Unix(), 10), "duration=UNLIMITED",
+		"user=root", "flags=maint,ignore_jobs", "nodes="+strings.Join(r.Nodes, ","))
+	_, err := c.run(ctx, "scontrol", args...)
+	if errors.Is(err, errReserved) {
+		if err := c.Unreserve(ctx, r.Name); err != nil {
+			return err
+		}
+		_, err = c.run(ctx, "scontrol", args...)
+	}
+	if err != nil {
+		return fmt.Errorf("making reservation %s: %w", r.Name, err)
+	}
+	return nil
+}
+
+// Unreserve removes a reservation; one that is not there is no error.
+func (c *Client) Unreserve(ctx context.Context, name string) error {
+	if err := checkWord(name); err != nil {
+		return fmt.Errorf("removing a reservation: %w", err)
+	}
+	_, err := c.run(ctx, "scontrol", "delete", "reservationname="+name)
+	if err != nil && !errors.Is(err, errNoReservation) {
+		return fmt.Errorf("removing reservation %s: %w", name, err)
+	}
+	return nil
+}
