@@ -65,7 +65,7 @@ func populate(b *apitest.Backend) {
 		{Node: "c4", Pool: "p", Job: 8, Ordered: at, Stages: map[string]float64{}},
 	})
 	b.SetEvicted([]api.Evicted{{Node: "c1", Instance: "i-1", Pool: "p", Provider: "east", Deadline: at, Way: "burstd"}})
-	b.SetPlanned([]api.Planned{{Action: "terminate", Instance: "i-9", Provider: "east", Why: "nobody asked for it"},
+	b.SetPlanned([]api.Planned{{Action: "terminate", Instance: "i-9", Why: "nobody asked for it", Settling: true},
 		{Action: "down", Node: "c2", Why: "its instance is gone"}})
 	b.AddEvent(api.Event{Seq: 1, Time: at, Kind: "order", Text: "resume c1"})
 	b.AddEvent(api.Event{Seq: 2, Time: at.Add(time.Second), Kind: "launch", Node: "c1", Instance: "i-1", Pool: "p", Job: 7, Text: "launched"})

@@ -17,10 +17,10 @@ func reconcileCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reconcile [--dry-run]",
 		Short: "Compare clouds, Slurm and journal now",
-		Long: "Have burstd compare the clouds' instances, Slurm's nodes and its journal now, as it does\n" +
-			"every half minute, and show what it does about the differences; with --dry-run, what it\n" +
-			"would do. What has to be seen twice before it is believed is shown when it is seen\n" +
-			"first. Root and SlurmUser may." + poolExits,
+		Long: "Compare the clouds' instances, Slurm's nodes and burstd's journal, show what is to be done\n" +
+			"about the differences, and have burstd do it now rather than within half a minute. What\n" +
+			"has to be seen for a while before it is believed is shown at once, and done then. Root\n" +
+			"and SlurmUser may." + poolExits,
 		Example: "  burst reconcile --dry-run\n  burst reconcile --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -51,9 +51,13 @@ func runReconcile(ctx context.Context, w io.Writer, client *api.Client, o reconc
 		}
 		return nil
 	}
-	rows := [][]string{{"ACTION", "NODE", "INSTANCE", "PROVIDER", "WHY"}}
+	rows := [][]string{{"ACTION", "NODE", "INSTANCE", "WHEN", "WHY"}}
 	for _, p := range all {
-		rows = append(rows, []string{p.Action, orDash(p.Node), orDash(p.Instance), orDash(p.Provider), p.Why})
+		when := "now"
+		if p.Settling {
+			when = "if it stays so"
+		}
+		rows = append(rows, []string{p.Action, orDash(p.Node), orDash(p.Instance), when, p.Why})
 	}
 	return writeTable(w, rows)
 }

@@ -66,8 +66,8 @@ type Planned struct {
 	Action   string `json:"action"`
 	Node     string `json:"node,omitempty"`
 	Instance string `json:"instance,omitempty"`
-	Provider string `json:"provider,omitempty"`
 	Why      string `json:"why,omitempty"`
+	Settling bool   `json:"settling,omitempty"` // it is done once it has been due for a while
 }
 
 // Limits of a drill.

@@ -89,7 +89,7 @@ func TestReconcile(t *testing.T) {
 	if got, err := c.Reconcile(t.Context(), api.ReconcileRequest{}); err != nil || got == nil || len(got) > 0 {
 		t.Errorf("nothing to do: %v, %v: want [], not null", got, err)
 	}
-	planned := []api.Planned{{Action: "terminate", Instance: "i-1", Provider: "east", Why: "orphan"}}
+	planned := []api.Planned{{Action: "terminate", Instance: "i-1", Why: "orphan", Settling: true}}
 	b.SetPlanned(planned)
 	got, err := c.Reconcile(t.Context(), api.ReconcileRequest{DryRun: true})
 	if diff := cmp.Diff(planned, got); err != nil || diff != "" {
