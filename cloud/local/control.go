@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -117,6 +118,25 @@ func (c Control) Evict(idOrNode string, lead time.Duration) error {
 	}
 	if err != nil {
 		return fmt.Errorf("evicting %s: %w", idOrNode, err)
+	}
+	return nil
+}
+
+// Announce gives a notice that is no interruption, or takes one back, of the
+// instance with that id or node name: nothing else happens to it.
+func (c Control) Announce(idOrNode string, n cloud.Notice) error {
+	m, err := c.find(idOrNode)
+	if err == nil && n.Kind == cloud.SpotInterruption {
+		err = errors.New("an interruption is for Evict")
+	}
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), controlTimeout)
+		defer cancel()
+		n.Instance, n.Received, n.Source = m.ID, time.Now(), "local"
+		err = store{c.Dir}.tell(ctx, n)
+	}
+	if err != nil {
+		return fmt.Errorf("announcing %s of %s: %w", n.Kind, idOrNode, err)
 	}
 	return nil
 }

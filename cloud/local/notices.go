@@ -91,7 +91,8 @@ func (s store) handled(ctx context.Context, n cloud.Notice) error {
 	var now cloud.Notice
 	path := s.noticePath(n.Instance)
 	ok, err := readJSON(path, &now)
-	if err != nil || !ok || !now.Deadline.Equal(n.Deadline) {
+	same := now.Kind == n.Kind && now.Event == n.Event && now.Cancelled == n.Cancelled && now.Deadline.Equal(n.Deadline)
+	if err != nil || !ok || !same {
 		return err
 	}
 	return os.Remove(path)
@@ -109,6 +110,32 @@ func (s store) announce(ctx context.Context, n cloud.Notice) error {
 		return err
 	}
 	return writeJSON(s.noticePath(n.Instance), n)
+}
+
+// tell writes a notice for whoever calls Notices. One that nobody has taken
+// yet is kept for a while, not replaced.
+func (s store) tell(ctx context.Context, n cloud.Notice) error {
+	path := s.noticePath(n.Instance)
+	for {
+		unlock, err := s.lock(ctx)
+		if err != nil {
+			return err
+		}
+		var waiting cloud.Notice
+		ok, err := readJSON(path, &waiting)
+		if err == nil && !ok {
+			err = writeJSON(path, n)
+		}
+		unlock()
+		if err != nil || !ok {
+			return err
+		}
+		select {
+		case <-time.After(retryNotice / 4):
+		case <-ctx.Done():
+			return fmt.Errorf("the notice before it is not taken: %w", ctx.Err())
+		}
+	}
 }
 
 // acked reads when the instance's notice was acknowledged; zero if it was not.
