@@ -29,6 +29,7 @@ start_agent() { # PROGRAM
 			END
 		systemctl daemon-reload && systemctl enable burst-agent && systemctl --no-block restart burst-agent
 	elif ! alive agent; then
+		# shellcheck disable=SC1090 # written above
 		(set -a && . "$env" && exec setsid "$1" </dev/null 3>&- 9>&-) & echo $! >"$RUN/agent.pid"
 	fi
 }
