@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,9 +42,13 @@ func scriptBurstd(ts *testscript.TestScript, neg bool, args []string) {
 
 func populate(b *apitest.Backend) {
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	usd := 1.5
 	b.SetStatus(api.Status{Cluster: "f00d", Version: "v1", Started: at, SlurmError: "connection refused",
 		Nodes: map[string]int{"up": 2, "booting": 1}, Orders: 1, Instances: 3, Evictions: 1, Spooled: 4,
-		Providers: map[string]string{"lon": "ok", "east": "auth: token expired"}, Stopped: map[string]string{"p": "5 instances in a row"}})
+		Providers: map[string]string{"lon": "ok", "east": "auth: token expired"}, Stopped: map[string]string{"p": "5 instances in a row"},
+		USDPerHour: &usd, Unpriced: 1, Pools: []api.PoolLoad{{Pool: "p", Instances: 3, USDPerHour: usd, Nodes: map[string]int{"up": 2, "booting": 1}}},
+		Wait: 1, Waiting: []api.Waiting{{Job: 8, Until: at, Why: "no capacity in pool p"}},
+		Evicting: []api.Evicting{{Node: "c1", Instance: "i-1", Kind: "spot-interruption", Stage: "draining", Jobs: []api.EvictingJob{{Job: 7, Stage: "signalled"}}}}})
 	b.SetNodes([]api.NodeStatus{
 		{Node: "c1", Pool: "p", Slurm: "ALLOCATED+CLOUD", Journal: "up", Instance: "i-1", Offering: "m5.large/a/spot", Addr: "10.0.0.1", Since: at},
 		{Node: "c2", Pool: "p", Slurm: "IDLE+CLOUD+POWERED_DOWN", Reason: "no \x1b[31mcapacity"},
@@ -126,4 +131,50 @@ func TestFollowOutlivesARestart(t *testing.T) {
 	if lines.Scan() {
 		t.Errorf("printed again: %q", lines.Text())
 	}
+}
+
+// TestLastEventsLooksBack: a filter finds what lies many pages back.
+func TestLastEventsLooksBack(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "b.sock")
+	b := &paged{Backend: new(apitest.Backend)}
+	at := time.Now().Add(-time.Hour)
+	for i := range int64(5000) {
+		e := api.Event{Seq: i + 1, Time: at.Add(time.Duration(i) * time.Second / 2), Kind: "up", Node: "c1"}
+		if i%1500 == 3 {
+			e.Kind, e.Job = "died", 7
+		}
+		b.AddEvent(e)
+	}
+	defer serveAt(t, b, socket)()
+	client := api.NewClient(socket)
+	defer client.Close()
+	for _, tt := range []struct {
+		name string
+		last int
+		f    eventFilter
+		want []int64
+	}{
+		{"all of a kind", 50, eventFilter{kinds: []string{"died"}}, []int64{4, 1504, 3004, 4504}},
+		{"the last two of a job", 2, eventFilter{job: 7}, []int64{3004, 4504}},
+		{"since then", 50, eventFilter{job: 7, since: at.Add(20 * time.Minute)}, []int64{3004, 4504}},
+		{"no filter", 2, eventFilter{}, []int64{4999, 5000}},
+		{"none", 2, eventFilter{nodes: map[string]bool{"c2": true}}, nil},
+	} {
+		got, newest, err := lastEvents(t.Context(), client, tt.last, tt.f)
+		var seqs []int64
+		for _, e := range got {
+			seqs = append(seqs, e.Seq)
+		}
+		if err != nil || newest != 5000 || !slices.Equal(seqs, tt.want) {
+			t.Errorf("%s: %v after %d, want %v: %v", tt.name, seqs, newest, tt.want, err)
+		}
+	}
+}
+
+// paged answers with at most 1,000 events, as burstd does.
+type paged struct{ *apitest.Backend }
+
+func (p *paged) Events(ctx context.Context, after int64, wait time.Duration) ([]api.Event, error) {
+	all, err := p.Backend.Events(ctx, after, wait)
+	return all[:min(len(all), 1000)], err
 }

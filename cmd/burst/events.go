@@ -21,22 +21,25 @@ type eventsOptions struct {
 	last     int
 	follow   bool
 	timeline bool
-	job      uint32 // of the timeline; 0: all
 	json     bool
-	warn     io.Writer
+	eventFilter
+	warn io.Writer
 }
 
 func eventsCommand() *cobra.Command {
 	var o eventsOptions
+	var nodes, kinds, since string
 	cmd := &cobra.Command{
 		Use:   "events",
 		Short: "Show what happened",
 		Long: "Show the last events of burstd's history, and with --follow the next ones as they\n" +
-			"come, also over a restart of burstd. With --timeline, show instead how many seconds\n" +
+			"come, also over a restart of burstd: each once. --node, --job, --kind and --since\n" +
+			"leave out what they do not mean. With --timeline, show instead how many seconds\n" +
 			"each stage of the last nodes' ways up took, and the medians.\n\nExit codes: 0 done, 1 burstd does not answer, 2 wrong usage.",
-		Args: cobra.NoArgs,
+		Example: "  burst events --follow --kind notice,evict,requeue,evicted\n  burst events --node c[1-4] --since 12h\n  burst events --follow --json --job 4711",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.validate(); err != nil {
+			if err := o.validate(nodes, kinds, since); err != nil {
 				return cli.UsageError(err, "see burst events --help")
 			}
 			client, err := dial(cmd)
@@ -54,42 +57,51 @@ func eventsCommand() *cobra.Command {
 	cmd.Flags().IntVarP(&o.last, "last", "n", 50, "show the last `N` events, at most 1000, or ways up, at most 10000")
 	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on with new events until interrupted")
 	cmd.Flags().BoolVar(&o.timeline, "timeline", false, "show the seconds of each stage of nodes' ways up")
-	cmd.Flags().Uint32Var(&o.job, "job", 0, "only nodes that were raised for the job `ID`; with --timeline")
+	cmd.Flags().Uint32Var(&o.job, "job", 0, "only of the job `ID`; with --timeline, only nodes that were raised for it")
+	cmd.Flags().StringVar(&nodes, "node", "", "only of the nodes of the host list `NODES`")
+	cmd.Flags().StringVar(&kinds, "kind", "", "only of these `KINDS`, as in notice,evict")
+	cmd.Flags().StringVar(&since, "since", "", "only of the last `TIME`, as in 12h or 7d")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON object per line; with --timeline, one list")
 	return cmd
 }
 
-func (o eventsOptions) validate() error {
+func (o *eventsOptions) validate(nodes, kinds, since string) error {
 	switch {
 	case o.last < 1:
 		return fmt.Errorf("--last is %d, not at least 1", o.last)
 	case o.timeline && o.last > api.MaxBoots:
 		return fmt.Errorf("--last is %d, not at most %d", o.last, api.MaxBoots)
+	case !o.timeline && o.last > maxEvents:
+		return fmt.Errorf("--last is %d, not at most %d", o.last, maxEvents)
 	case o.timeline && o.follow:
 		return errors.New("--timeline does not --follow")
-	case o.job != 0 && !o.timeline:
-		return errors.New("--job is for --timeline")
+	case o.timeline && nodes+kinds+since != "":
+		return errors.New("--timeline takes none of --node, --kind and --since")
 	}
-	return nil
+	return o.parse(nodes, kinds, since)
 }
 
+// maxEvents is the most that burstd answers at once.
+const maxEvents = 1000
+
 func runEvents(ctx context.Context, w io.Writer, client *api.Client, o eventsOptions) error {
-	after := -int64(o.last)
-	events, err := client.Events(ctx, after, 0)
+	events, after, err := lastEvents(ctx, client, o.last, o.eventFilter)
 	if err != nil {
 		return explain(err)
 	}
 	for {
 		for _, e := range events {
+			if after = max(after, e.Seq); !o.match(e) {
+				continue
+			}
 			if err := writeEvent(w, e, o.json); err != nil {
 				return fmt.Errorf("writing: %w", err)
 			}
-			after = e.Seq
 		}
 		if !o.follow {
 			return nil
 		}
-		if events, err = nextEvents(ctx, client, after, o.warn); err != nil {
+		if events, after, err = nextEvents(ctx, client, after, o.warn); err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
@@ -98,29 +110,39 @@ func runEvents(ctx context.Context, w io.Writer, client *api.Client, o eventsOpt
 	}
 }
 
-// nextEvents waits for events, over restarts of burstd, until ctx ends.
-func nextEvents(ctx context.Context, client *api.Client, after int64, warn io.Writer) ([]api.Event, error) {
-	told := false
+// nextEvents waits for events, over restarts of burstd, until ctx ends. It
+// returns after which event they come: 0 if burstd has come back with a new
+// history, all of which is news.
+func nextEvents(ctx context.Context, client *api.Client, after int64, warn io.Writer) ([]api.Event, int64, error) {
+	away := false
 	for {
 		events, err := client.Events(ctx, after, api.MaxWait)
+		if err == nil && away {
+			fmt.Fprintln(warn, "burst: burstd is back")
+			if len(events) == 0 {
+				var last []api.Event
+				if last, err = client.Events(ctx, -1, 0); err == nil && len(last) > 0 && last[0].Seq < after {
+					fmt.Fprintln(warn, "burst: warning: it has a new history, or one from a backup: all of it follows")
+					after = 0
+					continue
+				}
+			}
+		}
 		switch {
 		case ctx.Err() != nil:
-			return nil, nil
-		case err != nil && !passing(err):
-			return nil, explain(err)
-		case err == nil && told:
-			fmt.Fprintln(warn, "burst: burstd is back")
-			fallthrough
+			return nil, after, nil
 		case err == nil:
-			return events, nil
-		case !told:
+			return events, after, nil
+		case !passing(err):
+			return nil, after, explain(err)
+		case !away:
 			fmt.Fprintf(warn, "burst: warning: %v: waiting for it\n", err)
-			told = true
+			away = true
 		}
 		select {
 		case <-time.After(500*time.Millisecond + rand.N(time.Second)):
 		case <-ctx.Done():
-			return nil, nil
+			return nil, after, nil
 		}
 	}
 }

@@ -2,12 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,8 +17,10 @@ func statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what burstd is doing",
-		Long:  "Show what burstd is doing, in numbers.\n\nExit codes: 0 done, 1 burstd does not answer, 2 wrong usage.",
-		Args:  cobra.NoArgs,
+		Long: "Show on one screen what is wrong, which evictions are under way and for how long\n" +
+			"still, what runs and costs now, and which jobs wait and why. What does not fit is\n" +
+			"counted; --json has it, of jobs and notices up to 100.\n\nExit codes: 0 done, 1 burstd does not answer, 2 wrong usage.",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := dial(cmd)
 			if err != nil {
@@ -44,41 +42,5 @@ func runStatus(ctx context.Context, w io.Writer, client *api.Client, o statusOpt
 	if o.json {
 		return writeJSON(w, s)
 	}
-	slurm := "ok"
-	switch {
-	case s.SlurmError != "":
-		slurm = "does not answer: " + s.SlurmError
-	case !s.SlurmOK:
-		slurm = "has not answered yet"
-	}
-	rows := [][]string{
-		{"cluster", s.Cluster},
-		{"burstd", fmt.Sprintf("%s, since %s", s.Version, stamp(s.Started))},
-		{"slurm", slurm},
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Providers)) {
-		rows = append(rows, []string{"provider " + name, s.Providers[name]})
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Stopped)) {
-		rows = append(rows, []string{"pool " + name, "stopped: " + s.Stopped[name]})
-	}
-	rows = append(rows,
-		[]string{"nodes", counts(s.Nodes)},
-		[]string{"instances", strconv.Itoa(s.Instances)},
-		[]string{"orders", fmt.Sprintf("%d open, %d in the spool", s.Orders, s.Spooled)},
-		[]string{"evictions", fmt.Sprintf("%d under way", s.Evictions)},
-	)
-	return writeTable(w, rows)
-}
-
-// counts writes {"up": 2, "booting": 1} as "1 booting, 2 up".
-func counts(by map[string]int) string {
-	var all []string
-	for _, name := range slices.Sorted(maps.Keys(by)) {
-		all = append(all, fmt.Sprintf("%d %s", by[name], name))
-	}
-	if len(all) == 0 {
-		return "none powered up"
-	}
-	return strings.Join(all, ", ")
+	return writeLines(w, statusScreen(s, time.Now()))
 }

@@ -1,6 +1,7 @@
 package power
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,18 +15,26 @@ type Health struct {
 	Orders    int
 	Providers map[string]string  // name -> its last error, or ""
 	Breakers  map[string]Breaker // of the configured pools, by name
+	Holds     []Hold             // of jobs that wait, the next to be tried first
 }
 
 // Health may be called at any time.
 func (e *Engine) Health() Health {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	now := time.Now()
 	h := Health{Orders: len(e.mem.orders) + len(e.inbox), Providers: map[string]string{}, Breakers: map[string]Breaker{}}
 	for name := range e.pools {
 		b := e.mem.breakers[name]
 		b.Pool = name
 		h.Breakers[name] = b
 	}
+	for _, hold := range e.mem.holds {
+		if !hold.Released || now.Before(hold.Start) {
+			h.Holds = append(h.Holds, hold)
+		}
+	}
+	slices.SortFunc(h.Holds, func(a, b Hold) int { return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.Job, b.Job)) })
 	for name := range e.providers {
 		h.Providers[name] = e.bad[name]
 	}

@@ -115,6 +115,12 @@ type Status struct {
 	Providers  map[string]string `json:"providers"`               // name -> "ok" or its last error
 	Stopped    map[string]string `json:"stopped_pools,omitempty"` // name -> why
 	Paused     *Paused           `json:"paused,omitempty"`        // nil: pools launch
+	Pools      []PoolLoad        `json:"pools,omitempty"`         // in the order of the file
+	USDPerHour *float64          `json:"usd_per_hour,omitempty"`  // of the live instances with a known price; nil: not summed up yet
+	Unpriced   int               `json:"unpriced,omitempty"`      // live instances without a known price
+	Wait       int               `json:"wait,omitempty"`          // jobs whose nodes could not be had
+	Waiting    []Waiting         `json:"waiting,omitempty"`       // of these the next to be tried
+	Evicting   []Evicting        `json:"evicting,omitempty"`      // the notices under way with the nearest deadlines
 }
 
 // GateRequest asks whether a job may start.

@@ -66,7 +66,9 @@ func TestAttemptsAreCountedOnce(t *testing.T) {
 	const seven = 7
 	job := slurm.Job{ID: seven, State: "RUNNING", Nodes: "c[1-2]", Start: noon.Add(-time.Hour), Batch: true, Requeue: true}
 	at := func(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
-	put := func(c *counted, e ft.Eviction, now time.Time) { c.evictions(ft.Change{Evictions: []ft.Eviction{e}}, now) }
+	put := func(c *counted, e ft.Eviction, now time.Time) {
+		c.evictions(ft.Change{Evictions: []ft.Eviction{e}}, now)
+	}
 	asked := ft.Eviction{Instance: "i-1", Kind: cloud.SpotInterruption, Job: seven, Signal: "USR1", Grace: 20 * time.Second, Stage: ft.Signalled, SignalledAt: at(1)}
 	planned, requeued, done := asked, asked, asked
 	planned.Stage, planned.SignalledAt = ft.Planned, time.Time{}

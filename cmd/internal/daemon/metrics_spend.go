@@ -51,25 +51,31 @@ func (m *meters) costs(in ledger.Input) {
 			rate[poolMarket{pool, market}] = 0
 		}
 	}
-	sum := cost{at: time.Now()}
+	sum := cost{at: time.Now(), pools: map[string]poolCost{}}
 	for _, i := range in.Instances {
 		if !i.Gone.IsZero() {
 			continue
 		}
 		pool, market := m.labels.pool(i.Pool), i.Offering.Market
+		of := sum.pools[pool]
 		if p := in.Price(i.Provider, i.Offering); p.Known() && slices.Contains(markets, market) {
 			rate[poolMarket{pool, market}] += p.USDPerHour
-			sum.usdPerHour += p.USDPerHour
+			of.usdPerHour += p.USDPerHour
 		} else {
 			unpriced[pool]++
-			sum.unpriced++
+			of.unpriced++
 		}
+		sum.pools[pool] = of
 	}
 	for k, v := range rate {
 		m.rate.WithLabelValues(k.pool, string(k.market)).Set(v)
 	}
 	for pool, n := range unpriced {
 		m.unpriced.WithLabelValues(pool).Set(n)
+	}
+	for _, of := range sum.pools {
+		sum.usdPerHour += of.usdPerHour
+		sum.unpriced += of.unpriced
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,9 +96,14 @@ func (m *meters) now() cost {
 	return m.cost
 }
 
-// cost is what the live instances cost at a time, for burst status.
+// cost is what the live instances cost at a time.
 type cost struct {
-	usdPerHour float64
-	unpriced   int
-	at         time.Time // zero: not known yet
+	poolCost
+	pools map[string]poolCost
+	at    time.Time // zero: not summed up yet
+}
+
+type poolCost struct {
+	usdPerHour float64 // of those with a known price
+	unpriced   int     // the others
 }

@@ -29,6 +29,8 @@ var (
 	descSlurm     = prometheus.NewDesc("burst_slurm_up", "1 if the last reading of Slurm succeeded.", nil, nil)
 	descStopped   = prometheus.NewDesc("burst_pool_stopped", "1 if the pool is stopped and launches nothing.", []string{"pool"}, nil)
 	descFailures  = prometheus.NewDesc("burst_boot_failures", "Instances in a row that did not become nodes.", []string{"pool"}, nil)
+	descPaused    = prometheus.NewDesc("burst_paused", "1 if an admin has paused all launches.", nil, nil)
+	descWaiting   = prometheus.NewDesc("burst_jobs_waiting", "Jobs whose nodes could not be had, and that are tried again later.", nil, nil)
 	descProvider  = prometheus.NewDesc("burst_provider_up", "1 if the provider's last call succeeded.", []string{"provider"}, nil)
 	descCalls     = prometheus.NewDesc("burst_cloud_calls_total", "Calls of a cloud's API, by operation and result.", []string{"provider", "operation", "result"}, nil)
 	descMessages  = prometheus.NewDesc("burst_cloud_messages_total", "Messages that a cloud has sent, by source and what they were.", []string{"provider", "source", "result"}, nil)
@@ -43,7 +45,7 @@ var phases = []power.Phase{power.Wanted, power.Launching, power.Booting, power.U
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descBuild, descNodes, descInstances, descEnding, descStrays, descOldest, descOrders, descNotices, descForeign, descRequests,
-		descSlurm, descStopped, descFailures, descProvider, descCalls, descMessages, descFree, descSize, descJournal} {
+		descSlurm, descPaused, descWaiting, descStopped, descFailures, descProvider, descCalls, descMessages, descFree, descSize, descJournal} {
 		ch <- d
 	}
 }
@@ -63,6 +65,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		s.gauge(descStopped, boolFloat(!b.Stopped.IsZero()), name)
 		s.gauge(descFailures, float64(b.Failures), name)
 	}
+	since, _, _ := c.d.engine.Paused()
+	s.gauge(descPaused, boolFloat(!since.IsZero()))
+	s.gauge(descWaiting, float64(len(h.Holds)))
 	active, foreign := c.d.guard.Active()
 	s.gauge(descNotices, float64(active))
 	s.counter(descForeign, uint64(foreign))
