@@ -231,7 +231,20 @@ func (d *Daemon) endDue(ctx context.Context, asked map[string]time.Time) (time.D
 	return wait, errors.Join(failed...)
 }
 
-// Reconcile tells what a round would do, or has one run.
+// Reconcile tells what a round would do, and unless it is a dry run has one run.
 func (d *Daemon) Reconcile(ctx context.Context, r api.ReconcileRequest) ([]api.Planned, error) {
-	return nil, &api.Error{Status: http.StatusNotImplemented, Message: "not yet"}
+	plan, err := d.engine.Plan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !r.DryRun {
+		if err := d.engine.Reconcile(ctx); err != nil {
+			return nil, err
+		}
+	}
+	all := make([]api.Planned, len(plan))
+	for i, p := range plan {
+		all[i] = api.Planned{Action: p.Kind, Node: p.Node, Instance: p.Instance, Why: p.Why, Settling: p.Settling}
+	}
+	return all, nil
 }
