@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/slurm/hostlist"
 )
 
@@ -34,6 +35,12 @@ func (e *Engine) endInstances(ctx context.Context) (time.Duration, error) {
 			delete(e.asked, id)
 		}
 	}
+	for id := range e.stubborn {
+		if _, ok := e.mem.instances[id]; !ok {
+			delete(e.stubborn, id)
+			delete(e.backoff, "end of "+id)
+		}
+	}
 	for id := range e.consoles {
 		if _, ok := e.mem.instances[id]; !ok {
 			delete(e.consoles, id)
@@ -49,17 +56,11 @@ func (e *Engine) end(ctx context.Context, name string, ids []string) time.Durati
 	if !ok || e.flying[what] {
 		return 0 // its provider has left the configuration: said at the start
 	}
-	var ask []string
-	waited := askAgain
-	for _, id := range ids {
-		since := time.Since(e.asked[id])
-		if since >= askAgain {
-			ask = append(ask, id)
-		} else {
-			waited = min(waited, since)
-		}
-	}
+	ask, waited := e.dueEnds(name, ids)
 	wait := e.until(what)
+	if len(ask) == 1 && e.stubborn[ask[0]] > 1 {
+		wait = 0 // it has a wait of its own
+	}
 	if len(ask) == 0 || wait > 0 {
 		return sooner(max(0, wait), e.look(ctx, "ends in "+name, name, ids, waited))
 	}
@@ -76,16 +77,64 @@ func (e *Engine) end(ctx context.Context, name string, ids []string) time.Durati
 			e.note(name, err)
 			if err == nil {
 				delete(e.backoff, what)
+				e.batch[name] = 2 * max(len(ask), e.batch[name])
+				for _, id := range ask {
+					delete(e.stubborn, id)
+				}
 				return
 			}
-			for _, id := range ask {
-				delete(e.asked, id)
-			}
-			wait := e.refused(what, err)
-			e.log.Warn("terminating instances failed; it will be repeated", "provider", name, "in", wait.Round(time.Millisecond), "instances", ask, "error", err)
+			e.notEnded(name, ask, err)
 		}
 	})
 	return 0
+}
+
+// dueEnds are those of a provider's doomed instances that the next call names,
+// and how long ago the youngest call was. One that the cloud has refused to end
+// is asked for alone: it must not keep others from their end.
+func (e *Engine) dueEnds(name string, ids []string) (ask []string, waited time.Duration) {
+	waited = askAgain
+	alone := ""
+	for _, id := range ids {
+		since := time.Since(e.asked[id])
+		switch {
+		case since < askAgain:
+			waited = min(waited, since)
+		case e.stubborn[id] == 0:
+			ask = append(ask, id)
+		case e.until("end of "+id) <= 0 && (alone == "" || e.stubborn[id] < e.stubborn[alone]):
+			alone = id
+		}
+	}
+	if most := e.batch[name]; most > 0 && len(ask) > most {
+		ask = ask[:most]
+	}
+	if len(ask) == 0 && alone != "" {
+		ask = []string{alone}
+	}
+	return ask, waited
+}
+
+// notEnded has a call repeated that failed, with half of its instances next if
+// it may be that the cloud refuses one of them.
+func (e *Engine) notEnded(name string, ask []string, err error) {
+	for _, id := range ask {
+		delete(e.asked, id)
+	}
+	what := "terminations in " + name
+	kind := cloud.KindOf(err)
+	switch {
+	case kind == cloud.Auth || kind == cloud.Throttled: // it is not any one's fault
+	case len(ask) == 1:
+		e.stubborn[ask[0]]++
+		if e.stubborn[ask[0]] > 1 {
+			what = "end of " + ask[0]
+		}
+	default:
+		e.batch[name] = len(ask) / 2
+	}
+	wait := e.refused(what, err)
+	e.log.Warn("terminating instances failed; it will be repeated", "provider", name, "in", wait.Round(time.Millisecond), "instances", ask, "error", err)
 }
 
 // closeOrders closes what is settled: a resume whose nodes are up or given

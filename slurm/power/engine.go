@@ -55,6 +55,8 @@ type Engine struct {
 	flying    map[string]bool      // launches under way, by token
 	backoff   map[string]backoff   // of launches, providers and steps, by name
 	asked     map[string]time.Time // instance -> last Terminate that the cloud took
+	batch     map[string]int       // provider -> how many instances a Terminate may name, 0: all
+	stubborn  map[string]int       // instance -> calls that named it alone, and failed
 	looked    map[string]time.Time // lists of some instances, by name -> the last
 	freed     map[string]time.Time // node -> last power_down_force
 	consoles  map[string]time.Time // failed instance -> since when it waits for its console
@@ -100,7 +102,7 @@ func New(cfg Config, j journal, s controller, providers map[string]cloud.Provide
 		spoke: map[string]bool{}, consoles: map[string]time.Time{},
 		questions: questions{open: map[string]bool{}, last: map[string]time.Time{}},
 		watch:     watch{doubted: map[string]sighting{}}, attempts: map[string]attempts{}, warned: map[uint32]int{},
-		unserved: map[string]sighting{}, doubtedOf: map[string]bool{},
+		unserved: map[string]sighting{}, doubtedOf: map[string]bool{}, batch: map[string]int{}, stubborn: map[string]int{},
 	}
 	for _, p := range cfg.Pools {
 		e.pools[p.Name] = p

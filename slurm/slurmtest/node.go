@@ -159,7 +159,11 @@ func (c *Controller) Lost(node string) {
 		})
 		c.after(2*c.opt.SlurmdTimeout, func() {
 			if still() {
+				reason := n.reason // an admin's stays
 				c.setDown(n, "Not responding", "slurm")
+				if reason != "" {
+					n.reason = reason
+				}
 			}
 		})
 	})

@@ -55,6 +55,7 @@ type life struct {
 	store  *store.Store
 	engine *power.Engine
 	guard  *ft.Guard
+	fresh  func(context.Context, time.Time) (*slurm.Snapshot, error)
 	done   sync.WaitGroup
 
 	mu      sync.Mutex
@@ -63,6 +64,7 @@ type life struct {
 	log     []string       // the points passed
 	times   map[string]int // how often each
 	at      string         // where it is to die
+	left    int            // or after how many more points; 0: does not count
 }
 
 var errKilled = errors.New("killed by the test")
@@ -72,12 +74,13 @@ func newWorld(t *testing.T, o slurmtest.Options, c cloudtest.Options, market str
 	o.OnResume = func(nodes, file string) { w.order(power.Resume, nodes, file) }
 	o.OnSuspend = func(nodes string) { w.order(power.Suspend, nodes, "") }
 	o.OnResumeFail = func(nodes string) { w.order(power.ResumeFail, nodes, "") }
+	ctx, cancel := context.WithCancel(t.Context())
+	o.Gate = func(id uint32) { w.gate(ctx, id) }
 	w.pool = power.Pool{Name: "p", Provider: "fake", Nodes: o.Nodes, Partition: "cloud",
 		Fleet: fleet.Config{Types: []string{"small"}, Zones: []string{"a", "b"}, Market: market}}
 	w.ctl = slurmtest.New(o)
 	w.fake = cloudtest.NewFake(c)
 	w.cloud = w.fake
-	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { w.ctl.Serve(ctx) })
 	wg.Go(func() { w.machines(ctx) })
@@ -102,6 +105,28 @@ func (w *world) order(kind power.OrderKind, nodes, file string) {
 	w.mu.Lock() // its answer may have been lost: the same order, by the other way
 	w.spool = append(w.spool, o)
 	w.mu.Unlock()
+}
+
+// gate waits as burst-gate does: what has run before begins when burstd says so.
+func (w *world) gate(ctx context.Context, id uint32) {
+	for ; ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
+		if i, known := w.ctl.Info(id); !known || i.State != "CONFIGURING" || i.Restarts == 0 {
+			return
+		}
+		w.mu.Lock()
+		l := w.life
+		w.mu.Unlock()
+		if l == nil {
+			continue
+		}
+		snap, err := l.fresh(l.ctx, time.Now())
+		if err != nil {
+			continue
+		}
+		if why, err := l.engine.Fenced(l.ctx, snap, id); err == nil && why == "" {
+			return
+		}
+	}
 }
 
 // machines boots what runs: the slurmd of an instance registers when the
@@ -159,7 +184,8 @@ func (l *life) point(name string) error {
 	l.times[name]++
 	p := fmt.Sprintf("%s #%d", name, l.times[name])
 	l.log = append(l.log, p)
-	if p == l.at {
+	l.left = max(l.left-1, -1)
+	if p == l.at || l.left == 0 {
 		l.killed, l.reached = true, true
 		l.kill()
 		return errKilled
@@ -190,6 +216,7 @@ func (w *world) start(at string) *life {
 		*slurm.Watcher
 	}{client, slurm.NewWatcher(client.Snapshot, 100*time.Millisecond)}
 	provider := crash.InProvider(w.cloud, l.point)
+	l.fresh = ctl.Fresh
 	journal := crash.InJournal(st, l.point)
 	providers := map[string]cloud.Provider{"fake": provider}
 	l.engine = power.New(power.Config{Cluster: id, Pools: []power.Pool{w.pool}, BootTimeout: w.boot}, journal, ctl, providers, log)
