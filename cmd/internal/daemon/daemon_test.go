@@ -54,6 +54,7 @@ type site struct {
 	dir     string
 	metrics string
 	config  *config.Config
+	level   slog.Level // of the log
 }
 
 func newSite(t *testing.T) *site {
@@ -127,7 +128,7 @@ func (s *site) start() *running {
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(s.Context())
 	go func() {
-		r.end <- Run(ctx, Options{Config: s.config, Version: "1", Log: slog.New(slog.NewTextHandler(r.log, nil))})
+		r.end <- Run(ctx, Options{Config: s.config, Version: "1", Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: s.level}))})
 	}()
 	s.Cleanup(func() { r.finish(); r.Close() })
 	r.until("burstd answers", func() bool { _, err := r.Status(s.Context()); return err == nil })
