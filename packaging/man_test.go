@@ -145,9 +145,19 @@ func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set))
 
 // TestMetrics holds burstd(8) to the metrics that burstd has.
 func TestMetrics(t *testing.T) {
-	source, err := os.ReadFile("../cmd/internal/daemon/notify.go")
+	files, err := filepath.Glob("../cmd/internal/daemon/*.go")
 	if err != nil {
 		t.Fatal(err)
+	}
+	var source []byte
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(f, "_test.go") {
+			source = append(source, text...)
+		}
 	}
 	names := func(text, pattern string) []string {
 		var all []string

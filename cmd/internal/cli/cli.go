@@ -12,6 +12,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+
+	"github.com/burst-hpc/burst/cmd/internal/journald"
 )
 
 // Exit codes of every program.
@@ -66,11 +68,18 @@ func WithHint(err error, format string, args ...any) error {
 // UsageError is wrong usage or configuration: exit code 2.
 func UsageError(err error, hint string) error { return &hinted{err, hint, Usage} }
 
-// Log makes the program's logger: text on w, debug when BURST_DEBUG is set.
+// Log makes the program's logger: text on w, or with fields in the journal if w
+// is a standard error that systemd has connected to it; debug when BURST_DEBUG is set.
 func Log(w io.Writer) *slog.Logger {
 	level := slog.LevelInfo
 	if os.Getenv("BURST_DEBUG") != "" {
 		level = slog.LevelDebug
 	}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+	text := slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})
+	if w == os.Stderr {
+		if h := journald.ForStderr(journald.Options{Level: level, Fallback: text}); h != nil {
+			return slog.New(h)
+		}
+	}
+	return slog.New(text)
 }
