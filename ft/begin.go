@@ -75,18 +75,21 @@ func (g *Guard) rule(n *Notice) string {
 	if n.Kind == cloud.SpotInterruption {
 		return Drain
 	}
-	pool, _ := g.pool(n.Node)
+	pool := g.pool(n.Node)
 	if n.Kind == cloud.Rebalance {
 		return cmp.Or(pool.OnRebalance, Ignore)
 	}
 	return cmp.Or(pool.OnMaintenance, Ignore)
 }
 
-func (g *Guard) pool(node string) (Pool, bool) {
-	if g.cfg.Pools == nil {
-		return Pool{}, false
+// pool is the node's; without one it is a pool without rules.
+func (g *Guard) pool(node string) Pool {
+	if g.cfg.Pools != nil {
+		if p, ok := g.cfg.Pools(node); ok {
+			return p
+		}
 	}
-	return g.cfg.Pools(node)
+	return Pool{}
 }
 
 // what names a notice: "maintenance (system-reboot)".

@@ -263,7 +263,8 @@ func (g *Guard) handle(ctx context.Context, n *Notice, own *[]*Eviction) error {
 			return err
 		}
 	}
-	if a, ok := g.acks[n.Provider]; ok && n.Stage == Done {
+	// Of other kinds jobs may still run there.
+	if a, ok := g.acks[n.Provider]; ok && n.Stage == Done && n.Kind == cloud.SpotInterruption {
 		err := a.Acknowledge(ctx, n.Notice)
 		if err != nil && cloud.KindOf(err) != cloud.Invalid {
 			return fmt.Errorf("acknowledging: %w", err)

@@ -72,7 +72,7 @@ func (g *Guard) raise(ctx context.Context, notices []*Notice) error {
 	for _, n := range notices {
 		node := n.Ahead
 		if node == "" {
-			pool, _ := g.pool(n.Node)
+			pool := g.pool(n.Node)
 			node = spare(snap, pool.Nodes, taken)
 			taken[node] = true
 			ev := Event{Time: time.Now(), Kind: "replace", Node: n.Node, Instance: n.Instance, Text: fmt.Sprintf("node %s is raised in its place", node)}
