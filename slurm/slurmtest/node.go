@@ -1,6 +1,7 @@
 package slurmtest
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -166,6 +167,16 @@ func (c *Controller) Lost(node string) {
 				}
 			}
 		})
+	})
+}
+
+// Forget removes a node, as when it leaves slurm.conf; nothing may run there.
+func (c *Controller) Forget(name string) {
+	c.locked(func() {
+		if n := c.byName[name]; n != nil && n.job == nil {
+			delete(c.byName, name)
+			c.nodes = slices.DeleteFunc(c.nodes, func(other *node) bool { return other == n })
+		}
 	})
 }
 
