@@ -73,6 +73,7 @@ func (p *Provider) Check(ctx context.Context, cluster string, pools []CheckPool)
 	}
 	as := tryAs{dryRun: dryRun, cluster: cluster}
 	p.checkPermissions(ctx, &all, pools, as)
+	p.checkQueue(ctx, &all)
 	for _, pool := range pools {
 		p.checkPool(ctx, &all, pool, as)
 	}

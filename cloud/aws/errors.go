@@ -105,6 +105,8 @@ var hints = map[string]string{
 	"OptInRequired":               "the account must subscribe to this service or Marketplace image, or enable the region, first",
 	"PendingVerification":         "AWS is still verifying the account; it mails when it is done",
 	"SignatureDoesNotMatch":       "the secret key is wrong, or this host's clock is: check both (chronyc tracking)",
+	"QueueDoesNotExist":           queueHint,
+	"NonExistentQueue":            queueHint,
 	"RequestExpired":              clockHint,
 	"RequestInTheFuture":          clockHint,
 	"RequestTimeTooSkewed":        clockHint,
@@ -112,6 +114,7 @@ var hints = map[string]string{
 
 const (
 	clockHint       = "this host's clock is off by minutes: set it (chronyc tracking), as AWS refuses requests that are not of now"
+	queueHint       = "compare the URL in burst.toml with the stack's output QueueUrl; a queue of another region or account is not found either"
 	credentialsHint = "no usable credentials: set up a role, a profile or the environment as docs/aws.md says"
 )
 
@@ -145,7 +148,10 @@ func kindOfCode(code string) cloud.Kind {
 
 // bare takes the side off codes as state reasons and fleets write them.
 func bare(code string) string {
-	return strings.TrimPrefix(strings.TrimPrefix(code, "Client."), "Server.")
+	for _, side := range []string{"Client.", "Server.", "AWS.SimpleQueueService."} {
+		code = strings.TrimPrefix(code, side)
+	}
+	return code
 }
 
 // kindOf reads a code with its message, where a code means two things.

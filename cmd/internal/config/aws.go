@@ -29,6 +29,11 @@ func account(s *section) aws.Config {
 	if c.Region != "" && !regions.MatchString(c.Region) {
 		s.failAt("region", "%q is no region: write it as in \"us-east-1\", without the letter of a zone", c.Region)
 	}
+	if c.Queue != "" && regions.MatchString(c.Region) {
+		if err := aws.CheckQueue(c.Queue, c.Region); err != nil {
+			s.failAt("queue", "%v", err)
+		}
+	}
 	if u, err := url.Parse(c.Proxy); c.Proxy != "" && (err != nil || u.Host == "" || !slices.Contains([]string{"http", "https", "socks5"}, u.Scheme)) {
 		s.failAt("proxy", "is no address of a proxy: write it as in \"http://proxy:3128\"") // not its text: it may hold a password
 	}
