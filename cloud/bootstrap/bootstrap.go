@@ -11,6 +11,7 @@ import (
 	_ "embed" // for the parts of the script
 	"encoding/base64"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -46,7 +47,7 @@ func UserData(c Config) (string, error) {
 	if err != nil || len(script) <= Limit {
 		return script, err
 	}
-	packed, err := pack(script)
+	packed, err := pack(write(c, func(part string) string { return comments.ReplaceAllString(part, "") }))
 	if err != nil {
 		return "", fmt.Errorf("packing the user data: %w", err)
 	}
@@ -62,15 +63,23 @@ func Script(c Config) (string, error) {
 	if err := c.Validate(); err != nil {
 		return "", err
 	}
+	return write(c, func(part string) string { return part }), nil
+}
+
+// comments of our own parts are left out of what is packed; their lines stay,
+// empty, so that what fails has the number of the line that an admin reads.
+var comments = regexp.MustCompile(`(?m)^[ \t]*# .*$`)
+
+func write(c Config, edit func(part string) string) string {
 	var b strings.Builder
 	b.WriteString("#!/bin/bash\n# Made by Burst.\n")
 	c.withDefaults().header(&b)
 	for _, part := range []string{tools, strings.Replace(machine, "@key.py@\n", key, 1), slurm, site, start, last} {
 		_, text, _ := strings.Cut(part, "\n") // without its line for shellcheck
 		b.WriteByte('\n')
-		b.WriteString(text)
+		b.WriteString(edit(text))
 	}
-	return b.String(), nil
+	return b.String()
 }
 
 const unpack = `#!/bin/bash

@@ -20,6 +20,8 @@ INSTANCE=$ME
 trap '[ $? = 0 ] || printf "FAILED: %s\n" "$WHY" >&3' EXIT
 step_whoami
 step_ready
+trap - EXIT
+step_fetch
 `
 
 // TestTheBootstrapIsAnswered runs what user data really says, with real MUNGE, against the real listener.
@@ -60,10 +62,41 @@ func TestTheBootstrapIsAnswered(t *testing.T) {
 			if !strings.Contains(said, strings.ReplaceAll(tt.want, "URL", "http://"+w.addr)) || len(w.site.reports) < tt.reports {
 				t.Errorf("%d reports; %s", len(w.site.reports), said)
 			}
-			if ready := strings.HasSuffix(said, "burst-bootstrap: ready\n"); ready == strings.HasPrefix(tt.want, "FAILED") {
+			if ready := strings.Contains(said, "burst-bootstrap: ready\n"); ready == strings.HasPrefix(tt.want, "FAILED") {
 				t.Errorf("ready: %v; %s", ready, said)
 			}
 		})
+	}
+}
+
+// TestTheBootstrapFetchesTheAgent over the real listener, and believes real MUNGE.
+func TestTheBootstrapFetchesTheAgent(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs munged and the bootstrap: slow end-to-end, run by make test")
+	}
+	program, err := os.ReadFile("/bin/true") // of this architecture
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := mungetest.Start(t)
+	w := &world{T: t, site: &site{addr: "127.0.0.1"}}
+	w.Server = New(w.site, munge.New(munge.Options{Socket: socket}), Limits{Rate: 1000, Burst: 1000}, slog.New(slog.DiscardHandler))
+	w.root = os.Getuid() // whoever runs the test
+	w.files.dirs = []string{t.TempDir()}
+	if err := os.WriteFile(filepath.Join(w.files.dirs[0], "burst-agent"), program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w.listen()
+	n := node{t, t.TempDir()}
+	n.command("munge", `exec /usr/bin/munge --socket=`+socket+` "$@"`)
+	n.command("unmunge", `exec /usr/bin/unmunge --socket=`+socket+` "$@"`)
+	n.command("slurmd", "echo slurm 22.05.8")
+	n.write("uptime", "20\n", 0o644)
+	said := n.boot("i-1", bootstrap.Config{URLs: []string{"http://" + w.addr}, DaemonUID: os.Getuid(), ConfServers: []string{"ctl"},
+		MungeKey: "image", Slurmd: filepath.Join(n.dir, "slurmd"), KeepHostname: true})
+	got, err := os.ReadFile(filepath.Join(n.dir, "root/usr/local/sbin/burst-agent"))
+	if err != nil || string(got) != string(program) || !strings.Contains(said, "burst-agent was fetched from burstd") {
+		t.Errorf("%d bytes, %v: %s", len(got), err, said)
 	}
 }
 
