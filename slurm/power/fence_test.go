@@ -1,0 +1,113 @@
+package power
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/slurm"
+)
+
+// TestAttempts: what a reading of Slurm says of what may run on an instance.
+func TestAttempts(t *testing.T) {
+	const up, silent, cut, boots, off, byAdmin = "ALLOCATED+CLOUD", "ALLOCATED+CLOUD+NOT_RESPONDING", "DOWN+CLOUD+NOT_RESPONDING",
+		"ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP", "IDLE+CLOUD+POWERED_DOWN", "DOWN+CLOUD"
+	known := attempts{jobs: map[uint32]int{7: 1}, taken: at, back: at.Add(-time.Hour)}
+	quiet := attempts{jobs: map[uint32]int{7: 1}, taken: at, silent: true}
+	blank := attempts{blank: true, silent: true}
+	for _, tt := range []struct {
+		name    string
+		a       attempts
+		slurm   string // empty: Slurm does not show the node
+		after   time.Duration
+		jobs    map[uint32]int // that Slurm has there now
+		want    []uint32
+		verdict verdict
+		blank   bool
+		back    bool
+	}{
+		{name: "a new node", slurm: up, jobs: map[uint32]int{8: 0}, want: []uint32{8}, back: true},
+		{name: "a new node that boots", slurm: boots, jobs: map[uint32]int{8: 0}, verdict: forgets},
+		{name: "it answers, with another job", a: known, slurm: up, jobs: map[uint32]int{8: 0}, want: []uint32{8}, back: true},
+		{name: "it does not answer", a: known, slurm: silent, jobs: map[uint32]int{8: 0}, want: []uint32{7, 8}},
+		{name: "Slurm gives it up", a: known, slurm: cut, after: 5 * time.Second, want: []uint32{7}, verdict: giveUp},
+		{name: "Slurm gives it up, and was last read long ago", a: known, slurm: cut, after: time.Minute, want: []uint32{7}, verdict: giveUp, blank: true},
+		{name: "it was silent before", a: quiet, slurm: cut, after: time.Hour, want: []uint32{7}, verdict: giveUp},
+		{name: "burstd was away", a: blank, slurm: cut, verdict: giveUp, blank: true},
+		{name: "burstd was away, and it only does not answer", a: blank, slurm: silent, jobs: map[uint32]int{8: 2}, want: []uint32{8}},
+		{name: "burstd was away, and it is off", a: blank, slurm: off, verdict: moved, blank: true},
+		{name: "burstd was away, and it answers", a: blank, slurm: up, jobs: map[uint32]int{8: 2}, want: []uint32{8}, back: true},
+		{name: "nobody saw it before", slurm: cut, verdict: giveUp, blank: true},
+		{name: "an admin's DOWN, and it answers", a: known, slurm: byAdmin, want: []uint32{7}, back: true},
+		{name: "powered down after its job", a: known, slurm: off, want: []uint32{7}, verdict: forgets, back: true},
+		{name: "powered down without an answer", a: quiet, slurm: off, want: []uint32{7}, verdict: moved},
+		{name: "not in the reading", a: quiet, want: []uint32{7}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			states := map[string]string{}
+			if tt.slurm != "" {
+				states["c1"] = tt.slurm
+			}
+			snap := reading(states)
+			got, v := tt.a.read(snap.Nodes["c1"], powerOf(snap, "c1"), tt.jobs, at.Add(tt.after))
+			if jobs := slices.Sorted(maps.Keys(got.jobs)); !slices.Equal(jobs, tt.want) || v != tt.verdict {
+				t.Errorf("jobs %v, verdict %d; want %v, %d", jobs, v, tt.want, tt.verdict)
+			}
+			if got.blank != tt.blank || got.back.IsZero() == tt.back {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// TestFenced: whose next attempt waits for what.
+func TestFenced(t *testing.T) {
+	m := newMemory(State{
+		Instances: []Instance{onInstance("i-1", "c1", at), onInstance("i-2", "c2", at), {Instance: cloud.Instance{ID: "i-3", State: cloud.Terminated}}},
+		Fences: []Fence{{Instance: "i-1", Job: 7, Restarts: 2, Node: "c1", Since: at}, {Instance: "i-2", Job: 0, Node: "c2", Since: at},
+			{Instance: "i-3", Job: 9, Node: "c3", Since: at}, {Instance: "i-gone", Job: 10, Node: "c4", Since: at}},
+	})
+	before, after := at.Add(-time.Hour), at.Add(time.Hour)
+	for _, tt := range []struct {
+		name string
+		job  slurm.Job
+		want string // part of the reason
+	}{
+		{"its first attempt", slurm.Job{ID: 8, Submitted: before}, ""},
+		{"the attempt after the fenced one", slurm.Job{ID: 7, Restarts: 3, Submitted: after}, "i-1"},
+		{"the fenced attempt itself", slurm.Job{ID: 7, Restarts: 2, Submitted: after}, ""},
+		{"another job, when nobody knows what ran there", slurm.Job{ID: 8, Restarts: 1, Submitted: before}, "i-2"},
+		{"another job that is newer", slurm.Job{ID: 8, Restarts: 1, Submitted: after}, ""},
+		{"a job on both", slurm.Job{ID: 7, Restarts: 3, Submitted: before}, "and 1 more"},
+		{"the instance is terminated", slurm.Job{ID: 9, Restarts: 1, Submitted: after}, ""},
+		{"the instance is gone", slurm.Job{ID: 10, Restarts: 1, Submitted: after}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := m.fenced(tt.job); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestCutOff: whose doing it is that a node is DOWN.
+func TestCutOff(t *testing.T) {
+	for _, tt := range []struct {
+		state, reason string
+		want          bool
+	}{
+		{"DOWN+CLOUD+NOT_RESPONDING", "Not responding", true},
+		{"DOWN+CLOUD+NOT_RESPONDING", "", true},
+		{"DOWN+CLOUD+DRAIN+NOT_RESPONDING", "burst: spot interruption", true},
+		{"DOWN+CLOUD+NOT_RESPONDING", "disk is broken, do not touch", false},
+		{"DOWN+CLOUD", "Not responding", false},
+		{"ALLOCATED+CLOUD+NOT_RESPONDING", "", false},
+	} {
+		if got := cutOff(slurm.Node{State: parseState(tt.state), Reason: tt.reason}); got != tt.want {
+			t.Errorf("%s, %q: %v", tt.state, tt.reason, got)
+		}
+	}
+}
