@@ -82,7 +82,9 @@ func merged(older, newer map[uint32]int) map[uint32]int {
 	return all
 }
 
-// runningOn lists by node the jobs that may have processes there.
+// runningOn lists by node the jobs that may have processes there, with the
+// restarts of the attempt whose they are. Slurm counts a requeue while the
+// attempt that it ends is still COMPLETING: what completes is the one before.
 func runningOn(snap *slurm.Snapshot, ours func(node string) bool) map[string]map[uint32]int {
 	on := map[string]map[uint32]int{}
 	for id, j := range snap.Jobs {
@@ -103,6 +105,9 @@ func runningOn(snap *slurm.Snapshot, ours func(node string) bool) map[string]map
 				on[n] = map[uint32]int{}
 			}
 			on[n][id] = j.Restarts
+			if j.State == "COMPLETING" {
+				on[n][id] = max(0, j.Restarts-1)
+			}
 		}
 	}
 	return on

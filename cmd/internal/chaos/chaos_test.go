@@ -98,7 +98,7 @@ func TestSite(t *testing.T) {
 	}
 	w := begin(t, root)
 	defer w.end(seed, root)
-	base, err := w.size(t.Context())
+	base, err := w.startSize(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

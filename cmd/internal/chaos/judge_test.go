@@ -61,7 +61,8 @@ func (w *world) jobsEnded(jobs []slurm.Job) {
 				w.t.Errorf("job %d %+v: %s, reason %s, exit code %d, %d restarts, admin comment %q", j.ID, s.job, j.State, j.Reason, j.ExitCode, j.Restarts, j.AdminComment)
 			}
 		}
-		if want := max(1, s.Tasks); n != want {
+		// What is cancelled of an array before it begins stays one line.
+		if want := max(1, s.Tasks); n > want || n < want && !(s.cancelled && n > 0) {
 			w.t.Errorf("job %d: Slurm knows %d of its %d tasks", s.id, n, want)
 		}
 	}
@@ -201,6 +202,20 @@ func (w *world) size(ctx context.Context) (s size, err error) {
 		return s, fmt.Errorf("burstd's metrics lack its size: %+v", s)
 	}
 	return s, nil
+}
+
+// startSize is burstd's once it has come to rest after its start.
+func (w *world) startSize(ctx context.Context) (size, error) {
+	least, err := w.size(ctx)
+	for range 5 {
+		time.Sleep(500 * time.Millisecond)
+		s, e := w.size(ctx)
+		if e != nil {
+			return least, e
+		}
+		least.goroutines, least.memory = min(least.goroutines, s.goroutines), max(least.memory, s.memory)
+	}
+	return least, err
 }
 
 // sameSize: burstd is as it was at the start.
