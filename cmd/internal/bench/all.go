@@ -12,7 +12,7 @@ func All() []Bench {
 		[]Bench{hostlist100k(), resumeHandover()},
 		resume1000(),
 		sbatchToRunning(),
-		[]Bench{noticeToRunning()},
+		[]Bench{noticeToRunning(), noticeAgent()},
 		awsBenches(),
 	)
 }

@@ -40,10 +40,16 @@ func (s site) submit(ctx context.Context) (id uint32, at time.Time, err error) {
 
 // started waits until the job's script has begun for the nth time, and says when.
 func (s site) started(ctx context.Context, id uint32, n int) (time.Time, error) {
+	return s.stamp(ctx, stamps, id, n)
+}
+
+// stamp waits for the nth time that a job has written into the file of that
+// kind, and returns it.
+func (s site) stamp(ctx context.Context, kind string, id uint32, n int) (time.Time, error) {
 	const patience = 90 * time.Second
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %s", patience))
 	defer cancel()
-	path := filepath.Join(s.Work, fmt.Sprint(stamps, id))
+	path := filepath.Join(s.Work, fmt.Sprint(kind, id))
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -56,7 +62,7 @@ func (s site) started(ctx context.Context, id uint32, n int) (time.Time, error) 
 		}
 		select {
 		case <-ctx.Done():
-			return time.Time{}, fmt.Errorf("waiting for start %d of job %d: %w", n, id, context.Cause(ctx))
+			return time.Time{}, fmt.Errorf("waiting for line %d of %s%d: %w", n, kind, id, context.Cause(ctx))
 		case <-tick.C:
 		}
 	}
