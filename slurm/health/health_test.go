@@ -249,3 +249,39 @@ func TestSlurmIsAskedAgain(t *testing.T) {
 		}
 	})
 }
+
+// TestAfterAPauseNobodyIsSilent: burstd has been stopped, or its host asleep,
+// and most agents are heard again before it judges.
+func TestAfterAPauseNobodyIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 5)
+		m := New(limits, w, w, slog.New(slog.DiscardHandler))
+		hear := func(nodes []Node) {
+			for _, n := range nodes {
+				m.Hear(Beat{Instance: n.Instance, At: time.Now(), Spool: 10})
+			}
+			if err := m.round(t.Context(), time.Now()); err != nil {
+				t.Error(err)
+			}
+		}
+		for range 60 {
+			hear(w.up)
+			time.Sleep(pace)
+		}
+		time.Sleep(5 * time.Minute)
+		for range 11 { // for 50 s the last one is not heard
+			hear(w.up[:4])
+			time.Sleep(pace)
+		}
+		if len(w.updates) > 0 {
+			t.Fatalf("%q", w.updates)
+		}
+		for range 3 {
+			hear(w.up[:4])
+			time.Sleep(pace)
+		}
+		if len(w.updates) != 1 || !strings.HasPrefix(w.updates[0], "c04 ") {
+			t.Errorf("after a whole limit: %q", w.updates)
+		}
+	})
+}

@@ -18,12 +18,19 @@ start_agent() { # PROGRAM
 				[Unit]
 				Description=Burst: what the cloud announces for this node, and how it is
 				After=network-online.target munge.service
+				StartLimitIntervalSec=0
 				[Service]
+				Type=notify
+				TimeoutStartSec=infinity
+				WatchdogSec=60
 				EnvironmentFile=/etc/burst/agent.env
 				StateDirectory=burst-agent
 				ExecStart=$1
 				Restart=always
 				RestartSec=5
+				OOMScoreAdjust=-900
+				NoNewPrivileges=yes
+				ProtectSystem=strict
 				[Install]
 				WantedBy=multi-user.target
 			END
