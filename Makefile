@@ -19,7 +19,7 @@ USER_PROGRAMS := burst burst-srun
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: deps
 deps: ## install what is missing of Slurm, MUNGE, MPI, gcc (Debian, Ubuntu), and moto
@@ -50,6 +50,17 @@ demo: deps-demo build ## a real Slurm cluster bursts on this machine, and surviv
 .PHONY: test
 test: deps build ## run all tests, the slow ones too
 	go test -buildvcs=false -timeout 40m -p 1 ./...
+
+# Faults by dice: first in worlds of virtual time, then over real parts. The
+# same seed is the same plan; as root it has more kinds of faults. What go test
+# runs without naming a package prints as it goes.
+CHAOS_TIME ?= 10m
+.PHONY: test-chaos
+test-chaos: deps-demo go ## everything goes wrong at once, by dice: CHAOS_TIME=10m CHAOS_SEED=random
+	@seed="$(CHAOS_SEED)"; [ -n "$$seed" ] || seed=$$(($$(od -An -N3 -tu4 /dev/urandom))); \
+	export CHAOS_SEED=$$seed CHAOS_TIME=$(CHAOS_TIME); \
+	(cd cmd/internal/crash && go test -buildvcs=false -count=1 -timeout 30m -run '^TestChaos$$') && \
+	(cd cmd/internal/chaos && go test -buildvcs=false -count=1 -timeout 60m)
 
 .PHONY: lint
 lint: go ## gofmt, go vet, staticcheck
