@@ -9,6 +9,7 @@ import (
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/aws"
 	"github.com/burst-hpc/burst/cloud/aws/ec2test"
+	"github.com/burst-hpc/burst/cloud/aws/mototest"
 )
 
 // quick is EC2 with the lag of an emulator.
@@ -36,36 +37,8 @@ func TestEC2(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	pool := aws.Pool{Subnets: []string{ec2test.SubnetIn("a")}, SecurityGroups: []string{ec2test.SecurityGroup}, Fleet: "never"}
-	p, err := aws.New(t.Context(), aws.Config{Name: "test", Region: "us-east-1", Endpoint: c.URL(), Pools: map[string]aws.Pool{"p": pool}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for cluster, count := range map[string]int{"own": 30, "other": 3} {
-		r := cloud.LaunchRequest{Token: "t-" + cluster, Cluster: cluster, Pool: "p", Count: count, Image: ec2test.ImageX86, UserData: "#!/bin/sh\n",
-			Offering: cloud.Offering{Type: "c6i.large", Zone: "us-east-1a", Market: cloud.OnDemand}}
-		if errs := p.Prepare(t.Context(), []cloud.LaunchRequest{r}); errs[0] != nil {
-			t.Fatal(errs[0])
-		}
-		if _, err := p.Launch(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	census := func(want string) {
-		t.Helper()
-		var got string
-		for end := time.Now().Add(10 * time.Second); got != want && time.Now().Before(end); {
-			found, err := p.Clusters(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = fmt.Sprint(found)
-		}
-		if got != want {
-			t.Errorf("the census is %s, want %s", got, want)
-		}
-	}
-	census("map[other:3 own:30]")
+	p := furnish(t, c.URL(), ec2test.ImageX86, aws.Pool{Subnets: []string{ec2test.SubnetIn("a")}, SecurityGroups: []string{ec2test.SecurityGroup}, Fleet: "never"})
+	census(t, p, "map[other:3 own:30]")
 	c.Fail("TerminateInstances", ec2test.Fault{Code: "UnauthorizedOperation"})
 	c.Fail("TerminateInstances", ec2test.Fault{Code: "RequestLimitExceeded"})
 	c.Fail("DescribeInstances", ec2test.Fault{Code: "InternalError", Skip: 2})
@@ -76,5 +49,61 @@ func TestEC2(t *testing.T) {
 	if r.Err != nil || r.Ended != 30 || len(r.Left) != 0 {
 		t.Errorf("%+v\n%s", r, strings.Join(lines, "\n"))
 	}
-	census("map[other:3]")
+	census(t, p, "map[other:3]")
+}
+
+// TestMoto is the same on an emulator that others have written.
+func TestMoto(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts moto: slow end-to-end, run by make test")
+	}
+	m := mototest.Start(t, mototest.Options{})
+	p := furnish(t, m.Endpoint, m.Image, aws.Pool{Subnets: []string{m.Subnets[0].ID}, SecurityGroups: []string{m.SecurityGroup}, Fleet: "never", Root: aws.Root{GiB: 8}})
+	census(t, p, "map[other:3 own:30]")
+	r := Run(t.Context(), map[string]cloud.Provider{"east": quick{p}}, Options{Cluster: "own", Batch: 10})[0]
+	if r.Err != nil || r.Ended != 30 || len(r.Left) != 0 {
+		t.Errorf("%+v", r)
+	}
+	census(t, p, "map[other:3]")
+	for _, i := range m.Instances(t) {
+		if own := i.Tags["burst:cluster"] == "own"; own != (i.State == "terminated") {
+			t.Errorf("%s of cluster %s is %s", i.ID, i.Tags["burst:cluster"], i.State)
+		}
+	}
+}
+
+// furnish launches 30 instances of the cluster own and 3 of another.
+func furnish(t *testing.T, endpoint, image string, pool aws.Pool) *aws.Provider {
+	t.Helper()
+	p, err := aws.New(t.Context(), aws.Config{Name: "test", Region: "us-east-1", Endpoint: endpoint, Pools: map[string]aws.Pool{"p": pool}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cluster, count := range map[string]int{"own": 30, "other": 3} {
+		r := []cloud.LaunchRequest{{Token: "t-" + cluster, Cluster: cluster, Pool: "p", Count: count, Image: image, UserData: "#!/bin/sh\n", AllOrNothing: true,
+			Offering: cloud.Offering{Type: "c6i.large", Zone: "us-east-1a", Market: cloud.OnDemand}}}
+		if errs := p.Prepare(t.Context(), r); errs[0] != nil {
+			t.Fatal(errs[0])
+		}
+		if _, err := p.Launch(t.Context(), r[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+// census waits until the provider counts the clusters' instances so.
+func census(t *testing.T, p *aws.Provider, want string) {
+	t.Helper()
+	var got string
+	for end := time.Now().Add(10 * time.Second); got != want && time.Now().Before(end); {
+		found, err := p.Clusters(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = fmt.Sprint(found)
+	}
+	if got != want {
+		t.Errorf("the census is %s, want %s", got, want)
+	}
 }

@@ -1,0 +1,152 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/burst-hpc/burst/cmd/internal/api"
+	"github.com/burst-hpc/burst/cmd/internal/rig"
+)
+
+// burst runs the command as root or SlurmUser, and returns its exit code.
+func (s *site) burst(args ...string) (stdout, stderr string, code int) {
+	s.t.Helper()
+	cmd := s.Cluster.Command(s.t.Context(), filepath.Join(s.bin, "burst"), args...)
+	cmd.Env = append(cmd.Environ(), "BURST_CONFIG="+s.Config)
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		s.t.Fatalf("burst %v: %v", args, err)
+	}
+	s.t.Logf("burst %s: exit code %d\n%s%s", strings.Join(args, " "), cmd.ProcessState.ExitCode(), out.String(), errs.String())
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// does is burst for a command that must succeed.
+func (s *site) does(args ...string) string {
+	s.t.Helper()
+	out, _, code := s.burst(args...)
+	if code != 0 {
+		s.t.Fatalf("burst %v: exit code %d", args, code)
+	}
+	return out
+}
+
+// TestAnAdminSteers: a pause that outlives burstd, drills with and without a
+// notice, a plan, and at last the red button when burstd, the journal and
+// slurmctld are gone.
+func TestAnAdminSteers(t *testing.T) {
+	s := start(t, rig.Options{Nodes: 3, OnPrem: 1, Gate: true, SuspendTime: 5 * time.Minute, SlurmExtra: quick})
+	const script = `#!/bin/sh
+#BURST signal=B:USR1 grace=10s
+#SBATCH --requeue --open-mode=append
+trap 'echo signalled; exit 75' USR1
+echo began
+i=0; while [ $i -lt 6000 ]; do sleep 0.1; i=$((i+1)); done
+`
+	s.does("pause", "--reason", "the bill")
+	id := s.submit(script)
+	s.wait(60*time.Second, "the job is told why it waits", func() bool {
+		j := s.job(id)
+		return strings.Contains(j.AdminComment, "launches are paused: the bill (by uid ") && j.State == "PENDING"
+	})
+	if err := s.KillBurstd(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.StartBurstd(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	st, err := s.API.Status(t.Context())
+	if err != nil || st.Paused == nil || s.live() != 0 {
+		t.Fatalf("after a restart: %+v, %v, %d instances", st.Paused, err, s.live())
+	}
+	s.does("resume")
+	s.wait(60*time.Second, "the job runs, long before it was told", func() bool { return strings.Count(s.output(id), "began") == 1 })
+
+	node := s.job(id).Nodes
+	out := s.does("evict", node, "--lead", "20s", "--yes", "--wait")
+	for _, want := range []string{" cloud\n", "drill", "notice", " gone "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the drill does not say %q", want)
+		}
+	}
+	s.wait(60*time.Second, "the job has begun again", func() bool { return strings.Count(s.output(id), "began") == 2 })
+	if !strings.Contains(s.output(id), "signalled") || s.job(id).Nodes == node {
+		t.Errorf("on %s after %s:\n%s", s.job(id).Nodes, node, s.output(id))
+	}
+
+	node = s.job(id).Nodes
+	s.does("evict", node, "--no-notice", "--yes", "--json")
+	s.wait(120*time.Second, "the job has begun once more", func() bool { return strings.Count(s.output(id), "began") == 3 })
+	if n := strings.Count(s.output(id), "signalled"); n != 1 {
+		t.Errorf("%d signals: a death without a notice has none", n)
+	}
+	if j := s.job(id); j.Restarts != 3 { // the pause is one
+		t.Errorf("%d restarts", j.Restarts)
+	}
+	s.does("reconcile", "--dry-run")
+	var plan []api.Planned
+	if err := json.Unmarshal([]byte(s.does("reconcile", "--json")), &plan); err != nil {
+		t.Error(err)
+	}
+
+	// With burstd there: it launches nothing more, and the job is told why.
+	s.does("stop-all", "--yes")
+	st, err = s.API.Status(t.Context())
+	if err != nil || st.Paused == nil || s.live() != 0 {
+		t.Errorf("after stop-all: %+v, %v, %d instances", st.Paused, err, s.live())
+	}
+	s.wait(120*time.Second, "the job is told why it waits", func() bool {
+		j := s.job(id)
+		return strings.Contains(j.AdminComment, "launches are paused: burst stop-all") && j.State == "PENDING"
+	})
+	s.does("resume")
+	s.wait(60*time.Second, "the job runs again", func() bool { return strings.Count(s.output(id), "began") == 4 })
+	s.redButton()
+	s.once()
+}
+
+// redButton is pressed when nothing but the instances, their tags and the
+// configuration is left.
+func (s *site) redButton() {
+	s.t.Helper()
+	s.t.Logf("%d instances live", s.live())
+	if s.live() == 0 {
+		s.t.Fatal("nothing to end")
+	}
+	if err := s.KillBurstd(); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.Cluster.KillController(); err != nil {
+		s.t.Fatal(err)
+	}
+	state := filepath.Join(s.Dir, "state")
+	file, err := os.ReadFile(filepath.Join(state, "cluster-id"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	id := strings.TrimSpace(string(file))
+	if err := os.RemoveAll(state); err != nil {
+		s.t.Fatal(err)
+	}
+	if _, errs, code := s.burst("stop-all", "--yes"); code != 2 || !strings.Contains(errs, id) || s.live() == 0 {
+		s.t.Errorf("without the cluster's id: exit code %d, %d live", code, s.live())
+	}
+	if out := s.does("stop-all", "--yes", "--cluster-id", id); !strings.Contains(out, "instances are gone") || s.live() != 0 {
+		s.t.Errorf("%d instances live after %q", s.live(), out)
+	}
+	if _, err := os.Stat(state); err == nil {
+		s.t.Error("stop-all has made the state folder")
+	}
+	if err := s.Cluster.StartController(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+}
