@@ -134,18 +134,26 @@ func (s *source) help(ctx context.Context) {
 
 // receive takes one batch to its end, and says how many messages were received.
 func (s *source) receive(ctx context.Context, poll time.Duration) (int, error) {
-	within, cancel := context.WithTimeout(ctx, poll+queueCall)
-	out, err := s.queue.ReceiveMessage(within, &sqs.ReceiveMessageInput{
+	received, err := s.fetch(ctx, poll)
+	if err != nil {
+		return 0, err
+	}
+	s.settle(ctx, s.take(received))
+	return len(received), nil
+}
+
+func (s *source) fetch(ctx context.Context, poll time.Duration) ([]types.Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, poll+queueCall)
+	defer cancel()
+	out, err := s.queue.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
 		QueueUrl: &s.url, MaxNumberOfMessages: batchSize, WaitTimeSeconds: int32(poll / time.Second),
 		VisibilityTimeout:           int32(visibility / time.Second),
 		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameApproximateReceiveCount},
 	})
-	cancel()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	s.settle(ctx, s.take(out.Messages))
-	return len(out.Messages), nil
+	return out.Messages, nil
 }
 
 // take notes the messages. One that is worked on already has come again: only

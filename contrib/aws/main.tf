@@ -128,7 +128,7 @@ resource "aws_iam_policy" "controller" {
       {
         Sid      = "Notices"
         Effect   = "Allow"
-        Action   = ["sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage"]
+        Action   = ["sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"]
         Resource = aws_sqs_queue.notices.arn
       },
     ]

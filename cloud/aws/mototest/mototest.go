@@ -3,25 +3,16 @@
 package mototest
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
-	"runtime"
-	"slices"
-	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 
+	"github.com/burst-hpc/burst/cloud/aws/mototest/motoserver"
 	"github.com/burst-hpc/burst/cloud/aws/wholebody"
 )
 
@@ -106,102 +97,18 @@ func (m *Moto) Reset(t testing.TB) {
 	m.furnish(t)
 }
 
-// server finds the program that make deps installs.
-func server() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for ; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("no go.mod above the working directory")
-		}
-	}
-	program := filepath.Join(dir, "build", "moto", "bin", "moto_server")
-	if _, err := os.Stat(program); err != nil {
-		return "", fmt.Errorf("moto is not installed (run make deps): %w", err)
-	}
-	return program, nil
-}
-
-// listening is how moto says which port it was given.
-var listening = regexp.MustCompile(`Running on (http://127\.0\.0\.1:\d+)`)
-
-// serve starts moto on a free port of this host and waits until it answers.
+// serve starts moto until the test ends.
 func serve(t testing.TB) string {
 	t.Helper()
-	program, err := server()
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
-	amis, path := filepath.Join(dir, "images.json"), filepath.Join(dir, "moto.log")
+	amis := filepath.Join(dir, "images.json")
 	if err := os.WriteFile(amis, images, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	log, err := os.Create(path)
+	s, err := motoserver.Start(t.Context(), dir, "MOTO_AMIS_PATH="+amis)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, "-H", "127.0.0.1", "-p", "0")
-	// Moto asks botocore for its regions, which minds an empty AWS_PROFILE.
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AWS_") })
-	cmd.Env = append(cmd.Env, "MOTO_AMIS_PATH="+amis, "PYTHONUNBUFFERED=1")
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	started, ended := make(chan error), make(chan struct{})
-	go func() {
-		// The kernel ends moto with the thread that started it: stay on it.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer close(ended)
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait() // it ends by our signal, or the log says why
-		}
-	}()
-	err = <-started
-	_ = log.Close() // moto has its own
-	if err != nil {
-		t.Fatalf("starting moto: %v (rm -r build/moto and make deps install it anew)", err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended
-		<-ended
-	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for {
-		said, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m := listening.FindSubmatch(said); m != nil && answers(ctx, string(m[1])) {
-			return string(m[1])
-		}
-		select {
-		case <-ended:
-			t.Fatalf("moto ended (rm -r build/moto and make deps install it anew):\n%s", said)
-		case <-ctx.Done():
-			t.Fatalf("moto does not answer within a minute:\n%s", said)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-func answers(ctx context.Context, endpoint string) bool {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint+"/moto-api/data.json", nil)
-	if err != nil {
-		return false
-	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return false
-	}
-	_ = answer.Body.Close()
-	return answer.StatusCode == http.StatusOK
+	t.Cleanup(s.Close)
+	return s.Endpoint
 }

@@ -12,8 +12,10 @@ func All() []Bench {
 		[]Bench{hostlist100k(), resumeHandover()},
 		resume1000(),
 		sbatchToRunning(),
-		[]Bench{noticeToRunning(), noticeAgent()},
+		[]Bench{noticeToRunning(), noticeAgent(), noticeQueue()},
+		[]Bench{storm1000()},
 		awsBenches(),
+		bigBenches(),
 	)
 }
 
