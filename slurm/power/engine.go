@@ -77,7 +77,9 @@ type Engine struct {
 	callers   []caller            // for the end of a round
 	unserved  map[string]sighting // instance that serves no node
 	doubtedOf map[string]bool     // providers whose lists are not believed
-	plans     *[]Planned          // nil, but in an engine that only plans
+	empty     bool                // the journal had nothing when it was loaded
+	loaded    time.Time
+	plans     *[]Planned // nil, but in an engine that only plans
 	market    market
 	next      time.Time // of the next round
 }
@@ -156,6 +158,7 @@ func (e *Engine) Load(ctx context.Context) error {
 	e.mu.Lock()
 	e.mem = newMemory(notAfter(st, now))
 	e.attempts = blanks(e.mem)
+	e.empty, e.loaded = len(st.Instances)+len(st.Nodes)+len(st.Launches) == 0, now
 	e.mu.Unlock()
 	return nil
 }

@@ -81,11 +81,21 @@ func (e *Engine) planning() (planning, time.Duration) {
 	}
 	var due time.Duration
 	for name, pool := range e.pools {
-		wait := max(0, e.shut(pool.Provider), e.until("preparing for "+name))
+		wait := max(0, e.shut(pool.Provider), e.until("preparing for "+name), e.strange(pool.Provider))
 		p.shut[name] = wait > 0 || e.market.preparing[pool.Provider]
 		due = sooner(due, wait)
 	}
 	return p, due
+}
+
+// strange is how long launches at a provider wait after a start with an empty
+// journal: it may be lost, and the provider's first list shows what it had.
+func (e *Engine) strange(provider string) time.Duration {
+	const most = 10 * time.Second
+	if !e.empty || e.heard[provider] {
+		return 0
+	}
+	return max(0, most-time.Since(e.loaded))
 }
 
 // maxCalls bounds the Launch calls under way at once.

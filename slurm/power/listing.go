@@ -2,6 +2,7 @@ package power
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
@@ -108,9 +109,13 @@ func (e *Engine) suspect(c *Change, name string, lacks int, one Instance) {
 // left. One that ended without having been asked to is closed.
 func (e *Engine) takeUnserving(c *Change, now time.Time) {
 	unserved := map[string]sighting{}
+	adopted := map[string]bool{}
+	for _, n := range c.Nodes {
+		adopted[n.Instance] = true
+	}
 	for id, i := range e.mem.instances {
 		n, ok := e.mem.nodes[i.Assigned]
-		if i.Doomed != "" || ok && n.Instance == id {
+		if i.Doomed != "" || adopted[id] || ok && n.Instance == id {
 			continue
 		}
 		if i.State == cloud.Terminated {
@@ -120,7 +125,7 @@ func (e *Engine) takeUnserving(c *Change, now time.Time) {
 		}
 		s := e.unserved[id].seen(string(unserving), now)
 		unserved[id] = s
-		settled := e.heard[i.Provider] && s.times > 1 && now.Sub(s.since) >= settle
+		settled := e.heard[i.Provider] && s.times > 1 && now.Sub(s.since) >= settle && now.Sub(i.Launched) > e.lag(i.Provider)
 		i.Doomed = "it serves no node"
 		if e.plan(Planned{Kind: string(unserving), Node: i.Assigned, Instance: id, Why: i.Doomed, Settling: !settled}) || !settled || !e.mayEnd() {
 			continue
@@ -130,6 +135,14 @@ func (e *Engine) takeUnserving(c *Change, now time.Time) {
 		c.Events = append(c.Events, Event{Time: now, Kind: "terminate", Node: i.Assigned, Instance: id, Pool: i.Pool, Text: i.Doomed})
 	}
 	e.unserved = unserved
+}
+
+func (e *Engine) lag(provider string) time.Duration {
+	p, ok := e.providers[provider]
+	if !ok {
+		return 0
+	}
+	return p.Limits().Lag
 }
 
 // mayEnd takes one of the terminations that a round may begin without an order.
@@ -158,7 +171,9 @@ func (e *Engine) showsOurs(snap *slurm.Snapshot, l *listing) bool {
 }
 
 // unclaimed says that no instance is the node, by the word of its cloud: its
-// list shows others of ours, and none that says it is the node, or is at its address.
+// list shows others of ours, and none that says it is the node, or is at its
+// address. Of a node that Slurm has off, and whose boot has come to nothing,
+// nothing is lost if the cloud shows nothing at all.
 func (e *Engine) unclaimed(snap *slurm.Snapshot, l *listing, node string) bool {
 	if l.claims == nil {
 		l.claims = map[string]bool{}
@@ -173,7 +188,11 @@ func (e *Engine) unclaimed(snap *slurm.Snapshot, l *listing, node string) bool {
 			l.claims[i.Assigned] = true
 		}
 	}
-	name := e.pools[e.poolOf[node]].Provider
+	n, name := snap.Nodes[node], e.pools[e.poolOf[node]].Provider
+	_, answered := l.lists[name]
 	_, believed := l.witness[name]
-	return believed && !l.claims[node] && !l.claims[snap.Nodes[node].Addr]
+	if powerOf(snap, node) == failed {
+		return answered && !l.claims[node] && strings.HasPrefix(n.Reason, "ResumeTimeout reached")
+	}
+	return believed && !l.claims[node] && !l.claims[n.Addr]
 }

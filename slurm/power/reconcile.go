@@ -228,7 +228,7 @@ func (e *Engine) cellOf(snap *slurm.Snapshot, l *listing, name string) cell {
 	}
 	n, have := e.mem.nodes[name]
 	if !have {
-		if c.slurm == down && !e.unclaimed(snap, l, name) {
+		if (c.slurm == down || c.slurm == failed) && !e.unclaimed(snap, l, name) {
 			c.instance = noAnswer
 		}
 		return c

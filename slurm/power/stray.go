@@ -1,6 +1,7 @@
 package power
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,10 +34,12 @@ func (e *Engine) takeLists(c *Change, l *listing, snap *slurm.Snapshot) {
 		listed := map[string]bool{}
 		for _, i := range list {
 			listed[i.ID] = true
-			_, have := e.mem.instances[i.ID]
-			if _, closed := e.closed[i.ID]; have || closed || !i.State.Live() {
+			rec, have := e.mem.instances[i.ID]
+			serves := rec.Doomed != "" || e.mem.nodes[rec.Assigned].Instance == i.ID
+			if _, closed := e.closed[i.ID]; have && serves || closed || !i.State.Live() {
 				continue
 			}
+			i.Node = cmp.Or(i.Node, rec.Assigned)
 			if i.Node == "" {
 				i.Node = e.nodeAt(snap, i)
 			}
@@ -118,15 +121,26 @@ func (e *Engine) takeStray(c *Change, rec Instance, s stray, l *listing) {
 		c.Nodes = append(c.Nodes, n)
 		c.Actions = append(c.Actions, string(adopt))
 		ev.Kind, ev.Text = "adopt", fmt.Sprintf("%s is node %s, which the journal did not know", rec.Offering, rec.Node)
-	case terminate:
-		rec.Doomed = "an orphan: no node and no launch of ours has it"
-		if e.plan(Planned{Kind: string(a), Node: rec.Node, Instance: rec.ID, Why: rec.Doomed}) || !e.mayEnd() {
+	case terminate, leave:
+		if _, have := e.mem.instances[rec.ID]; have || s.launchOpen || a == leave && !e.Owns(rec.Node) {
+			return // the launcher claims or ends it, or takeUnserving does; or it is too early to say
+		}
+		if e.Owns(rec.Node) {
+			rec.Assigned = rec.Node // no other is launched for the node while it lives
+		}
+		why := "an orphan: no node and no launch of ours has it"
+		if e.plan(Planned{Kind: string(terminate), Node: rec.Node, Instance: rec.ID, Why: why, Settling: a == leave}) {
 			return
 		}
+		if a == leave || !e.mayEnd() {
+			if rec.Assigned != "" {
+				c.Instances = append(c.Instances, rec)
+			}
+			return
+		}
+		rec.Doomed = why
 		c.Actions = append(c.Actions, string(terminate))
-		ev.Kind, ev.Text = "terminate", rec.Doomed
-	default:
-		return
+		ev.Kind, ev.Text = "terminate", why
 	}
 	c.Instances, c.Events = append(c.Instances, rec), append(c.Events, ev)
 }

@@ -50,7 +50,7 @@ type cell struct {
 //	journal    Slurm                   instance           action
 //	any        unknown                 any                wait (an empty answer is no answer)
 //	none       powering-up             any                recreate
-//	none       down                    none               reclaim (its cloud has shown others of ours, and none that is it)
+//	none       down, failed            none               reclaim (its cloud has shown others of ours, and none that is it)
 //	none       else                    any                wait
 //	wanted,    off, powering-down, on, any                forget
 //	launching  removed
@@ -88,7 +88,7 @@ func decide(c cell) action {
 		if c.slurm == poweringUp {
 			return recreate
 		}
-		if c.slurm == down && c.instance == noInstance {
+		if (c.slurm == down || c.slurm == failed) && c.instance == noInstance {
 			return reclaim
 		}
 	case c.journal == Wanted || c.journal == Launching:
