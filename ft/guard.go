@@ -26,38 +26,6 @@ type controller interface {
 	Unreserve(ctx context.Context, name string) error
 }
 
-// Config is the site's defaults.
-type Config struct {
-	Signal string        // for jobs whose directive names none, as "USR1" or "B:USR1"; empty: none
-	Grace  time.Duration // given with that signal; 20 s if zero
-	// Margin is kept before a deadline for the requeue itself; 5 s if zero.
-	Margin time.Duration
-	// Parallel bounds the commands of Slurm that are under way at once; 32 if zero.
-	Parallel int
-	// Pools are the rules of a node's pool; false: the node has none, and only
-	// spot interruptions are acted upon. Nil: no node has.
-	Pools func(node string) (Pool, bool)
-	// Ask is told of an instance whose state is said to have changed: its provider
-	// is to be asked soon. It returns at once; nil: nobody is.
-	Ask func(instance string)
-}
-
-// Pool says what is done about notices that are no interruption.
-type Pool struct {
-	Name          string
-	Nodes         []string // all of it
-	OnRebalance   string   // Ignore, Drain or Replace; empty is Ignore
-	OnMaintenance string   // Ignore, Drain or Reserve; empty is Ignore
-}
-
-// Rules of a Pool.
-const (
-	Ignore  = "ignore"
-	Drain   = "drain"   // no new jobs; those that run stay
-	Replace = "replace" // of a rebalance: as Drain, and another node is raised for the jobs
-	Reserve = "reserve" // of a maintenance: a reservation of Slurm keeps jobs off that would last into it
-)
-
 // Guard acts on notices. Every step of it is in the journal before it is
 // done, so that a guard that starts on the same journal goes on with it.
 type Guard struct {

@@ -240,11 +240,7 @@ func (g *Guard) release(ctx context.Context, e *Eviction, s *sight) (err error) 
 		}
 	}
 	if s.over == "" && !s.requeued {
-		// A slurmctld that was killed has come back with what it had saved before.
-		a.requeued = false
-		next := *e
-		next.Stage = Signalled
-		return errors.Join(fmt.Errorf("job %d is %s: Slurm has forgotten its requeue", e.Job, s.State), g.put(ctx, e, next))
+		return g.again(ctx, e, a, s)
 	}
 	err = g.command(ctx, time.Time{}, func() error {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -258,9 +254,13 @@ func (g *Guard) release(ctx context.Context, e *Eviction, s *sight) (err error) 
 	default:
 		return fmt.Errorf("clearing the hold of job %d: %w", e.Job, err)
 	}
+	s, err = g.read(ctx, e)
+	if err == nil && s.over == "" && !s.requeued {
+		return g.again(ctx, e, a, s)
+	}
 	a.released = true
 	held := ""
-	if s, err = g.read(ctx, e); err == nil && s.requeued && strings.HasPrefix(s.Reason, "JobHeld") { // as one that was suspended is
+	if err == nil && s.requeued && strings.HasPrefix(s.Reason, "JobHeld") { // as one that was suspended is
 		held = fmt.Sprintf("; it is held: \"scontrol release %d\" lets it start", e.Job)
 	}
 	text := fmt.Sprintf("node %s was taken back by the cloud; requeued %s%s", e.Node, time.Now().Format(time.DateTime), held)
@@ -269,6 +269,15 @@ func (g *Guard) release(ctx context.Context, e *Eviction, s *sight) (err error) 
 	}
 	g.comment(ctx, e, text)
 	return g.close(ctx, e, "requeued"+held)
+}
+
+// again goes back to the requeue: a slurmctld that was killed has come back
+// with what it had saved before, and the attempt runs on.
+func (g *Guard) again(ctx context.Context, e *Eviction, a *attempt, s *sight) error {
+	a.requeued = false
+	next := *e
+	next.Stage = Signalled
+	return errors.Join(fmt.Errorf("job %d is %s: Slurm has forgotten its requeue", e.Job, s.State), g.put(ctx, e, next))
 }
 
 // comment tells the job's user. It is a courtesy: no error stops an eviction.

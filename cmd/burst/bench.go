@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -63,6 +64,23 @@ func benchResume1000Command() *cobra.Command {
 	}
 }
 
+// benchStorm1000Command is the child of a benchmark that measures memory.
+func benchStorm1000Command() *cobra.Command {
+	return &cobra.Command{
+		Use:    "bench-storm-1000 FOLDER",
+		Short:  "Give 1,000 notices at once, ten times, with the journal in an empty folder, and print figures as JSON",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			figures, err := bench.Storms(cmd.Context(), args[0], bench.StormCount)
+			if err != nil {
+				return err
+			}
+			return writeJSON(cmd.OutOrStdout(), figures)
+		},
+	}
+}
+
 // benchAWSCommand is the child of the benchmarks on a fake EC2.
 func benchAWSCommand() *cobra.Command {
 	return &cobra.Command{
@@ -84,6 +102,24 @@ func benchAWSCommand() *cobra.Command {
 				return err
 			}
 			return writeJSON(cmd.OutOrStdout(), figures)
+		},
+	}
+}
+
+// benchSlurmCommand is what a burstd that is measured runs in place of Slurm's commands.
+func benchSlurmCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:                "bench-slurm SOCKET COMMAND [ARGUMENT...]",
+		Short:              "Have a simulated slurmctld answer one of Slurm's commands",
+		Hidden:             true,
+		DisableFlagParsing: true,
+		Args:               cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			code, err := bench.Shim(args[0], args[1:], cmd.OutOrStdout(), cmd.ErrOrStderr())
+			if err == nil && code != 0 {
+				os.Exit(code) // the answer has said why
+			}
+			return err
 		},
 	}
 }

@@ -23,7 +23,9 @@ func commands() []*cobra.Command {
 		hostlistCommand(),
 		benchCommand(),
 		benchResume1000Command(),
+		benchStorm1000Command(),
 		benchAWSCommand(),
+		benchSlurmCommand(),
 		localCommand(),
 		demoCommand(),
 	}

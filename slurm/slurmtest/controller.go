@@ -204,6 +204,18 @@ func (c *Controller) Calls() []Call {
 	return slices.Clone(c.calls)
 }
 
+// Forget forgets the commands run so far and the nodes' history, for tests of
+// which both would become large.
+func (c *Controller) Forget() {
+	c.locked(func() {
+		c.calls = nil
+		for _, n := range c.nodes {
+			n.history = nil
+			c.touch(n)
+		}
+	})
+}
+
 // Count returns how many command lines ("scontrol update nodename=…") begin
 // with prefix.
 func (c *Controller) Count(prefix string) int {

@@ -1,6 +1,7 @@
 package slurmtest_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,29 @@ type cluster interface {
 	slurm.Runner
 	submit(nodes int) (id string)
 	sleep(time.Duration)
+}
+
+// reservations makes and removes some, also twice.
+func reservations(t *testing.T, client *slurm.Client, c cluster) {
+	t.Helper()
+	r := slurm.Reservation{Name: "burst-i-1", Nodes: []string{"c1"}, Start: time.Now().Add(time.Hour)}
+	for range 2 {
+		if err := client.Reserve(t.Context(), r); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, _, err := c.Run(t.Context(), "scontrol", "delete", "reservationname=burst-i-1"); err != nil {
+		t.Errorf("it is not there: %v", err)
+	}
+	for range 2 {
+		if err := client.Unreserve(t.Context(), r.Name); err != nil {
+			t.Error(err)
+		}
+	}
+	r.Nodes = []string{"nosuch"}
+	if err := client.Reserve(t.Context(), r); !errors.Is(err, slurm.ErrNoNode) {
+		t.Errorf("of a node that is not there: %v", err)
+	}
 }
 
 // watched is a job's and two nodes' states in a scenario, without repetitions.
@@ -57,6 +81,7 @@ func scenario(t *testing.T, c cluster) watched {
 		return func(j slurm.Job) bool { add(&seen.job, j.State+" "+j.Reason); return j.State == state }
 	}
 	await("the first look", func(slurm.Job) bool { return true })
+	reservations(t, client, c)
 	id := c.submit(2)
 	await("the job runs", in("RUNNING"))
 	await("a look at its nodes", func(slurm.Job) bool { return true }) // they were read before the job

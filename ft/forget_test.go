@@ -1,0 +1,57 @@
+package ft_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/burst-hpc/burst/ft"
+	"github.com/burst-hpc/burst/slurm"
+)
+
+// TestARequeueThatSlurmForgets: a slurmctld that is killed comes back with what
+// it had saved before: the job runs on, and has to be requeued once more.
+func TestARequeueThatSlurmForgets(t *testing.T) {
+	bubble(t, "c[1-4]", func(w *world) {
+		id := w.begin(stays(w))[0]
+		var lost, until time.Time
+		w.rewrite = func(s *slurm.Snapshot) {
+			j := s.Jobs[id]
+			if lost.IsZero() && j.Restarts == 1 && w.journalHas(ft.Requeued) {
+				lost, until = time.Now(), time.Now().Add(3*time.Second)
+			}
+			if time.Now().Before(until) {
+				j.State, j.Restarts, j.Nodes = "RUNNING", 0, "c1"
+				s.Jobs[id] = j
+			}
+		}
+		w.failing(func(cmd string) error { // the job is still there when we look again
+			if strings.HasPrefix(cmd, "scontrol update jobid=1 starttime") && time.Now().Before(until) {
+				w.Error("its hold is cleared while it runs")
+			}
+			return nil
+		})
+		w.start(ft.Config{}, 0)
+		w.evict("c1", 2*time.Minute)
+		w.again(40*time.Second, id, 1)
+		w.closed(time.Minute)
+		if lost.IsZero() {
+			t.Error("the test did not happen")
+		}
+		for _, e := range w.evictions {
+			if e.Ended.Before(until) || e.Outcome != "requeued" {
+				t.Errorf("closed while it still ran: %+v", e)
+			}
+		}
+	})
+}
+
+// journalHas says whether an eviction has reached the stage; the world is locked.
+func (w *world) journalHas(s ft.Stage) bool {
+	for _, e := range w.evictions {
+		if e.Stage == s {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,47 @@
+package slurm
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestReserve(t *testing.T) {
+	made := false
+	f := &fake{answer: func(command []string) (string, string, error) {
+		switch line := strings.Join(command, " "); {
+		case strings.Contains(line, "create") && made:
+			return "", "Error creating the reservation: Duplicate reservation name\n", exitError(1)
+		case strings.Contains(line, "create"):
+			made = true
+		case made:
+			made = false
+		default:
+			return "", "delete_reservation " + command[2] + ": Requested reservation is invalid\n", exitError(1)
+		}
+		return "", "", nil
+	}}
+	c := newFake(f)
+	r := Reservation{Name: "burst-i-1", Nodes: []string{"c1", "c2"}, Start: time.Unix(1800000000, 0)}
+	for range 2 {
+		if err := c.Reserve(t.Context(), r); err != nil {
+			t.Error(err)
+		}
+	}
+	for range 2 {
+		if err := c.Unreserve(t.Context(), r.Name); err != nil {
+			t.Error(err)
+		}
+	}
+	create := "scontrol create reservation reservationname=burst-i-1 starttime=uts1800000000 duration=UNLIMITED user=root flags=maint,ignore_jobs nodes=c1,c2"
+	remove := "scontrol delete reservationname=burst-i-1"
+	wantLines(t, f, create, create, remove, create, remove, remove)
+	for _, bad := range []Reservation{{Name: "a b", Nodes: []string{"c1"}}, {Name: "a", Nodes: []string{"c1,c2"}}, {Nodes: []string{"c1"}}} {
+		if c.Reserve(t.Context(), bad) == nil {
+			t.Errorf("%+v is taken", bad)
+		}
+	}
+	if c.Unreserve(t.Context(), "a b") == nil || len(f.lines()) != 6 {
+		t.Errorf("commands: %v", f.lines())
+	}
+}
