@@ -77,7 +77,7 @@ func poolStartCommand() *cobra.Command {
 		Use:   "start POOL",
 		Short: "Have a stopped pool launch again",
 		Long: "Have a stopped pool launch again, and count its boot failures anew. Jobs that wait\n" +
-			"for it start at the time that they were told. Root and SlurmUser may." + poolExits,
+			"for it start now. Root and SlurmUser may." + poolExits,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return changePool(cmd, api.PoolChange{Pool: args[0]})
