@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode"
@@ -145,6 +146,32 @@ func TestBeatsAndBootsKeepNoNoticeOut(t *testing.T) {
 	w.beats.turns.waiting.Store(0)
 	if want := map[string]uint64{"ok": 5, "too-often": 3}; !cmp.Equal(want, w.Requests()) {
 		t.Errorf("%v, want %v", w.Requests(), want)
+	}
+}
+
+// TestAStormOfNoticesIsTaken whole: all come before munged has opened one.
+func TestAStormOfNoticesIsTaken(t *testing.T) {
+	const all = 300
+	w := newWorld(t, Limits{Waiting: 3, Opening: 2, PerAddr: all})
+	w.munge.hold = make(chan struct{})
+	var wg sync.WaitGroup
+	for range all {
+		wg.Go(func() {
+			if got := w.ask(request{"POST", notice, `{"instance":"i-1","kind":"rebalance"}`, "own"}); got.status != 200 {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+	for end := time.Now().Add(10 * time.Second); w.notices.turns.waiting.Load() < all-2; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Errorf("%d wait", w.notices.turns.waiting.Load())
+			break
+		}
+	}
+	close(w.munge.hold)
+	wg.Wait()
+	if len(w.site.notices) != all {
+		t.Errorf("%d heard", len(w.site.notices))
 	}
 }
 

@@ -141,7 +141,7 @@ func (s *Server) agent(ctx context.Context, q question) (any, error) {
 		return nil, notYet(err)
 	}
 	if !s.files.enter() {
-		return nil, later(http.StatusServiceUnavailable, 15*time.Second, "burstd is busy: others fetch the program now")
+		return nil, &refusal{status: http.StatusServiceUnavailable, retry: 15 * time.Second, text: "burstd is busy: others fetch the program now", as: "busy"}
 	}
 	f, err := s.files.get(q.Arch)
 	switch {

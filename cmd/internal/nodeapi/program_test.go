@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// binary writes what looks like a program for arch, of so many bytes of noise.
+// program writes what looks like a program for arch, of so many bytes of noise.
 func (w *world) program(name, arch string, size int) []byte {
 	w.Helper()
 	text := make([]byte, size)
@@ -89,7 +89,7 @@ func TestTheAgentIsServed(t *testing.T) {
 func TestFewDownloadsAtOnce(t *testing.T) {
 	w := newWorld(t, Limits{Burst: 1000})
 	w.files.dirs = []string{t.TempDir()}
-	w.program("burst-agent", runtime.GOARCH, 32<<20) // more than sockets hold
+	w.program("burst-agent", runtime.GOARCH, 16<<20) // more than sockets hold
 	body := `{"instance":"i-1","arch":"` + runtime.GOARCH + `"}`
 	var conns []net.Conn
 	for range maxSending {

@@ -16,7 +16,7 @@ type refusal struct {
 	status int
 	retry  time.Duration // asked again after it; 0: not
 	text   string        // for the node's console
-	as     string        // in the metrics; empty: as its status says
+	as     string        // in the metrics, of what is no cause for a warning; empty: as its status says
 }
 
 func (e *refusal) Error() string { return e.text }

@@ -2,6 +2,7 @@ package nodeapi
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -157,6 +158,9 @@ func (w *world) raw(parts ...string) int {
 			break // cut off: it may have said why
 		}
 	}
+	if err := c.(*net.TCPConn).CloseWrite(); err != nil && !errors.Is(err, syscall.ENOTCONN) {
+		w.Error(err)
+	}
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		return 0
@@ -182,6 +186,7 @@ func TestFloods(t *testing.T) {
 		{"a header of no end", []string{head + "Authorization: MUNGE ", strings.Repeat("x", 1<<20)}, []int{431, 0}},
 		{"headers without number", []string{head, lines.String(), "\r\n"}, []int{431, 0}},
 		{"a path of no end", []string{"POST /" + strings.Repeat("x", 1<<20) + " HTTP/1.1\r\nHost: b\r\n\r\n"}, []int{431, 0}},
+		{"half a body, which is to be sent again", []string{head + "Content-Length: 9\r\n\r\n{}"}, []int{408}},
 		{"two lengths", []string{head + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nxx"}, []int{400}},
 		{"no HTTP", []string{"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n"}, []int{400, 0}},
 	} {
