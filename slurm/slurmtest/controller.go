@@ -204,9 +204,9 @@ func (c *Controller) Calls() []Call {
 	return slices.Clone(c.calls)
 }
 
-// Forget forgets the commands run so far and the nodes' history, for tests of
+// ForgetPast forgets the commands run so far and the nodes' history, for tests of
 // which both would become large.
-func (c *Controller) Forget() {
+func (c *Controller) ForgetPast() {
 	c.locked(func() {
 		c.calls = nil
 		for _, n := range c.nodes {

@@ -194,7 +194,7 @@ func (w *stormWorld) measure(ctx context.Context, storms int) (f StormFigures, e
 		if _, err := w.running(ctx, ids); err != nil { // all over
 			return f, err
 		}
-		w.ctl.Forget() // the simulator's memory is not ours
+		w.ctl.ForgetPast() // the simulator's memory is not ours
 		now, err := residentNow()
 		if err != nil {
 			return f, err
