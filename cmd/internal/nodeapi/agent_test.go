@@ -151,7 +151,7 @@ func TestBeatsAndBootsKeepNoNoticeOut(t *testing.T) {
 
 // TestAStormOfNoticesIsTaken whole: all come before munged has opened one.
 func TestAStormOfNoticesIsTaken(t *testing.T) {
-	const all = 300
+	const all = 100
 	w := newWorld(t, Limits{Waiting: 3, Opening: 2, PerAddr: all})
 	w.munge.hold = make(chan struct{})
 	var wg sync.WaitGroup
