@@ -96,7 +96,7 @@ func TestSite(t *testing.T) {
 	if !root {
 		fmt.Printf("chaos: NOT AMONG THE FAULTS: %s. They need root.\n", strings.Join([]string{cutNode, cutSlurm, fullDisk}, ", "))
 	}
-	w := begin(t, root)
+	w := begin(t, seed, root)
 	defer w.end(seed, root)
 	base, err := w.startSize(t.Context())
 	if err != nil {
@@ -109,7 +109,7 @@ func TestSite(t *testing.T) {
 	w.table(storm)
 }
 
-func begin(t *testing.T, root bool) *world {
+func begin(t *testing.T, seed uint64, root bool) *world {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "bin")
 	if err := rig.Build(t.Context(), bin); err != nil {
@@ -123,7 +123,7 @@ func begin(t *testing.T, root bool) *world {
 	ln.Close()
 	s, err := rig.Start(t.Context(), rig.Options{Dir: filepath.Join(t.TempDir(), "site"), Bin: bin, Nodes: nodes, Pools: pools, OnPrem: 1, Gate: true, NetNS: root,
 		SuspendTime: 5 * time.Second, SuspendTimeout: 3 * time.Second, ResumeTimeout: 45 * time.Second, CredExpire: 10 * time.Second,
-		SlurmdTimeout: slurmdTimeout, DaemonToml: fmt.Sprintf("metrics = %q", addr),
+		SlurmdTimeout: slurmdTimeout, PoolToml: rules(seed), DaemonToml: fmt.Sprintf("metrics = %q", addr),
 		SlurmExtra: "SchedulerParameters=batch_sched_delay=0,sched_min_interval=0\nMinJobAge=86400\n"})
 	if err != nil {
 		t.Fatal(err)

@@ -39,6 +39,12 @@ func (w *world) do(ctx context.Context, e event) bool {
 		return w.order(ctx, e)
 	case strayNotice, brokeNotice:
 		return w.notice(e)
+	case pause:
+		return w.pauseLaunches(ctx, e)
+	case drill:
+		return w.practise(ctx, e)
+	case rebalance, maintenance, stateChange:
+		return w.lesser(e)
 	case cutNode, cutSlurm:
 		return w.cut(e)
 	case fullDisk:

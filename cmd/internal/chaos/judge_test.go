@@ -38,6 +38,9 @@ func (w *world) judge(base size) {
 	w.attemptsApart()
 	w.launchedOnce()
 	w.sameSize(ctx, base)
+	if out := w.command("scontrol", "-o", "show", "reservation"); bytes.Contains(out, []byte("ReservationName=")) {
+		w.t.Errorf("reservations are left: %s", out)
+	}
 	if err := w.StopBurstd(); err != nil {
 		w.t.Error(err)
 	}
@@ -161,6 +164,7 @@ func (w *world) journalClosed(ctx context.Context) {
 	}{
 		{"orders", len(p.Orders), p.Orders}, {"nodes", len(p.Nodes), p.Nodes}, {"launches", len(p.Launches), p.Launches},
 		{"instances", len(p.Instances), p.Instances}, {"boots", len(p.Boots), p.Boots},
+		{"fences", len(p.Fences), p.Fences},
 		{"notices", len(f.Notices), f.Notices}, {"evictions", len(f.Evictions), f.Evictions},
 	} {
 		if part.n > 0 {

@@ -27,6 +27,11 @@ const (
 	againNotice = "duplicate notice"
 	strayNotice = "foreign notice"
 	brokeNotice = "broken notice"
+	pause       = "launches paused"
+	drill       = "drill: burst evict"
+	rebalance   = "rebalance notice"
+	maintenance = "maintenance notice, some cancelled"
+	stateChange = "state-change notice"
 	cutNode     = "network of a node cut"
 	cutSlurm    = "controller unreachable for nodes"
 	fullDisk    = "full disk under the journal"
@@ -38,6 +43,7 @@ var (
 	weights = map[string]int{
 		cancelJob: 4, evict: 8, evictNow: 2, killMachine: 4, noCapacity: 3, slowBoot: 2, killBurstd: 4, killSlurm: 2,
 		duplicate: 2, foreign: 2, unasked: 2, nonsense: 2, againNotice: 2, strayNotice: 2, brokeNotice: 2,
+		pause: 2, drill: 3, rebalance: 2, maintenance: 2, stateChange: 2,
 	}
 	asRoot = map[string]int{cutNode: 3, cutSlurm: 1, fullDisk: 2}
 )
@@ -111,11 +117,11 @@ func plan(seed uint64, storm time.Duration, pools int, root bool) []event {
 
 func duration(kind string, storm time.Duration, between func(least, most time.Duration) time.Duration) time.Duration {
 	switch kind {
-	case evict, againNotice:
+	case evict, againNotice, drill, maintenance:
 		return between(time.Second, 25*time.Second)
 	case killBurstd, killSlurm, brokeNotice:
 		return between(100*time.Millisecond, 8*time.Second)
-	case noCapacity, slowBoot, fullDisk:
+	case noCapacity, slowBoot, fullDisk, pause:
 		return between(2*time.Second, 12*time.Second)
 	case cutSlurm:
 		return between(time.Second, 10*time.Second)

@@ -17,6 +17,7 @@ import (
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/cloudtest"
 	"github.com/burst-hpc/burst/cloud/fleet"
+	"github.com/burst-hpc/burst/ft"
 	"github.com/burst-hpc/burst/slurm/slurmtest"
 )
 
@@ -125,6 +126,9 @@ func newPlayed(t *testing.T, seed uint64) *played {
 	p.cloud = p.moody
 	p.pool.Fleet.SpotTimeout = p.some(2 * time.Minute)
 	p.pool.MaxBootFailures = dice.IntN(2) * 20
+	rules := ft.Pool{Name: "p", Nodes: p.pool.Nodes,
+		OnRebalance: []string{ft.Ignore, ft.Drain, ft.Replace}[dice.IntN(3)], OnMaintenance: []string{ft.Ignore, ft.Drain, ft.Reserve}[dice.IntN(3)]}
+	p.rules = func(node string) (ft.Pool, bool) { return rules, slices.Contains(rules.Nodes, node) }
 	p.offerings = p.pool.Fleet.Offerings()
 	return p
 }
@@ -212,8 +216,11 @@ func (p *played) calm() {
 	waitFor(time.Hour, "no instance lives, the journal is closed", func() bool { return p.live() == 0 && p.open() == "" })
 }
 
-// startPools is the admin who starts what too many failed boots have stopped.
+// startPools is the admin who starts what too many failed boots have stopped, or what is paused.
 func (p *played) startPools() {
+	if since, _, _ := p.life.engine.Paused(); !since.IsZero() && !p.pause(false) {
+		p.say("the pause is not ended")
+	}
 	if p.life.engine.Health().Breakers["p"].Stopped.IsZero() {
 		return
 	}

@@ -118,7 +118,7 @@ func (s *story) open() string {
 	if err != nil {
 		return err.Error()
 	}
-	if n := len(st.Orders) + len(st.Nodes) + len(st.Launches) + len(st.Instances) + len(f.Notices) + len(f.Evictions); n > 0 {
+	if n := len(st.Orders) + len(st.Nodes) + len(st.Launches) + len(st.Instances) + len(st.Fences) + len(f.Notices) + len(f.Evictions); n > 0 {
 		return fmt.Sprintf("%+v %+v", st, f)
 	}
 	return ""

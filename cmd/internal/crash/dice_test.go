@@ -66,6 +66,7 @@ var faults = []fault{
 	{"maintenance cancelled", 1, (*played).maintenanceOff},
 	{"state-change notice", 1, func(p *played) bool { return p.notice(cloud.StateChange, 0) }},
 	{"notice of an unknown kind", 1, func(p *played) bool { return p.notice("weather", 0) }},
+	{"launches paused, or not any more", 1, func(p *played) bool { return p.pause(p.dice.IntN(2) == 0) }},
 	{"foreign notice", 2, func(p *played) bool {
 		p.fake.Announce(cloud.Notice{Instance: fmt.Sprint("i-foreign-", p.dice.IntN(3)), Kind: cloud.SpotInterruption, Deadline: time.Now().Add(p.some(time.Minute))})
 		return true
@@ -190,6 +191,16 @@ func (p *played) notice(kind cloud.NoticeKind, lead time.Duration) bool {
 	}
 	p.say("%s of %s in %s", kind, i.ID, lead)
 	return true
+}
+
+// pause is an admin's, who is told when it fails.
+func (p *played) pause(on bool) bool {
+	ctx, cancel := context.WithTimeout(p.t.Context(), 5*time.Second)
+	defer cancel()
+	if on {
+		return p.life.engine.Pause(ctx, "uid 0", "by dice") == nil
+	}
+	return p.life.engine.Unpause(ctx, "uid 0") == nil
 }
 
 func (p *played) maintenance() bool {

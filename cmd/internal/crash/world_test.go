@@ -33,9 +33,10 @@ type world struct {
 	cloud cloud.Provider // the fake, or what stands before it
 	db    string
 	pool  power.Pool
-	boot  time.Duration // burstd's BootTimeout
-	skew  time.Duration // of the clock by which orders are made
-	until func()        // ends the world
+	rules func(node string) (ft.Pool, bool) // of notices that are no interruption; nil: none
+	boot  time.Duration                     // burstd's BootTimeout
+	skew  time.Duration                     // of the clock by which orders are made
+	until func()                            // ends the world
 	// complains takes an instance that runs, and says whether its boot has failed; nil: none fails.
 	complains func(i cloud.Instance) bool
 
@@ -220,7 +221,7 @@ func (w *world) start(at string) *life {
 	journal := crash.InJournal(st, l.point)
 	providers := map[string]cloud.Provider{"fake": provider}
 	l.engine = power.New(power.Config{Cluster: id, Pools: []power.Pool{w.pool}, BootTimeout: w.boot}, journal, ctl, providers, log)
-	l.guard = ft.New(ft.Config{}, journal, ctl, providers, log)
+	l.guard = ft.New(ft.Config{Pools: w.rules, Ask: func(instance string) { l.engine.Ask(instance) }}, journal, ctl, providers, log)
 	if err := l.engine.Load(l.ctx); err != nil {
 		w.t.Fatal(err)
 	}
