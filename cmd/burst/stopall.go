@@ -216,7 +216,9 @@ func (b *button) tell(said string, results []stopall.Result, interrupted error) 
 			if len(r.Left) == 0 {
 				unknown++
 			}
-			fmt.Fprintf(b.err, "burst: warning: provider %s: %s\n", r.Provider, printable(p.Error))
+			if !errors.Is(r.Err, context.Canceled) { // the error says that it was interrupted
+				fmt.Fprintf(b.err, "burst: warning: provider %s: %s\n", r.Provider, printable(p.Error))
+			}
 		}
 		ended, left = ended+r.Ended, left+len(r.Left)
 		for _, i := range r.Left {

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cmd/internal/api"
+	"github.com/burst-hpc/burst/cmd/internal/api/apitest"
+	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/cmd/internal/stopall"
+	"github.com/burst-hpc/burst/slurm/power"
+)
+
+// TestBurstdIsQuieted: paused as a whole, or in the pools that are meant, and
+// only by those who end its own cluster.
+func TestBurstdIsQuieted(t *testing.T) {
+	pool := func(name, provider string) config.Pool {
+		return config.Pool{Power: power.Pool{Name: name, Provider: provider}}
+	}
+	cfg := &config.Config{Pools: []config.Pool{pool("p", "east"), pool("q", "lon"), pool("r", "east")}}
+	for _, tt := range []struct {
+		name           string
+		o              stopAllOptions
+		fail           error
+		said           string
+		paused, quiets bool
+		stopped        []string
+	}{
+		{"all", stopAllOptions{cluster: "f00d"}, nil, "burstd is paused", true, true, nil},
+		{"a pool", stopAllOptions{cluster: "f00d", pool: "q"}, nil, "has stopped pool q:", false, true, []string{"q"}},
+		{"a provider", stopAllOptions{cluster: "f00d", provider: "east"}, nil, "has stopped pool p, r:", false, true, []string{"p", "r"}},
+		{"a pool of another provider", stopAllOptions{cluster: "f00d", provider: "east", pool: "q"}, nil, "none of its pools", false, false, nil},
+		{"another cluster", stopAllOptions{cluster: "beef"}, nil, "it serves the cluster f00d", false, false, nil},
+		{"burstd fails", stopAllOptions{cluster: "f00d"}, errors.New("disk full"), "burstd was not told: burstd: disk full", false, false, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			socket := filepath.Join(t.TempDir(), "b.sock")
+			b := new(apitest.Backend)
+			b.SetStatus(api.Status{Cluster: "f00d"})
+			b.SetPools([]api.PoolStatus{{Pool: "p"}, {Pool: "q"}, {Pool: "r"}})
+			b.Fail(tt.fail)
+			defer serveAt(t, b, socket)()
+			client := api.NewClient(socket)
+			defer client.Close()
+			press := &button{stopAllOptions: tt.o, cfg: cfg, client: client}
+			said, ok := press.quiet(t.Context())
+			if !strings.Contains(said, tt.said) || ok != tt.quiets {
+				t.Errorf("%q, %v", said, ok)
+			}
+			if paused := len(b.PauseChanges()) == 1 && b.PauseChanges()[0].Pause; paused != tt.paused {
+				t.Errorf("pauses: %+v", b.PauseChanges())
+			}
+			var stopped []string
+			for _, c := range b.PoolChanges() {
+				stopped = append(stopped, c.Pool)
+			}
+			if diff := cmp.Diff(tt.stopped, stopped); diff != "" {
+				t.Errorf("stopped pools (-want +got):\n%s", diff)
+			}
+			b.SetNodes([]api.NodeStatus{{Node: "c1", Pool: "q", Journal: "launching"}, {Node: "c2", Pool: "p", Journal: "up"}})
+			if busy, want := press.launching(t.Context()), tt.fail == nil && tt.o.provider == ""; busy != want {
+				t.Errorf("launches are under way: %v, want %v", busy, want)
+			}
+		})
+	}
+}
+
+func TestProgressLine(t *testing.T) {
+	found := map[string][]cloud.Instance{"a": make([]cloud.Instance, 3), "b": make([]cloud.Instance, 1)}
+	steps := []stopall.Progress{
+		{Provider: "a", Found: 3},
+		{Provider: "a", Found: 3},
+		{Provider: "b", Found: 1, Gone: 1, Err: errors.New("too\x1boften")},
+		{Provider: "a", Found: 4, Gone: 4},
+	}
+	for _, tt := range []struct {
+		tty  bool
+		want string
+	}{
+		{false, "provider a: 0 of 3 instances gone\nprovider b: too?often; it is tried again\nprovider b: 1 of 1 instances gone\nprovider a: 4 of 4 instances gone\n"},
+		{true, "\r[" + strings.Repeat(".", 40) + "] 0 of 4 instances gone \r[" + strings.Repeat(".", 40) + "] 0 of 4 instances gone \n" +
+			"provider b: too?often; it is tried again\n\r[" + strings.Repeat("#", 10) + strings.Repeat(".", 30) + "] 1 of 4 instances gone " +
+			"\r[" + strings.Repeat("#", 40) + "] 5 of 5 instances gone \n"},
+	} {
+		var out bytes.Buffer
+		p := &progressLine{w: &out, tty: tt.tty, found: found}
+		for _, s := range steps {
+			p.report(s)
+		}
+		p.end()
+		if diff := cmp.Diff(tt.want, out.String()); diff != "" {
+			t.Errorf("terminal %v (-want +got):\n%s", tt.tty, diff)
+		}
+	}
+}
+
+// TestWhatIsLeftIsTold, and is an error, also when somebody interrupts.
+func TestWhatIsLeftIsTold(t *testing.T) {
+	left := []cloud.Instance{{ID: "i-1", Pool: "p", State: cloud.Running, Node: "c1"}}
+	for _, tt := range []struct {
+		name        string
+		results     []stopall.Result
+		interrupted error
+		out, err    string
+	}{
+		{"none", []stopall.Result{{Provider: "a", Ended: 3}, {Provider: "b", Ended: 2}}, nil, "5 instances are gone.", ""},
+		{"one", []stopall.Result{{Provider: "a", Ended: 3, Left: left, Err: errors.New("is protected")}}, nil, "a         i-1   p     running  c1", "1 instances live"},
+		{"not known", []stopall.Result{{Provider: "a", Err: errors.New("no route")}}, nil, "0 instances are gone.", "of 1 providers it is not known"},
+		{"interrupted", []stopall.Result{{Provider: "a", Left: left, Err: context.Canceled}}, context.Canceled, "i-1", "interrupted; 1 instances live"},
+	} {
+		var out bytes.Buffer
+		err := (&button{streams: streams{&out, io.Discard}}).tell("", tt.results, tt.interrupted)
+		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) || !strings.Contains(out.String(), tt.out) {
+			t.Errorf("%s: %v\n%s", tt.name, err, out.String())
+		}
+	}
+}
+
+// TestConfirm takes nothing for a yes but the words.
+func TestConfirm(t *testing.T) {
+	for answer, ok := range map[string]bool{"yes\n": true, " onprem \n": true, "yes": true, "y\n": false, "\n": false, "": false, "YES\n": false, "no\nyes\n": false} {
+		if err := confirm(t.Context(), strings.NewReader(answer), io.Discard, "onprem", "", "yes"); (err == nil) != ok {
+			t.Errorf("%q: %v", answer, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	in, w := io.Pipe()
+	defer w.Close()
+	if err := confirm(ctx, in, io.Discard, "yes"); err == nil || !strings.Contains(err.Error(), "nothing has been done") {
+		t.Errorf("interrupted: %v", err)
+	}
+}
