@@ -20,9 +20,9 @@ const (
 type beat struct {
 	Instance string      `json:"instance"`
 	Version  string      `json:"version"`
-	Started  []time.Time `json:"slurmd_started"` // within the last hour, the newest last
-	Slurmd   bool        `json:"slurmd"`         // runs now
-	Spool    float64     `json:"spool_used"`     // per cent; -1: not known
+	Started  []time.Time `json:"slurmd_started"`   // within the last hour, the newest last
+	Slurmd   *bool       `json:"slurmd,omitempty"` // runs now; absent: not known
+	Spool    float64     `json:"spool_used"`       // per cent; -1: not known
 }
 
 // sample looks at slurmd until ctx ends.
@@ -60,11 +60,12 @@ func (a *Agent) beats(ctx context.Context) {
 
 // beat sends one, and returns the seconds that burstd wants until the next.
 func (a *Agent) beat(ctx context.Context, spool *tally) (every float64, err error) {
-	if err := a.starts.look(time.Now()); err != nil {
-		return 0, err
-	}
 	b := beat{Instance: a.instance, Version: a.Version}
-	b.Started, b.Slurmd = a.starts.within(time.Now())
+	look := a.starts.look(time.Now()) // an error is sample's to tell: the agent is not silent for it
+	times, up := a.starts.within(time.Now())
+	if b.Started = times; look == nil {
+		b.Slurmd = &up
+	}
 	if b.Spool, err = used(a.Spool); err != nil {
 		spool.fail(err)
 	} else {

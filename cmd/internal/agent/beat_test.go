@@ -58,13 +58,14 @@ func TestBeat(t *testing.T) {
 			w.Errorf("the spool is used to %g %%", b.Spool)
 		}
 		b.Spool = 0
-		if d := cmp.Diff(beat{Instance: "i-1", Version: "test", Started: []time.Time{begin}, Slurmd: true}, b); d != "" {
+		runs := true
+		if d := cmp.Diff(beat{Instance: "i-1", Version: "test", Started: []time.Time{begin}, Slurmd: &runs}, b); d != "" {
 			w.Error(d)
 		}
 		if err := os.RemoveAll(filepath.Join(w.config.Proc, "100")); err != nil {
 			w.Fatal(err)
 		}
-		if b := last(); b.Slurmd || len(b.Started) != 1 {
+		if b := last(); *b.Slurmd || len(b.Started) != 1 {
 			w.Errorf("slurmd has ended, and the beat is %+v", b)
 		}
 		for i := range 30 { // each lives for 10 s
@@ -77,12 +78,19 @@ func TestBeat(t *testing.T) {
 			time.Sleep(5 * time.Second)
 		}
 		b = last()
-		if len(b.Started) != startsKept || b.Slurmd || !b.Started[19].Equal(begin.Add(349*time.Second)) {
+		if len(b.Started) != startsKept || *b.Slurmd || !b.Started[19].Equal(begin.Add(349*time.Second)) {
 			w.Errorf("after 30 starts: %+v", b)
 		}
 		time.Sleep(time.Hour)
 		if b := last(); len(b.Started) != 0 {
 			w.Errorf("an hour later: %+v", b)
+		}
+		if err := os.Remove(filepath.Join(w.config.Proc, "stat")); err != nil { // when a start was cannot be told
+			w.Fatal(err)
+		}
+		before := len(w.burstd.beaten())
+		if b := last(); b.Slurmd != nil || len(w.burstd.beaten()) == before {
+			w.Errorf("without /proc/stat: %+v", b)
 		}
 	})
 }
