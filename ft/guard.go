@@ -36,6 +36,8 @@ type Guard struct {
 	log     *slog.Logger
 	turns   turns
 
+	hearing sync.Mutex // held while what is heard of a maintenance is read and begun
+
 	mu       sync.Mutex
 	life     context.Context // Run's; nil before
 	active   map[noticeKey]*live
@@ -175,18 +177,11 @@ func (g *Guard) start(ctx context.Context, n Notice, own []*Eviction) {
 	})
 }
 
-// hear takes what is new. The journal has merged it: it says so once for each
-// event, and what it has not merged it does not bring.
+// hear takes what is new: of a maintenance all that the journal has, of
+// others what was said last.
 func (l *live) hear(n cloud.Notice) {
-	switch {
-	case n.Cancelled != l.Cancelled, sooner(n.Deadline, l.Deadline):
-		deadline := l.Deadline
+	if n.Kind == cloud.Maintenance || n.Cancelled != l.Cancelled || sooner(n.Deadline, l.Deadline) {
 		l.Notice = n
-		if n.Cancelled {
-			l.Deadline = deadline
-		}
-	case l.Action == "":
-		l.Action = n.Action
 	}
 	close(l.news)
 	l.news = make(chan struct{})

@@ -33,8 +33,18 @@ func (g *Guard) Hear(ctx context.Context, provider string, n cloud.Notice) error
 	g.mu.Lock()
 	life := g.life // the caller's context may end with its call; what follows goes on
 	g.mu.Unlock()
-	if life != nil && life.Err() == nil {
-		g.start(life, Notice{Notice: n, Provider: provider, Stage: Heard}, nil)
+	if life == nil || life.Err() != nil {
+		return nil
 	}
+	if n.Kind == cloud.Maintenance {
+		// Of several events another may be the next: what all of them come to is the
+		// journal's. Read and begun one by one, none is overtaken by an older one.
+		g.hearing.Lock()
+		defer g.hearing.Unlock()
+		if n, err = g.journal.NoticeOf(ctx, n.Instance, n.Kind); err != nil {
+			return err
+		}
+	}
+	g.start(life, Notice{Notice: n, Provider: provider, Stage: Heard}, nil)
 	return nil
 }

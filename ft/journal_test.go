@@ -86,6 +86,12 @@ func (j journal) AddNotice(_ context.Context, provider string, n cloud.Notice) (
 	return fresh, err
 }
 
+func (j journal) NoticeOf(_ context.Context, instance string, kind cloud.NoticeKind) (cloud.Notice, error) {
+	j.l.w.mu.Lock()
+	defer j.l.w.mu.Unlock()
+	return j.l.w.notices[noticeKey{instance, kind}].Notice, nil
+}
+
 func (j journal) LoadFT(context.Context) (st ft.State, err error) {
 	w := j.l.w
 	w.mu.Lock()

@@ -42,7 +42,7 @@ func (g *Guard) maintain(ctx context.Context, n *Notice, own *[]*Eviction) error
 			return err
 		}
 		if node != n.Node {
-			return g.unreserve(ctx, n)
+			return g.leaveOff(ctx, n, own)
 		}
 		since := time.Now()
 		if !first {
@@ -174,13 +174,17 @@ func (g *Guard) unreserve(ctx context.Context, n *Notice) error {
 	return g.command(ctx, time.Time{}, func() error { return g.slurm.Unreserve(ctx, reservation(n)) })
 }
 
-// undo makes all as it was before a maintenance that will not be. Jobs that
-// had begun to leave do so.
-func (g *Guard) undo(ctx context.Context, n *Notice, own *[]*Eviction) error {
+// leaveOff ends what was begun for a maintenance. Jobs that had begun to leave do so.
+func (g *Guard) leaveOff(ctx context.Context, n *Notice, own *[]*Eviction) error {
 	if err := g.moveAll(ctx, n, own, nil); err != nil {
 		return err
 	}
-	if err := g.unreserve(ctx, n); err != nil {
+	return g.unreserve(ctx, n)
+}
+
+// undo makes all as it was before a maintenance that will not be.
+func (g *Guard) undo(ctx context.Context, n *Notice, own *[]*Eviction) error {
+	if err := g.leaveOff(ctx, n, own); err != nil {
 		return err
 	}
 	snap, err := g.slurm.Fresh(ctx, time.Now())

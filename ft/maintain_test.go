@@ -167,6 +167,35 @@ func TestACancelledMaintenanceIsUndone(t *testing.T) {
 	}
 }
 
+// TestOfTwoEventsOneIsCancelled: the other holds, whichever was the sooner; when
+// both are cancelled all is undone.
+func TestOfTwoEventsOneIsCancelled(t *testing.T) {
+	for _, first := range []string{"soon", "late"} {
+		bubble(t, "c[1-4]", func(w *world) {
+			id := w.begin(stays(w))[0]
+			w.start(w.rules("c[1-4]", "", ft.Reserve), 0)
+			w.work("c1", "x", time.Minute*90)
+			events := map[string]cloud.Notice{"soon": w.work("c1", "soon", time.Hour), "late": w.work("c1", "late", 2*time.Hour)}
+			w.cancelled(w.work("c1", "x", time.Minute*90))
+			time.Sleep(5 * time.Second)
+			gone := events[first]
+			delete(events, first)
+			w.cancelled(gone)
+			time.Sleep(5 * time.Second)
+			for _, left := range events {
+				if r, ok := w.Reservations()["burst-i-c1-1"]; !ok || r.Start.Unix() != left.Deadline.Unix() {
+					t.Errorf("%s cancelled: reservations %v, want one from %s on\n%s", first, w.Reservations(), left.Deadline, w.story())
+				}
+				w.cancelled(left)
+			}
+			w.closed(20 * time.Second)
+			if i := w.info(id); len(w.Reservations()) > 0 || i.Restarts > 0 || w.Node("c1") != "ALLOCATED+CLOUD" {
+				t.Errorf("%v, node %s", w.Reservations(), w.Node("c1"))
+			}
+		})
+	}
+}
+
 // TestTheReasonSaysWhatAndWhen, for the admin who finds a drained node.
 func TestTheReasonSaysWhatAndWhen(t *testing.T) {
 	bubble(t, "c[1-4]", func(w *world) {

@@ -70,8 +70,7 @@ func (s *Store) LoadFT(ctx context.Context) (ft.State, error) {
 	var st ft.State
 	err := s.tx(ctx, func(tx *sql.Tx) error {
 		var err error
-		if st.Notices, err = query(ctx, tx, `SELECT instance, kind, provider, deadline, received, source, node, stage, action, event, cancelled, ahead
-			FROM notices WHERE stage <> ? ORDER BY deadline, instance`, scanNotice, ft.Acked); err != nil {
+		if st.Notices, err = query(ctx, tx, `SELECT `+noticeColumns+` FROM notices WHERE stage <> ? ORDER BY deadline, instance`, scanNotice, ft.Acked); err != nil {
 			return err
 		}
 		st.Evictions, err = query(ctx, tx, `SELECT e.instance, e.kind, e.job, e.restarts, e.node, e.stage, e.signal, e.grace, e.signalled, e.began, e.ended, e.outcome
@@ -82,6 +81,17 @@ func (s *Store) LoadFT(ctx context.Context) (ft.State, error) {
 		return ft.State{}, fmt.Errorf("reading the journal: %w", err)
 	}
 	return st, nil
+}
+
+const noticeColumns = "instance, kind, provider, deadline, received, source, node, stage, action, event, cancelled, ahead"
+
+// NoticeOf is what is known under a key, of all that was announced.
+func (s *Store) NoticeOf(ctx context.Context, instance string, kind cloud.NoticeKind) (cloud.Notice, error) {
+	n, err := scanNotice(s.db.QueryRowContext(ctx, `SELECT `+noticeColumns+` FROM notices WHERE instance = ? AND kind = ?`, instance, kind).Scan)
+	if err != nil {
+		return cloud.Notice{}, fmt.Errorf("reading the notice for %s: %w", instance, err)
+	}
+	return n.Notice, nil
 }
 
 func scanNotice(scan scanner) (n ft.Notice, err error) {
