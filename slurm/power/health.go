@@ -16,6 +16,7 @@ type Health struct {
 	Providers map[string]string  // name -> its last error, or ""
 	Breakers  map[string]Breaker // of the configured pools, by name
 	Holds     []Hold             // of jobs that wait, the next to be tried first
+	Fences    int                // attempts that may still run where Slurm has given up
 }
 
 // Health may be called at any time.
@@ -35,6 +36,9 @@ func (e *Engine) Health() Health {
 		}
 	}
 	slices.SortFunc(h.Holds, func(a, b Hold) int { return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.Job, b.Job)) })
+	for _, jobs := range e.mem.fences {
+		h.Fences += len(jobs)
+	}
 	for name := range e.providers {
 		h.Providers[name] = e.bad[name]
 	}

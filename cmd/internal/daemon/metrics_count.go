@@ -64,7 +64,7 @@ type openNotice struct {
 var (
 	orderKinds    = []power.OrderKind{power.Resume, power.Suspend, power.ResumeFail}
 	orderOutcomes = []string{"accepted", "repeated", "failed", "settled"}
-	noticeKinds   = []cloud.NoticeKind{cloud.SpotInterruption, cloud.Rebalance, cloud.Maintenance, cloud.StateChange}
+	noticeKinds   = []cloud.NoticeKind{cloud.SpotInterruption, cloud.Rebalance, cloud.Maintenance}
 	noticeSources = []string{"local", "imds", "sqs", "drill"}
 	launchResults = []string{"ok", string(cloud.Capacity), string(cloud.Quota), string(cloud.Throttled), string(cloud.Invalid), string(cloud.Auth), string(cloud.Transient)}
 	checkpointEnd = []string{"asked", "left", "grace-over", "finished", "ended"}

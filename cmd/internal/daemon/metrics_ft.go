@@ -11,10 +11,10 @@ import (
 	"github.com/burst-hpc/burst/slurm/hostlist"
 )
 
-// What becomes of a notice: it is acted upon; it is for no node of ours, or
-// of a kind that the pool ignores; it has been heard before; the cloud takes
-// back what it announced.
-var noticeOutcomes = []string{"acted", "foreign", "duplicate", "cancelled"}
+// What becomes of a notice: it is acted upon; it is of a kind that its pool
+// ignores; it is for no node of ours; it says nothing new; it takes back what
+// another has announced.
+var noticeOutcomes = []string{"acted", "ignored", "foreign", "duplicate", "cancelled"}
 
 // attempt is a run of a job that has to leave its nodes. Several notices may
 // mean it: it is counted once.
@@ -30,24 +30,41 @@ type attempt struct {
 func (m *meters) heard(n cloud.Notice, fresh bool) {
 	key := noticeKey{n.Instance, n.Kind}
 	source := among(n.Source, noticeSources...)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o, known := m.open[key]
 	switch {
-	case n.Cancelled:
-		m.notice(n.Kind, source, "cancelled")
 	case !fresh:
 		m.notice(n.Kind, source, "duplicate")
-	default:
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		o := m.open[key]
-		o.source = source
-		if o.stage == "" {
-			o.stage = ft.Heard
+		return
+	case n.Cancelled:
+		m.notice(n.Kind, source, "cancelled")
+		if !known {
+			m.open[key] = openNotice{ft.Foreign, source, time.Time{}} // what becomes of it is counted
 		}
-		if o.deadline.IsZero() || !n.Deadline.IsZero() && n.Deadline.Before(o.deadline) {
-			o.deadline = n.Deadline
-		}
-		m.open[key] = o
+		return
 	}
+	if o.source = source; !known {
+		o.stage = ft.Heard
+	}
+	if o.deadline.IsZero() || !n.Deadline.IsZero() && n.Deadline.Before(o.deadline) {
+		o.deadline = n.Deadline
+	}
+	m.open[key] = o
+}
+
+// overdue is for how long the deadline of a spot interruption has been over that
+// is still being acted upon: the longest. Maintenance only begins at its deadline.
+func (m *meters) overdue(now time.Time) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var most time.Duration
+	for key, o := range m.open {
+		if key.kind == cloud.SpotInterruption && !o.deadline.IsZero() && (o.stage == ft.Heard || o.stage == ft.Draining) {
+			most = max(most, now.Sub(o.deadline))
+		}
+	}
+	return most
 }
 
 func (m *meters) notice(kind cloud.NoticeKind, source, outcome string) {
@@ -93,8 +110,11 @@ func (m *meters) moved(n ft.Notice, now time.Time) {
 	}
 	if o.stage == ft.Heard && n.Stage != ft.Heard {
 		outcome := "acted"
-		if n.Stage == ft.Foreign {
+		switch {
+		case n.Stage == ft.Foreign && n.Node == "":
 			outcome = "foreign"
+		case n.Stage == ft.Foreign:
+			outcome = "ignored"
 		}
 		m.notice(n.Kind, o.source, outcome)
 	}

@@ -48,7 +48,23 @@ func TestNoticesAreCountedOnce(t *testing.T) {
 			n := spot()
 			n.Cancelled = true
 			c.heard(n, true)
+			c.evictions(ft.Change{Notices: []ft.Notice{{Notice: n, Stage: ft.Foreign}, {Notice: n, Stage: ft.Acked}}}, noon)
 		}, []string{"notices_total{kind=spot-interruption,outcome=cancelled,source=imds} 1"}},
+		{"taken back while it is acted upon, and again", func(c *counted) {
+			notice(c, spot(), ft.Draining)
+			n := spot()
+			n.Cancelled = true
+			c.heard(n, true)
+			c.heard(n, false)
+			c.evictions(ft.Change{Notices: []ft.Notice{{Notice: n, Stage: ft.Done}, {Notice: n, Stage: ft.Acked}}}, noon)
+		}, []string{"notices_total{kind=spot-interruption,outcome=acted,source=imds} 1", "notices_total{kind=spot-interruption,outcome=cancelled,source=imds} 1",
+			"notices_total{kind=spot-interruption,outcome=duplicate,source=imds} 1", "notice_lead_seconds{kind=spot-interruption,moment=free} 1"}},
+		{"of a kind that its pool ignores", func(c *counted) {
+			n := spot()
+			n.Kind = cloud.Rebalance
+			c.heard(n, true)
+			c.evictions(ft.Change{Notices: []ft.Notice{{Notice: n, Stage: ft.Foreign, Node: "c1"}, {Notice: n, Stage: ft.Acked, Node: "c1"}}}, noon)
+		}, []string{"notices_total{kind=rebalance,outcome=ignored,source=imds} 1"}},
 		{"begun by an earlier burstd", func(c *counted) {
 			c.resume(ft.State{Notices: []ft.Notice{{Notice: spot(), Stage: ft.Draining}}})
 			c.evictions(ft.Change{Notices: []ft.Notice{{Notice: spot(), Stage: ft.Done}}}, noon)
@@ -59,6 +75,24 @@ func TestNoticesAreCountedOnce(t *testing.T) {
 			tt.do(c)
 			c.want([]string{"notices_total", "notice_lead_seconds"}, tt.want...)
 		})
+	}
+}
+
+// TestOverdue: a notice that is acted upon after its deadline is seen.
+func TestOverdue(t *testing.T) {
+	c := newCounted(t)
+	c.heard(spot(), true)
+	for _, tt := range []struct {
+		stage ft.Stage
+		at    time.Duration
+		want  time.Duration
+	}{
+		{ft.Draining, time.Minute, 0}, {ft.Draining, 3 * time.Minute, time.Minute}, {ft.Done, 3 * time.Minute, 0}, {ft.Acked, time.Hour, 0},
+	} {
+		c.evictions(ft.Change{Notices: []ft.Notice{{Notice: spot(), Stage: tt.stage}}}, noon)
+		if got := c.overdue(noon.Add(tt.at)); got != tt.want {
+			t.Errorf("%s, %s after the notice: overdue for %s, want %s", tt.stage, tt.at, got, tt.want)
+		}
 	}
 }
 

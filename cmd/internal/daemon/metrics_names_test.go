@@ -42,7 +42,7 @@ func described(t *testing.T) map[string][]string {
 
 // TestLabelsAreFew: none names what there is more and more of.
 func TestLabelsAreFew(t *testing.T) {
-	allowed := strings.Fields("pool provider market type zone kind source outcome result operation moment phase stage cause action version")
+	allowed := strings.Fields("pool provider market type zone kind source outcome result operation moment phase stage cause action state version")
 	for name, labels := range described(t) {
 		for _, l := range labels {
 			if !slices.Contains(allowed, l) {

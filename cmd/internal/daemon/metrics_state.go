@@ -24,6 +24,9 @@ var (
 	descOldest    = prometheus.NewDesc("burst_ending_oldest_seconds", "For how long the oldest of the instances that are being ended has been; 0 without one.", nil, nil)
 	descOrders    = prometheus.NewDesc("burst_orders_open", "Orders of Slurm that are not settled.", nil, nil)
 	descNotices   = prometheus.NewDesc("burst_notices_active", "Notices that are being acted upon.", nil, nil)
+	descOverdue   = prometheus.NewDesc("burst_notice_overdue_seconds", "For how long the deadline of a spot interruption has been over that is still being acted upon: the longest; 0 without one.", nil, nil)
+	descAgents    = prometheus.NewDesc("burst_agents", "Nodes that are up, by what is known of them: their agent is heard, it was and is silent, or they are sick.", []string{"state"}, nil)
+	descFences    = prometheus.NewDesc("burst_fences", "Attempts of jobs that may still run on an instance that Slurm has given up: their next attempts wait for its end.", nil, nil)
 	descForeign   = prometheus.NewDesc("burst_notices_foreign_total", "Notices for instances that served no node.", nil, nil)
 	descRequests  = prometheus.NewDesc("burst_node_requests_total", "Requests of booting nodes, by their outcome.", []string{"outcome"}, nil)
 	descSlurm     = prometheus.NewDesc("burst_slurm_up", "1 if the last reading of Slurm succeeded.", nil, nil)
@@ -44,7 +47,7 @@ var phases = []power.Phase{power.Wanted, power.Launching, power.Booting, power.U
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descBuild, descNodes, descInstances, descEnding, descStrays, descOldest, descOrders, descNotices, descForeign, descRequests,
+	for _, d := range []*prometheus.Desc{descBuild, descNodes, descInstances, descEnding, descStrays, descOldest, descOrders, descNotices, descOverdue, descAgents, descFences, descForeign, descRequests,
 		descSlurm, descPaused, descWaiting, descStopped, descFailures, descProvider, descCalls, descMessages, descFree, descSize, descJournal} {
 		ch <- d
 	}
@@ -68,6 +71,12 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	since, _, _ := c.d.engine.Paused()
 	s.gauge(descPaused, boolFloat(!since.IsZero()))
 	s.gauge(descWaiting, float64(len(h.Holds)))
+	s.gauge(descOverdue, c.d.meters.overdue(time.Now()).Seconds())
+	s.gauge(descFences, float64(h.Fences))
+	agents := c.d.health.Count()
+	s.gauge(descAgents, float64(agents.Heard), "heard")
+	s.gauge(descAgents, float64(agents.Silent), "silent")
+	s.gauge(descAgents, float64(agents.Sick), "sick")
 	active, foreign := c.d.guard.Active()
 	s.gauge(descNotices, float64(active))
 	s.counter(descForeign, uint64(foreign))
