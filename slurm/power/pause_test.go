@@ -1,6 +1,7 @@
 package power
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -65,7 +66,7 @@ func TestPauseAndUnpause(t *testing.T) {
 		}
 		now := time.Now()
 		var got []Hold
-		for _, c := range e.journal.(*paper).committed {
+		for _, c := range written(t, e) {
 			if c.Pause != nil && c.Pause.Since.IsZero() {
 				got = c.Holds
 			}
@@ -91,7 +92,7 @@ func TestAStartedPoolsJobsStart(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []uint32
-		for _, c := range e.journal.(*paper).committed {
+		for _, c := range written(t, e) {
 			for _, h := range c.Holds {
 				if strings.Contains(h.Why, "launches again") && !h.Released {
 					got = append(got, h.Job)
@@ -143,4 +144,17 @@ func TestBootFailuresDoNotCountInAPause(t *testing.T) {
 			t.Errorf("paused %v: %d failures", paused, n)
 		}
 	}
+}
+
+// written is what an engine that runs has committed so far.
+func written(t *testing.T, e *Engine) (all []Change) {
+	t.Helper()
+	err := e.do(t.Context(), func(context.Context) error {
+		all = slices.Clone(e.journal.(*paper).committed)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
