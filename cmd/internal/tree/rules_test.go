@@ -76,7 +76,7 @@ var programs = []string{
 
 // internals are the rooms of cmd/internal.
 var internals = []string{
-	"agent", "api", "bench", "chaos", "cli", "clouds", "config", "crash", "daemon", "demo", "e2e", "endpoint", "handover", "ledger", "munge", "nodeapi",
+	"agent", "api", "bench", "chaos", "cli", "clouds", "config", "crash", "daemon", "demo", "e2e", "endpoint", "handover", "journald", "ledger", "munge", "nodeapi",
 	"rig", "spool", "stopall", "store", "tree",
 }
 
