@@ -39,6 +39,10 @@ type controller interface {
 // pace is how often nodes are judged.
 const pace = 5 * time.Second
 
+// lookAgain is how often Slurm is read for the sake of nodes that are drained
+// already and have a job for days, or that have to wait.
+const lookAgain = time.Minute
+
 // peace is how long after so many nodes of a pool have been drained as may be
 // at once the next are.
 const peace = 10 * time.Minute
@@ -61,10 +65,11 @@ type Monitor struct {
 
 	// Of Run alone.
 	clear map[string]time.Time
-	last  time.Time          // when nodes were judged
-	noted map[string]bool    // instances that the journal has as sick
-	tried map[string]attempt // by instance: those of late
-	told  string             // what was said last of nodes that wait
+	last  time.Time            // when nodes were judged
+	noted map[string]bool      // instances that the journal has as sick
+	tried map[string]attempt   // by instance: those of late
+	left  map[string]time.Time // sick instances that could not be drained, or need not: when Slurm was read
+	told  string               // what was said last of nodes that wait
 }
 
 // attempt is a node that was drained, or may have been.
@@ -81,7 +86,7 @@ type Count struct{ Heard, Silent, Sick int }
 // New makes a monitor.
 func New(l Limits, site Site, c controller, log *slog.Logger) *Monitor {
 	return &Monitor{limits: l, site: site, slurm: c, log: log, heard: map[string]heard{}, noted: map[string]bool{},
-		tried: map[string]attempt{}}
+		tried: map[string]attempt{}, left: map[string]time.Time{}}
 }
 
 // Hear takes a beat of an agent whose identity has been checked.
@@ -137,6 +142,9 @@ func (m *Monitor) round(ctx context.Context, now time.Time) error {
 		m.told = ""
 		return nil
 	}
+	if !slices.ContainsFunc(sick, func(s verdict) bool { return now.Sub(m.left[s.Instance]) >= lookAgain }) {
+		return nil
+	}
 	snap, err := m.slurm.Fresh(ctx, now)
 	if err != nil {
 		return err
@@ -147,6 +155,11 @@ func (m *Monitor) round(ctx context.Context, now time.Time) error {
 		m.log.Warn("sick nodes wait until others of their pool have been replaced", "nodes", waiting)
 	}
 	m.told = waiting
+	for _, s := range sick {
+		if !slices.Contains(chosen, s) {
+			m.left[s.Instance] = now
+		}
+	}
 	return m.drain(ctx, chosen, now)
 }
 
@@ -161,6 +174,7 @@ func (m *Monitor) look(up []Node, now time.Time) view {
 	v := view{now: now, nodes: up, heard: maps.Clone(m.heard)}
 	m.mu.Unlock()
 	maps.DeleteFunc(m.noted, func(i string, _ bool) bool { return !nodes[i] })
+	maps.DeleteFunc(m.left, func(i string, _ time.Time) bool { return !nodes[i] })
 	maps.DeleteFunc(m.tried, func(_ string, a attempt) bool { return now.Sub(a.at) > peace })
 	v.clear = m.limits.clearSince(v, m.clear)
 	return v

@@ -26,6 +26,7 @@ type world struct {
 	states  map[string]slurm.Node
 	notes   []string
 	updates []string
+	reads   int
 	err     error  // of Note and UpdateNodes
 	refused error  // of UpdateNodes
 	during  func() // while Slurm is read
@@ -57,6 +58,7 @@ func (w *world) Note(_ context.Context, sick []Sick) error {
 }
 
 func (w *world) Fresh(context.Context, time.Time) (*slurm.Snapshot, error) {
+	w.reads++
 	if w.during != nil {
 		w.mu.Lock()
 		w.during()
@@ -123,6 +125,9 @@ func TestSickNodesAreDrainedInFewCalls(t *testing.T) {
 		}
 		if d := diff.Diff([]string{"i-00", "i-01", "i-02", "i-03"}, w.notes); d != "" {
 			t.Error(d)
+		}
+		if w.reads > 15 { // of 60 rounds
+			t.Errorf("Slurm is read %d times for nodes that are drained", w.reads)
 		}
 		if got, want := m.Count(), (Count{Heard: 59, Silent: 1, Sick: 4}); got != want {
 			t.Errorf("%+v, want %+v", got, want)
