@@ -21,7 +21,7 @@ type Options struct {
 	Cluster string                    // the cluster's id, never empty
 	Wanted  func(cloud.Instance) bool // narrows to some of its instances [all]
 	// Busy says that launches may still be under way, so that a cloud without
-	// instances is looked at on. [none are]
+	// instances is looked at on. It may be called concurrently. [none are]
 	Busy func(ctx context.Context) bool
 	// Report hears of each provider's progress, from one goroutine at a time.
 	Report   func(Progress)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -162,13 +163,8 @@ func TestRun(t *testing.T) {
 
 // until is busy for a time from its first call on.
 func until(d time.Duration) func(context.Context) bool {
-	var began time.Time
-	return func(context.Context) bool {
-		if began.IsZero() {
-			began = time.Now()
-		}
-		return time.Since(began) < d
-	}
+	began := sync.OnceValue(time.Now)
+	return func(context.Context) bool { return time.Since(began()) < d }
 }
 
 // TestInterrupted says what is left.
