@@ -127,11 +127,11 @@ func evictionPart(s api.Status, now time.Time) part {
 		default:
 			left = d.String() + " left"
 		}
-		line := fmt.Sprintf("%-12s %-14s %s, %s", cmp.Or(e.Node, e.Instance), left, e.Kind, e.Stage)
+		line := fmt.Sprintf("%-12s %-14s ", cmp.Or(e.Node, e.Instance), left)
 		for _, j := range e.Jobs {
-			line += fmt.Sprintf("; job %d %s", j.Job, j.Stage)
+			line += fmt.Sprintf("job %d %s; ", j.Job, j.Stage)
 		}
-		p.lines = append(p.lines, line)
+		p.lines = append(p.lines, line+e.Kind+", "+e.Stage)
 	}
 	return p
 }
