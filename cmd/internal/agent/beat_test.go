@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -117,6 +118,49 @@ func TestSlurmds(t *testing.T) {
 	}
 	if _, err := slurmds(filepath.Join(dir, "none")); err == nil {
 		t.Error("a /proc that is not there is no error")
+	}
+}
+
+// TestReconfigured: a slurmd that makes a new process of itself has not been
+// restarted, as one has whose supervisor, systemd or another, starts the next.
+func TestReconfigured(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		sessions []string // of slurmds that follow each other, with the pids 100, 101, …; "": its own
+		want     int
+	}{
+		{"restarted by systemd", []string{"", "", ""}, 3},
+		{"reconfigured twice", []string{"", "100", "100"}, 1},
+		{"reconfigured, then restarted", []string{"", "100", ""}, 2},
+		{"restarted, then reconfigured twice", []string{"", "", "101", "101"}, 2},
+		{"restarted by a shell", []string{"50", "50", "50"}, 3},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			proc(t, dir, map[string]string{"stat": bootStat})
+			s := &starts{proc: dir}
+			boot, err := parseBoot([]byte(bootStat))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, session := range tt.sessions {
+				pid := 100 + i
+				if session == "" {
+					session = strconv.Itoa(pid)
+				}
+				if err := os.RemoveAll(filepath.Join(dir, strconv.Itoa(pid-1))); err != nil {
+					t.Fatal(err)
+				}
+				text := strings.Replace(stat(pid, 1, "slurmd", 100*i), " S 1 1 1 ", " S 1 1 "+session+" ", 1)
+				proc(t, dir, map[string]string{strconv.Itoa(pid) + "/stat": text})
+				if err := s.look(boot.Add(time.Minute)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if times, up := s.within(boot.Add(time.Minute)); len(times) != tt.want || !up {
+				t.Errorf("%d starts, want %d", len(times), tt.want)
+			}
+		})
 	}
 }
 

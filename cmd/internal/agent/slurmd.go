@@ -19,6 +19,8 @@ type process struct {
 	name        string
 	state       byte
 	start       uint64 // in ticks since the host's boot; with pid it is one process and no other
+	session     int
+	heir        bool // of a slurmd that led the session, see inherits
 }
 
 const ticksPerSecond = 100 // USER_HZ of Linux on all that Slurm runs on
@@ -34,10 +36,11 @@ func parseStat(text []byte) (process, error) {
 		return process{}, fmt.Errorf("%d fields after the name", len(rest))
 	}
 	p := process{name: string(text[open+1 : end]), state: rest[0][0]}
-	var errs [3]error
+	var errs [4]error
 	p.pid, errs[0] = strconv.Atoi(strings.TrimSpace(string(text[:open])))
 	p.parent, errs[1] = strconv.Atoi(rest[1])
 	p.start, errs[2] = strconv.ParseUint(rest[19], 10, 64)
+	p.session, errs[3] = strconv.Atoi(rest[3])
 	return p, errors.Join(errs[:]...)
 }
 
@@ -130,9 +133,10 @@ func (s *starts) look(now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("reading the time of the boot in %s/stat: %w", s.proc, err)
 	}
-	for _, p := range found {
+	for i, p := range found {
 		known := slices.ContainsFunc(before, func(o process) bool { return o.pid == p.pid && o.start == p.start })
-		if !known {
+		found[i].heir = slices.ContainsFunc(before, p.inherits)
+		if !known && !found[i].heir {
 			at := boot.Add(time.Duration(p.start) * time.Second / ticksPerSecond)
 			s.times = append(s.times, at)
 		}
@@ -142,6 +146,13 @@ func (s *starts) look(now time.Time) error {
 	s.times = slices.DeleteFunc(s.times, func(t time.Time) bool { return now.Sub(t) > startsSince })
 	s.times = slices.Delete(s.times, 0, max(0, len(s.times)-startsKept))
 	return nil
+}
+
+// inherits says whether p goes on for the slurmd o: from Slurm 23.11 on, a
+// slurmd that is reconfigured makes a new process of itself, in its session,
+// and leaves. That is no restart; one by systemd begins a session.
+func (p process) inherits(o process) bool {
+	return p.session == o.session && (o.heir || o.pid == o.session)
 }
 
 // alive says whether all slurmds of the last look still run.
