@@ -28,6 +28,19 @@ beat end
 exit 0
 `
 
+// lostAliases begins every script. A slurmctld that is killed while a job's
+// nodes come up forgets to tell the job their addresses: where their names
+// resolve nowhere, as with network namespaces, srun then fails in it, after
+// minutes (seen with 22.05). The job says so and is requeued.
+const lostAliases = `unresolved() {
+  echo "$EPOCHREALTIME aliases: $SLURM_NODE_ALIASES" >> unresolved.$SLURM_JOB_ID.log
+  scontrol requeue $SLURM_JOB_ID && sleep 60
+  exit 1
+}
+echo "nodes $SLURM_JOB_NODELIST, aliases $SLURM_NODE_ALIASES"
+getent hosts $SLURMD_NODENAME > /dev/null || [[ $SLURM_NODE_ALIASES = *:* ]] || unresolved
+`
+
 // script is a job that tries again what failed, so that it fails only if
 // neither Slurm nor Burst runs it anew.
 func (j job) script(work time.Duration) string {
@@ -35,7 +48,7 @@ func (j job) script(work time.Duration) string {
 	if j.Signal {
 		directive = "#BURST signal=USR1 grace=5s\n"
 	}
-	return "#!/bin/bash\n" + directive + fmt.Sprintf(`export ATTEMPT=$EPOCHREALTIME WORK=%d SIGNAL=%s STUBBORN=%s
+	return "#!/bin/bash\n" + directive + fmt.Sprintf(lostAliases+`export ATTEMPT=$EPOCHREALTIME WORK=%d SIGNAL=%s STUBBORN=%s
 exec 9<> <(:)
 for try in 1 2 3 4 5 6; do
   echo "$EPOCHREALTIME try $try" >> beat/$SLURM_JOB_ID.$ATTEMPT.$SLURMD_NODENAME.batch.log

@@ -59,7 +59,7 @@ func (w *world) jobsEnded(jobs []slurm.Job) {
 			switch {
 			case j.State == "COMPLETED", j.State == "CANCELLED" && s.cancelled:
 			case j.State == "NODE_FAIL" && s.NoRequeue: // Slurm's word for it
-			case j.State == "FAILED" && s.NoRequeue && j.AdminComment != "":
+			case j.State == "FAILED" && s.NoRequeue && (j.AdminComment != "" || w.unresolved(j.ID)):
 			default:
 				w.t.Errorf("job %d %+v: %s, reason %s, exit code %d, %d restarts, admin comment %q", j.ID, s.job, j.State, j.Reason, j.ExitCode, j.Restarts, j.AdminComment)
 			}
@@ -69,6 +69,12 @@ func (w *world) jobsEnded(jobs []slurm.Job) {
 			w.t.Errorf("job %d: Slurm knows %d of its %d tasks", s.id, n, want)
 		}
 	}
+}
+
+// unresolved says that the job was not told its nodes' addresses (see lostAliases).
+func (w *world) unresolved(id uint32) bool {
+	_, err := os.Stat(filepath.Join(w.Work, fmt.Sprintf("unresolved.%d.log", id)))
+	return err == nil
 }
 
 // attemptsApart: no attempt of a job lived when the next began.
@@ -247,6 +253,10 @@ func (w *world) table(storm []event) {
 		kinds = append(kinds, k)
 	}
 	slices.Sort(kinds)
+	lost, _ := filepath.Glob(filepath.Join(w.Work, "unresolved.*.log")) // the pattern is right
+	if len(lost) > 0 {
+		fmt.Printf("chaos: %d jobs were not told their nodes' addresses by a slurmctld that had been killed, and requeued themselves\n", len(lost))
+	}
 	fmt.Printf("chaos: %-34s %8s %8s\n", "", "planned", "met")
 	for _, k := range kinds {
 		fmt.Printf("chaos: %-34s %8d %8d\n", k, planned[k], w.met[k])
