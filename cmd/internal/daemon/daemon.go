@@ -250,7 +250,13 @@ func lock(path string) (func(), error) {
 		return nil, cli.WithHint(fmt.Errorf("opening the state folder: %w", err),
 			"%s must be a folder on a local disk that uid %d may write to ([daemon] state)", filepath.Dir(path), os.Getuid())
 	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	// A command that a killed burstd was about to start has the lock until it runs.
+	for end := time.Now().Add(time.Second); ; time.Sleep(20 * time.Millisecond) {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(end) {
+			break
+		}
+	}
 	switch {
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		f.Close()
