@@ -24,7 +24,7 @@ const (
 	// visibility is how long a message stays hidden after it was received, and
 	// after each extension. It is short, since it is also how late a message comes
 	// whose answer was lost, or whose receiver was killed.
-	visibility = 15 * time.Second
+	visibility = 9 * time.Second
 	heartbeat  = visibility / 3
 	// linger is how long a handled message waits for others of its batch, to be
 	// deleted together.
