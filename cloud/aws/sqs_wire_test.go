@@ -151,3 +151,29 @@ func TestCheckQueueURL(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckQueuePolicy(t *testing.T) {
+	const (
+		events = `{"Effect":"Allow","Principal":{"Service":"events.amazonaws.com"},"Action":"sqs:SendMessage"}`
+		tls    = `{"Effect":"Deny","Principal":"*","Action":"sqs:*","Condition":{"Bool":{"aws:SecureTransport":"false"}}}`
+		list   = `{"Effect":"Allow","Principal":{"Service":["sns.amazonaws.com","events.amazonaws.com"]},"Action":["SQS:SendMessage"]}`
+		any    = `{"Effect":"Allow","Principal":{"AWS":"*"},"Action":"sqs:*"}`
+	)
+	for _, tt := range []struct{ name, policy, want string }{
+		{"both", `{"Statement":[` + events + "," + tls + `]}`, "ok the queue's policy lets"},
+		{"lists", `{"Statement":[` + list + "," + tls + `]}`, "ok the queue's policy lets"},
+		{"anybody", `{"Statement":[` + any + "," + events + "," + tls + `]}`, "warning the queue's policy lets anybody"},
+		{"without TLS", `{"Statement":[` + events + `]}`, "warning the queue's policy does not refuse"},
+		{"denied", `{"Statement":[` + strings.Replace(events, "Allow", "Deny", 1) + "," + tls + `]}`, "warning the queue's policy does not let EventBridge"},
+		{"no policy", "", "warning the queue's policy does not let EventBridge"},
+		{"no JSON", "{", "unknown the queue's policy cannot be read"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var all findings
+			checkQueuePolicy(&all, "notices", tt.policy)
+			if got := string(all[0].Level) + " " + all[0].Text; !strings.HasPrefix(got, tt.want) {
+				t.Errorf("the first finding is %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
