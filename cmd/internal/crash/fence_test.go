@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -159,30 +159,26 @@ func TestRule9TheNextAttemptWaitsForTheEndOfTheOld(t *testing.T) {
 		}},
 	} {
 		long(tt.name, t, func(t *testing.T, s *story) {
-			var mu sync.Mutex
-			old, early := "", false
+			var old atomic.Value // a mutex would hold the bubble's time
+			var early atomic.Bool
 			s.start("")
 			id, on := s.running(slurmtest.Job{Nodes: 1, Requeue: true, Duration: 20 * time.Minute, OnStart: func(_ uint32, restarts int) {
-				mu.Lock()
-				defer mu.Unlock()
-				early = early || restarts > 0 && s.stateOf(old) != cloud.Terminated
+				if restarts > 0 && s.stateOf(old.Load().(string)) != cloud.Terminated {
+					early.Store(true)
+				}
 			}})
-			mu.Lock()
-			old = on[0]
-			mu.Unlock()
+			old.Store(on[0])
 			time.Sleep(time.Minute)
 			s.ctl.Lost("c1")
 			tt.then(t, s)
 			told := false
 			s.wait(90*time.Minute, "the job runs again", func() bool {
 				i, _ := s.ctl.Info(id)
-				told = told || i.State == "CONFIGURING" && strings.Contains(i.AdminComment, "until instance "+old)
+				told = told || i.State == "CONFIGURING" && strings.Contains(i.AdminComment, "until instance "+on[0])
 				return i.State == "RUNNING" && i.Restarts > 0
 			})
-			mu.Lock()
-			defer mu.Unlock()
-			if early || !told {
-				t.Errorf("it began while its old attempt might run: %v; it was told why it waits: %v", early, told)
+			if early.Load() || !told {
+				t.Errorf("it began while its old attempt might run: %v; it was told why it waits: %v", early.Load(), told)
 			}
 			s.wait(time.Hour, "all is over", func() bool { return s.live() == 0 && s.open() == "" })
 		})
@@ -208,13 +204,13 @@ func TestRule9TheNextAttemptWaitsForTheEndOfTheOld(t *testing.T) {
 	})
 	long("the instance stops by itself, and takes its time", t, func(t *testing.T, s *story) {
 		l := s.start("")
-		old := ""
+		var old atomic.Value
 		id, on := s.running(slurmtest.Job{Nodes: 1, Requeue: true, Duration: time.Hour, OnStart: func(_ uint32, restarts int) {
-			if restarts > 0 && s.stateOf(old) != cloud.Terminated {
-				t.Errorf("it began while its old instance was %s", s.stateOf(old))
+			if restarts > 0 && s.stateOf(old.Load().(string)) != cloud.Terminated {
+				t.Errorf("it began while its old instance was %s", s.stateOf(old.Load().(string)))
 			}
 		}})
-		old = on[0]
+		old.Store(on[0])
 		time.Sleep(time.Minute)
 		if err := s.fake.Terminate(t.Context(), on); err != nil { // somebody in the cloud's console
 			t.Fatal(err)
