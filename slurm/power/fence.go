@@ -103,6 +103,12 @@ func (e *Engine) Fenced(ctx context.Context, snap *slurm.Snapshot, job uint32) (
 			return err
 		}
 		j := snap.Jobs[job]
+		for name := range e.providers {
+			if j.Restarts > 0 && e.strange(name) > 0 {
+				why = fmt.Sprintf("job %d waits for the first answer of provider %s: the journal is empty, and an earlier attempt of it may still run", job, name)
+				return nil
+			}
+		}
 		if why = e.mem.fenced(j); why != "" {
 			e.warn(ctx, snap, j, why)
 		}
