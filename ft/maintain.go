@@ -70,7 +70,7 @@ func (g *Guard) maintain(ctx context.Context, n *Notice, own *[]*Eviction) error
 
 // await waits for news of the notice, for its time to act, or for the next look.
 func await(ctx context.Context, now live, near time.Time) error {
-	wait := time.Now().Truncate(rest).Add(rest).Sub(time.Now())
+	wait := time.Until(time.Now().Truncate(rest).Add(rest))
 	if until := time.Until(near); !near.IsZero() && until > 0 {
 		wait = min(wait, until)
 	}

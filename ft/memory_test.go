@@ -23,7 +23,6 @@ type lean struct {
 	mu      sync.Mutex
 	snap    slurm.Snapshot
 	open    map[noticeKey]bool
-	storm   int
 	updates int
 	reads   int
 }
