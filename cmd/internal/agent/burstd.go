@@ -82,7 +82,8 @@ func retryAfter(err error) time.Duration {
 }
 
 // post sends body to the URLs in turn until one takes it, and returns its
-// answer. A signed answer is believed only with burstd's credential of it.
+// answer. A signed answer is believed only with burstd's credential of it, and
+// only as the answer to this very request.
 func (b *burstd) post(ctx context.Context, path string, body []byte, signed bool) ([]byte, error) {
 	all := &refusal{never: len(b.urls) > 0}
 	first := int(b.first.Load())
@@ -133,14 +134,16 @@ func (b *burstd) ask(ctx context.Context, url string, body []byte, signed bool) 
 	case !signed:
 		return answer, nil
 	}
-	if err := b.trust(ctx, resp.Header.Get("Burst-Credential"), answer); err != nil {
+	if err := b.trust(ctx, resp.Header.Get("Burst-Credential"), answer, credential); err != nil {
 		return nil, fmt.Errorf("the answer of %s is not believed: %w", url, err)
 	}
 	return answer, nil
 }
 
-// trust checks that burstd made this answer.
-func (b *burstd) trust(ctx context.Context, credential string, answer []byte) error {
+// trust checks that burstd made this answer, to what was asked under this
+// credential: another node has not opened the answers that we have, and would
+// take them for its own.
+func (b *burstd) trust(ctx context.Context, credential string, answer []byte, asked string) error {
 	c, err := b.munge.Decode(ctx, credential)
 	switch {
 	case err != nil:
@@ -149,6 +152,13 @@ func (b *burstd) trust(ctx context.Context, credential string, answer []byte) er
 		return fmt.Errorf("it is signed by uid %d, not by burstd's (%d) or root", c.UID, b.uid)
 	case string(c.Payload) != sum(answer):
 		return errors.New("it is not what its credential says")
+	}
+	var v struct{ Answers string }
+	if err := json.Unmarshal(answer, &v); err != nil {
+		return err
+	}
+	if v.Answers != sum([]byte(asked)) {
+		return errors.New("it is the answer to another request")
 	}
 	return nil
 }

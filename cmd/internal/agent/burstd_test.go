@@ -88,10 +88,23 @@ func TestTrust(t *testing.T) {
 				return r, nil
 			}
 		}},
+		{"another node's, that it has not opened yet", func(w *world) func(*http.Response) (*http.Response, error) {
+			return func(r *http.Response) (*http.Response, error) {
+				text := answerTo("MUNGE:theirs:")
+				r.Body = status(200, text, nil).Body
+				w.munge.set(func(m *minted) {
+					m.open["MUNGE:stolen:"] = munge.Credential{UID: 0, Payload: []byte(sum([]byte(text)))}
+				})
+				r.Header.Set("Burst-Credential", "MUNGE:stolen:")
+				return r, nil
+			}
+		}},
 		{"a user's", func(w *world) func(*http.Response) (*http.Response, error) {
 			return func(r *http.Response) (*http.Response, error) {
 				w.munge.set(func(m *minted) {
-					m.open[r.Header.Get("Burst-Credential")] = munge.Credential{UID: 1000, Payload: []byte(sum([]byte("{}")))}
+					c := m.open[r.Header.Get("Burst-Credential")]
+					c.UID = 1000
+					m.open[r.Header.Get("Burst-Credential")] = c
 				})
 				return r, nil
 			}

@@ -95,7 +95,7 @@ func (c *controller) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil || string(cred.Payload) != "POST "+r.URL.Path+" "+sum(body) {
 		return status(401, "", err), nil
 	}
-	text := "{}"
+	text := answerTo(auth)
 	c.mu.Lock()
 	switch r.URL.Path {
 	case "/v1/node/notice":
@@ -120,6 +120,11 @@ func (c *controller) RoundTrip(r *http.Request) (*http.Response, error) {
 		return after(resp)
 	}
 	return resp, nil
+}
+
+// answerTo is what burstd says to a notice that came under this credential.
+func answerTo(credential string) string {
+	return fmt.Sprintf(`{"answers":%q}`, sum([]byte(credential)))
 }
 
 // status is an answer with a text, or an error's.

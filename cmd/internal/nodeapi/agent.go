@@ -21,7 +21,9 @@ func (s *Server) notice(ctx context.Context, q question) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return struct{}{}, notYet(s.backend.Notice(ctx, q.addr, n))
+	return struct {
+		Answers string `json:"answers"`
+	}{q.credential}, notYet(s.backend.Notice(ctx, q.addr, n))
 }
 
 // notice is the cloud's notice in a node's words, of which each is suspect.

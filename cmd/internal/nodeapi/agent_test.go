@@ -24,15 +24,15 @@ func TestNotices(t *testing.T) {
 		says       string
 		want       cloud.Notice
 	}{
-		{"spot", `"kind":"spot-interruption","action":"terminate","deadline":"` + at(2*time.Minute) + `"`, 200, "{}",
+		{"spot", `"kind":"spot-interruption","action":"terminate","deadline":"` + at(2*time.Minute) + `"`, 200, `"answers"`,
 			cloud.Notice{Kind: cloud.SpotInterruption, Action: "terminate", Deadline: now.Add(2 * time.Minute)}},
-		{"a spot notice that burstd was away for", `"kind":"spot-interruption","action":"stop","deadline":"` + at(-time.Hour) + `"`, 200, "{}",
+		{"a spot notice that burstd was away for", `"kind":"spot-interruption","action":"stop","deadline":"` + at(-time.Hour) + `"`, 200, `"answers"`,
 			cloud.Notice{Kind: cloud.SpotInterruption, Action: "stop", Deadline: now.Add(-time.Hour)}},
-		{"rebalance, without a deadline", `"kind":"rebalance"`, 200, "{}", cloud.Notice{Kind: cloud.Rebalance}},
-		{"maintenance that is cancelled", `"kind":"maintenance","action":"system-reboot","event":"instance-event-0d","deadline":"` + at(48*time.Hour) + `","cancelled":true`, 200, "{}",
+		{"rebalance, without a deadline", `"kind":"rebalance"`, 200, `"answers"`, cloud.Notice{Kind: cloud.Rebalance}},
+		{"maintenance that is cancelled", `"kind":"maintenance","action":"system-reboot","event":"instance-event-0d","deadline":"` + at(48*time.Hour) + `","cancelled":true`, 200, `"answers"`,
 			cloud.Notice{Kind: cloud.Maintenance, Action: "system-reboot", Event: "instance-event-0d", Deadline: now.Add(48 * time.Hour), Cancelled: true}},
-		{"maintenance that was due last week", `"kind":"maintenance","deadline":"` + at(-170*time.Hour) + `"`, 200, "{}", cloud.Notice{Kind: cloud.Maintenance, Deadline: now}},
-		{"texts of no end", `"kind":"rebalance","action":"a\nb\u001b` + strings.Repeat("x", 900) + `","event":"` + strings.Repeat("ä", 900) + `"`, 200, "{}",
+		{"maintenance that was due last week", `"kind":"maintenance","deadline":"` + at(-170*time.Hour) + `"`, 200, `"answers"`, cloud.Notice{Kind: cloud.Maintenance, Deadline: now}},
+		{"texts of no end", `"kind":"rebalance","action":"a\nb\u001b` + strings.Repeat("x", 900) + `","event":"` + strings.Repeat("ä", 900) + `"`, 200, `"answers"`,
 			cloud.Notice{Kind: cloud.Rebalance, Action: "a | b " + strings.Repeat("x", 58), Event: strings.Repeat("ä", 128)}},
 		{"a state, which is the cloud's to say", `"kind":"state-change","action":"terminated"`, 400, `kind \"state-change\" is none of`, cloud.Notice{}},
 		{"no kind", `"action":"terminate"`, 400, "is none of spot-interruption, rebalance, maintenance", cloud.Notice{}},

@@ -5,7 +5,7 @@
 //
 //	POST /v1/node/whoami  {"instance"}                  -> {"instance","node","cluster","slurm"}
 //	POST /v1/node/report  {"instance","stage","text"}   -> {}
-//	POST /v1/node/notice  {"instance","kind","action","deadline","event","cancelled"} -> {}: it is durable
+//	POST /v1/node/notice  {"instance","kind","action","deadline","event","cancelled"} -> {"answers"}: it is durable
 //	POST /v1/node/beat    {"instance","version","slurmd_started","slurmd","spool_used"} -> {"every"}, in seconds
 //	POST /v1/node/agent   {"instance","arch"}           -> burst-agent, packed by gzip
 //
@@ -14,7 +14,8 @@
 // one blank between, and it is root's. munged lets each credential pass once.
 // The source address must be the instance's. An answer 200 carries the header
 // Burst-Credential: a credential whose payload is the SHA-256 of the answer's
-// body in hex; that of whoami names the instance, so that it is of no use to
+// body in hex; that of whoami names the instance, and that of a notice the
+// SHA-256 of the request's credential in hex, so that they are of no use to
 // another. The answer to a beat carries none: there are many, and nothing
 // follows from it. Other answers have {"error"}; those to be asked again carry
 // Retry-After, in seconds. A notice that is answered 4xx without it is not to be

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -128,8 +126,7 @@ func pack(path, arch string) (*packed, error) {
 	if err := z.Close(); err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(b.Bytes())
-	return &packed{data: b.Bytes(), sum: hex.EncodeToString(sum[:])}, nil
+	return &packed{data: b.Bytes(), sum: digest(b.Bytes())}, nil
 }
 
 // agent answers with the program; whoever gets it must call s.files.leave.

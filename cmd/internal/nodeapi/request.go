@@ -27,8 +27,9 @@ func source(r *http.Request) (netip.Addr, error) {
 
 // question is an authentic request; which fields it has depends on its path.
 type question struct {
-	addr     string
-	Instance string `json:"instance"`
+	addr       string
+	credential string // its SHA-256 in hex: no other request has it
+	Instance   string `json:"instance"`
 
 	Stage string `json:"stage"`
 	Text  string `json:"text"`
@@ -112,7 +113,7 @@ func (s *Server) work(ctx context.Context, l *lane, r asked) reply {
 	if err != nil {
 		return reply{err: err}
 	}
-	q.addr = addr.String()
+	q.addr, q.credential = addr.String(), digest([]byte(credentialOf(r.Request)))
 	v, err := r.do(ctx, q)
 	if err != nil {
 		return reply{err: err}
@@ -133,15 +134,28 @@ func (s *Server) work(ctx context.Context, l *lane, r asked) reply {
 	if err != nil || bare {
 		return reply{body: text, err: err}
 	}
-	sum := sha256.Sum256(text)
-	credential, err := s.munge.EncodeFor(ctx, []byte(hex.EncodeToString(sum[:])), 0)
+	credential, err := s.munge.EncodeFor(ctx, []byte(digest(text)), 0)
 	return reply{body: text, credential: credential, err: err}
+}
+
+// credentialOf is what a request came with; "" if nothing.
+func credentialOf(r *http.Request) string {
+	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "MUNGE") {
+		return ""
+	}
+	return text
+}
+
+func digest(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
 
 // authentic checks that root of a host with our MUNGE key made this very request.
 func (s *Server) authentic(ctx context.Context, l *lane, r asked) error {
-	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "MUNGE") || text == "" {
+	text := credentialOf(r.Request)
+	if text == "" {
 		return refuse(http.StatusUnauthorized, "the header Authorization: MUNGE <credential> is missing")
 	}
 	leave, err := l.turns.enter(ctx)
@@ -158,8 +172,7 @@ func (s *Server) authentic(ctx context.Context, l *lane, r asked) error {
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256(r.body)
-	switch want := r.Method + " " + r.URL.Path + " " + hex.EncodeToString(sum[:]); {
+	switch want := r.Method + " " + r.URL.Path + " " + digest(r.body); {
 	case string(c.Payload) != want:
 		return refuse(http.StatusUnauthorized, "the credential is not this request's")
 	case c.UID != s.root:
