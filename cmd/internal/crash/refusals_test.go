@@ -80,9 +80,8 @@ func TestFaultExpiredCredentials(t *testing.T) {
 		recovers(t, s, id)
 	})
 	bubble("all calls", t, cloudtest.Options{}, func(t *testing.T, s *story) {
-		for _, op := range []cloudtest.Op{cloudtest.Launch, cloudtest.List} {
-			s.fake.Inject(op, cloudtest.Fault{Err: expired, Times: 5})
-		}
+		s.fake.Inject(cloudtest.List, cloudtest.Fault{Err: expired, Times: 2}) // over before the launches' are
+		s.fake.Inject(cloudtest.Launch, cloudtest.Fault{Err: expired, Times: 6})
 		s.start("")
 		id := s.ctl.Submit(slurmtest.Job{Nodes: 2, Duration: time.Hour})
 		s.wait(3*time.Minute, "they are accepted", func() bool { return s.events("credentials-accepted") == 1 })
