@@ -9,29 +9,30 @@ import (
 )
 
 // nodeFields set what we read of a node, by scontrol's name for it.
-var nodeFields = []struct {
-	key string
+var nodeFields = map[string]struct {
+	bit int // to know whether it has been read
 	set func(n *Node, v string) error
 }{
-	{"NodeAddr", func(n *Node, v string) error { n.Addr = v; return nil }},
-	{"NodeHostName", func(n *Node, v string) error { n.Hostname = v; return nil }},
-	{"State", func(n *Node, v string) error { n.State = parseNodeState(v); return nil }},
-	{"Partitions", func(n *Node, v string) error { n.Partitions = commas(v); return nil }},
-	{"ActiveFeatures", func(n *Node, v string) error { n.Features = commas(v); return nil }},
-	{"CPUTot", func(n *Node, v string) error { return parseInt(v, &n.CPUs) }},
-	{"CPUAlloc", func(n *Node, v string) error { return parseInt(v, &n.AllocCPUs) }},
-	{"RealMemory", func(n *Node, v string) error { return parseInt(v, &n.RealMemory) }},
-	{"BootTime", func(n *Node, v string) error { return parseTime(v, &n.BootTime) }},
-	{"SlurmdStartTime", func(n *Node, v string) error { return parseTime(v, &n.Started) }},
-	{"LastBusyTime", func(n *Node, v string) error { return parseTime(v, &n.LastBusy) }},
+	"NodeName":        {0, func(n *Node, v string) error { n.Name = v; return nil }},
+	"NodeAddr":        {1, func(n *Node, v string) error { n.Addr = v; return nil }},
+	"NodeHostName":    {2, func(n *Node, v string) error { n.Hostname = v; return nil }},
+	"State":           {3, func(n *Node, v string) error { n.State = parseNodeState(v); return nil }},
+	"Partitions":      {4, func(n *Node, v string) error { n.Partitions = commas(v); return nil }},
+	"ActiveFeatures":  {5, func(n *Node, v string) error { n.Features = commas(v); return nil }},
+	"CPUTot":          {6, func(n *Node, v string) error { return parseInt(v, &n.CPUs) }},
+	"CPUAlloc":        {7, func(n *Node, v string) error { return parseInt(v, &n.AllocCPUs) }},
+	"RealMemory":      {8, func(n *Node, v string) error { return parseInt(v, &n.RealMemory) }},
+	"BootTime":        {9, func(n *Node, v string) error { return parseTime(v, &n.BootTime) }},
+	"SlurmdStartTime": {10, func(n *Node, v string) error { return parseTime(v, &n.Started) }},
+	"LastBusyTime":    {11, func(n *Node, v string) error { return parseTime(v, &n.LastBusy) }},
 }
 
 // An admin writes what he likes into a node's reason, comment and extra, which
 // come last, in this order.
 const (
-	reasonKey  = " Reason="
-	commentKey = " Comment="
-	extraKey   = " Extra="
+	reasonKey  = "Reason="
+	commentKey = "Comment="
+	extraKey   = "Extra="
 )
 
 // stamp is what Slurm puts after the first line of a reason: who set it, and when.
@@ -71,15 +72,25 @@ func records(out, key string) []string {
 	return all
 }
 
+// parseNode reads a record's words in one pass, as a site has many; of two with
+// one name the first counts.
 func parseNode(record string) (Node, error) {
 	var n Node
-	head, reason := splitReason(record)
-	n.Reason = reason
-	n.Name = field(head, "NodeName=")
-	for _, f := range nodeFields {
-		if err := f.set(&n, unset(field(head, " "+f.key+"="))); err != nil {
-			return Node{}, fmt.Errorf("scontrol's %s of node %s: %w", f.key, n.Name, err)
+	read := 0
+	for at := 0; at < len(record); {
+		word, _, _ := strings.Cut(record[at:], " ")
+		key, v, ok := strings.Cut(word, "=")
+		if freeText(word) {
+			n.Reason = parseReason(record[at:])
+			break
 		}
+		if f := nodeFields[key]; ok && f.set != nil && read&(1<<f.bit) == 0 {
+			read |= 1 << f.bit
+			if err := f.set(&n, unset(v)); err != nil {
+				return Node{}, fmt.Errorf("scontrol's %s of node %s: %w", key, n.Name, err)
+			}
+		}
+		at += len(word) + 1
 	}
 	if n.Name == "" || n.State.Base == "" {
 		return Node{}, fmt.Errorf("scontrol's answer has a node without a name or a state: %.80q", record)
@@ -87,41 +98,24 @@ func parseNode(record string) (Node, error) {
 	return n, nil
 }
 
-// field returns the word after the first key, "" if there is none.
-func field(record, key string) string {
-	i := strings.Index(record, key)
-	if i < 0 {
-		return ""
-	}
-	v := record[i+len(key):]
-	if end := strings.IndexByte(v, ' '); end >= 0 {
-		v = v[:end]
-	}
-	return v
+func freeText(word string) bool {
+	return strings.HasPrefix(word, reasonKey) || strings.HasPrefix(word, commentKey) || strings.HasPrefix(word, extraKey)
 }
 
-// splitReason parts a record into what stands before the first free text, and
-// the reason without its stamp.
-func splitReason(record string) (head, reason string) {
-	end := len(record)
-	for _, key := range []string{reasonKey, commentKey, extraKey} {
-		if i := strings.Index(record[:end], key); i >= 0 {
-			end = i
-		}
-	}
-	head = record[:end]
-	text, ok := strings.CutPrefix(record[end:], reasonKey)
+// parseReason reads the reason, without its stamp, at the beginning of the free texts.
+func parseReason(free string) string {
+	text, ok := strings.CutPrefix(free, reasonKey)
 	if !ok {
-		return head, ""
+		return ""
 	}
 	at := stamp.FindStringIndex(text)
 	if at == nil {
-		return head, strings.TrimSpace(text)
+		return strings.TrimSpace(text)
 	}
 	// Further lines of the reason follow the stamp.
-	more, _, _ := strings.Cut(text[at[1]:], commentKey)
-	more, _, _ = strings.Cut(more, extraKey)
-	return head, strings.TrimSpace(text[:at[0]] + " " + strings.TrimSpace(more))
+	more, _, _ := strings.Cut(text[at[1]:], " "+commentKey)
+	more, _, _ = strings.Cut(more, " "+extraKey)
+	return strings.TrimSpace(text[:at[0]] + " " + strings.TrimSpace(more))
 }
 
 // stateSuffix are the letters that some versions put after the base state.
