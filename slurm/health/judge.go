@@ -97,7 +97,7 @@ func (l Limits) judge(v view) []verdict {
 		}
 		why := ""
 		switch {
-		case l.SlurmdRestarts > 0 && !h.stopped.IsZero() && h.At.Sub(h.stopped) >= stoppedFor:
+		case l.SlurmdRestarts > 0 && !h.stopped.IsZero() && h.At.Sub(h.stopped) >= stoppedFor && h.At.Sub(n.Since) >= stoppedFor:
 			why = "slurmd does not run"
 		case l.SlurmdRestarts > 0 && restarts(h.Started, n.Since, v.now.Add(-l.SlurmdWindow)) >= l.SlurmdRestarts:
 			why = fmt.Sprintf("slurmd has restarted %d times within %s", l.SlurmdRestarts, l.SlurmdWindow)

@@ -91,6 +91,16 @@ func TestJudge(t *testing.T) {
 		{"restarts, and no limit", Limits{SpoolFull: 95, AgentSilent: time.Minute}, first(site(3), starts), nil},
 		{"slurmd is down for a minute", limits, first(site(3), func(h *heard) { h.Stopped, h.stopped = true, h.At.Add(-time.Minute) }), []string{"c00: slurmd does not run"}},
 		{"slurmd is down for seconds", limits, first(site(3), func(h *heard) { h.Stopped, h.stopped = true, h.At.Add(-30*time.Second) }), nil},
+		{"slurmd was down until the node registered", limits, func() view {
+			v := first(site(3), func(h *heard) { h.Stopped, h.stopped = true, h.At.Add(-5*time.Minute) })
+			v.nodes[0].Since = ago(2 * time.Second) // its next beat will say so
+			return v
+		}(), nil},
+		{"slurmd went down as soon as the node had registered", limits, func() view {
+			v := first(site(3), func(h *heard) { h.Stopped, h.stopped = true, h.At.Add(-5*time.Minute) })
+			v.nodes[0].Since = ago(66 * time.Second)
+			return v
+		}(), []string{"c00: slurmd does not run"}},
 		{"the spool is full", limits, first(site(3), func(h *heard) { h.full = 2 }), []string{"c00: the disk of slurmd's spool is over 95 % full"}},
 		{"the spool is full once", limits, first(site(3), func(h *heard) { h.full = 1 }), nil},
 		{"one is silent", limits, site(3).quiet(1, 61*time.Second), []string{"c00: its burst-agent is silent for 1m0s, and others are not"}},

@@ -121,6 +121,22 @@ func TestSlurmds(t *testing.T) {
 	}
 }
 
+// TestHiddenProcesses: of a /proc that hides other users' processes nobody
+// can say that slurmd does not run.
+func TestHiddenProcesses(t *testing.T) {
+	dir := t.TempDir()
+	proc(t, dir, map[string]string{"stat": bootStat, "7/stat": stat(7, 1, "burst-agent", 3)})
+	if got, err := slurmds(dir); err != nil || len(got) != 0 {
+		t.Fatalf("no slurmd runs: %v, %v", got, err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "1")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := slurmds(dir); err == nil || !strings.Contains(err.Error(), "hidepid") {
+		t.Errorf("all but our own are hidden: %v", err)
+	}
+}
+
 // TestReconfigured: a slurmd that makes a new process of itself has not been
 // restarted, as one has whose supervisor, systemd or another, starts the next.
 func TestReconfigured(t *testing.T) {

@@ -61,16 +61,16 @@ func newBurstd(c Config) *burstd {
 // refusal is why no burstd has taken a request.
 type refusal struct {
 	errs  []error
-	never bool          // all of them say that asking again is of no use
+	final bool          // all of them say that asking again is of no use
 	after time.Duration // when to ask again at the earliest; 0: not said
 }
 
 func (r *refusal) Error() string { return errors.Join(r.errs...).Error() }
 
-// isNever says whether asking again is of no use.
-func isNever(err error) bool {
+// isRefused says that asking again is of no use, in the words of whoever answered.
+func isRefused(err error) bool {
 	var r *refusal
-	return errors.As(err, &r) && r.never
+	return errors.As(err, &r) && r.final
 }
 
 // retryAfter is what burstd asked for; 0: nothing.
@@ -85,7 +85,7 @@ func retryAfter(err error) time.Duration {
 // answer. A signed answer is believed only with burstd's credential of it, and
 // only as the answer to this very request.
 func (b *burstd) post(ctx context.Context, path string, body []byte, signed bool) ([]byte, error) {
-	all := &refusal{never: len(b.urls) > 0}
+	all := &refusal{final: len(b.urls) > 0}
 	first := int(b.first.Load())
 	for i := range b.urls {
 		n := (first + i) % len(b.urls)
@@ -98,7 +98,7 @@ func (b *burstd) post(ctx context.Context, path string, body []byte, signed bool
 			return nil, context.Cause(ctx)
 		}
 		all.errs = append(all.errs, err)
-		all.never = all.never && isNever(err)
+		all.final = all.final && isRefused(err)
 		if after := retryAfter(err); after > 0 && (all.after == 0 || after < all.after) {
 			all.after = after
 		}
@@ -167,9 +167,9 @@ func (b *burstd) trust(ctx context.Context, credential string, answer []byte, as
 // and munged comes back with the right key.
 func refused(url string, resp *http.Response, answer []byte) error {
 	again := []int{http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests}
-	r := &refusal{never: resp.StatusCode >= 400 && resp.StatusCode < 500 && !slices.Contains(again, resp.StatusCode)}
+	r := &refusal{final: resp.StatusCode >= 400 && resp.StatusCode < 500 && !slices.Contains(again, resp.StatusCode)}
 	if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && n > 0 {
-		r.never = false // burstd wants to be asked again
+		r.final = false // burstd wants to be asked again
 		r.after = min(time.Duration(min(n, 3600))*time.Second, maxRetryAfter)
 	}
 	var said struct{ Error string }

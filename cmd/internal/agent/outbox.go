@@ -13,6 +13,9 @@ import (
 const (
 	tryMin = 500 * time.Millisecond
 	tryMax = 10 * time.Second
+	// tryRefused is for what is refused: a refusal is not signed, and burstd may
+	// not know yet that the instance has another address.
+	tryRefused = 20 * time.Second
 )
 
 // outbox has the notices that burstd does not have yet. Each has a courier of
@@ -71,7 +74,7 @@ func (o *outbox) pending(k key) bool {
 func (o *outbox) wait() { o.wg.Wait() }
 
 func (o *outbox) deliver(ctx context.Context, k key, p *parcel) {
-	pause := tryMin
+	pause, said := tryMin, false
 	for ctx.Err() == nil {
 		o.mu.Lock()
 		n, changed := p.notice, p.changed
@@ -80,7 +83,7 @@ func (o *outbox) deliver(ctx context.Context, k key, p *parcel) {
 		if err == nil {
 			o.tally.ok()
 		}
-		if err == nil || isNever(err) {
+		if err == nil || isRefused(err) && n.Cancelled {
 			if o.done(k, p, changed) {
 				o.tell(n, err)
 				return
@@ -91,7 +94,12 @@ func (o *outbox) deliver(ctx context.Context, k key, p *parcel) {
 		if ctx.Err() != nil {
 			return
 		}
-		o.tally.fail(err)
+		if !isRefused(err) {
+			o.tally.fail(err)
+		} else if pause = tryRefused; !said {
+			o.tell(n, err)
+			said = true
+		}
 		timer := time.NewTimer(max(jitter(pause), retryAfter(err)))
 		select {
 		case <-timer.C:
@@ -118,7 +126,7 @@ func (o *outbox) done(k key, p *parcel, changed chan struct{}) bool {
 func (o *outbox) tell(n cloud.Notice, err error) {
 	attrs := []any{"kind", n.Kind, "action", n.Action, "deadline", n.Deadline, "event", n.Event, "cancelled", n.Cancelled}
 	if err != nil {
-		o.log.Error("burstd refuses a notice for good: it is not sent again", append(attrs, "error", err)...)
+		o.log.Error("burstd refuses a notice", append(attrs, "error", err)...)
 		return
 	}
 	o.log.Info("burstd has the notice", append(attrs, "took", time.Since(n.Received).Round(time.Millisecond))...)

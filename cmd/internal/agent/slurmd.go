@@ -85,6 +85,11 @@ func slurmds(proc string) ([]process, error) {
 			all[pid] = p
 		}
 	}
+	if len(all) == 0 {
+		if _, err := readProcess(proc, 1); err != nil {
+			return nil, fmt.Errorf("no process of others can be seen: is %s mounted with hidepid? %w", proc, err)
+		}
+	}
 	var found []process
 	for _, p := range all {
 		if _, forked := all[p.parent]; !forked {

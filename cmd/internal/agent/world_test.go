@@ -270,8 +270,12 @@ func (w *world) want(want ...cloud.Notice) {
 	}
 }
 
+// proc writes files below a /proc, which has a process 1 too.
 func proc(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
+	if files["1/stat"] == "" {
+		files["1/stat"] = stat(1, 0, "systemd", 1)
+	}
 	for name, text := range files {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -18,8 +18,8 @@
 // SHA-256 of the request's credential in hex, so that they are of no use to
 // another. The answer to a beat carries none: there are many, and nothing
 // follows from it. Other answers have {"error"}; those to be asked again carry
-// Retry-After, in seconds. A notice that is answered 4xx without it is not to be
-// sent again.
+// Retry-After, in seconds. A notice that is answered 4xx without it is
+// refused, and sent again only because that may be an error of somebody else's.
 package nodeapi
 
 import (
