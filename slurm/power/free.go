@@ -207,7 +207,7 @@ const releaseTimeout = 2 * time.Minute
 func (e *Engine) tell(ctx context.Context, h Hold) error {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
-	why := fmt.Sprintf("burst: requeued: %s; starts again from %s on", h.Why, h.Start.Format(time.DateTime))
+	why := toldText + h.Why + "; " + startText(h.Start)
 	if err := e.slurm.UpdateJob(ctx, h.Job, slurm.JobUpdate{AdminComment: &why}); err != nil {
 		return err
 	}

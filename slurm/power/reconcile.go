@@ -89,6 +89,7 @@ func (e *Engine) round(ctx context.Context, l *listing) error {
 			c.DropHolds = append(c.DropHolds, id)
 		}
 	}
+	forgotten(&c, e.mem, snap, time.Now())
 	e.mem.started(&c, snap)
 	if err := e.commit(ctx, c); err != nil {
 		return err
@@ -113,6 +114,16 @@ func (e *Engine) listAll(ctx context.Context) *listing {
 	var wg sync.WaitGroup
 	l := newListing(time.Now())
 	for name, p := range e.providers {
+		wg.Go(func() {
+			account, err := accountOf(ctx, p)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				l.accountErrs[name] = err
+				return
+			}
+			l.accounts[name] = account
+		})
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, callTimeout)
 			defer cancel()

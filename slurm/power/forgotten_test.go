@@ -1,0 +1,46 @@
+package power
+
+import (
+	"testing"
+	"time"
+
+	"github.com/burst-hpc/burst/slurm"
+)
+
+// TestForgotten: a slurmctld that was killed has a job's earlier start, and
+// what the job was told with it; then it is told again, and only then.
+func TestForgotten(t *testing.T) {
+	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.Local)
+	start := now.Add(-10 * time.Second)
+	told := func(at time.Time) string { return toldText + "no capacity; " + startText(at) }
+	for _, tt := range []struct {
+		name, state, comment string
+		hold                 Hold
+		want                 bool
+	}{
+		{"as it was told", "PENDING", told(start), Hold{Start: start, Released: true}, false},
+		{"an earlier start", "PENDING", told(now.Add(9 * time.Minute)), Hold{Start: start, Released: true}, true},
+		{"never told", "PENDING", "", Hold{Start: start, Released: true}, true},
+		{"another's word", "PENDING", "burst: node c1 was taken back by the cloud", Hold{Start: start, Released: true}, false},
+		{"an admin's word", "PENDING", "see me", Hold{Start: start, Released: true}, false},
+		{"it runs", "RUNNING", told(now.Add(9 * time.Minute)), Hold{Start: start, Released: true}, false},
+		{"still to be told", "PENDING", "", Hold{Start: start}, false},
+		{"long ago", "PENDING", "", Hold{Start: now.Add(-time.Hour), Released: true}, false},
+		{"its start is to come", "PENDING", "", Hold{Start: now.Add(time.Minute), Released: true}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.hold.Job = 7
+			m := newMemory(State{Holds: []Hold{tt.hold}})
+			var c Change
+			forgotten(&c, m, &slurm.Snapshot{Jobs: map[uint32]slurm.Job{7: {ID: 7, State: tt.state, AdminComment: tt.comment}}}, now)
+			if got := len(c.Holds) == 1; got != tt.want || got && c.Holds[0].Released {
+				t.Errorf("told again: %+v, want %v", c.Holds, tt.want)
+			}
+		})
+	}
+	var c Change
+	forgotten(&c, newMemory(State{Holds: []Hold{{Job: 8, Start: start, Released: true}}}), &slurm.Snapshot{}, now)
+	if !c.Empty() {
+		t.Errorf("a job that Slurm does not know is told: %+v", c)
+	}
+}
