@@ -69,17 +69,21 @@ func WithHint(err error, format string, args ...any) error {
 func UsageError(err error, hint string) error { return &hinted{err, hint, Usage} }
 
 // Log makes the program's logger: text on w, or with fields in the journal if w
-// is a standard error that systemd has connected to it; debug when BURST_DEBUG is set.
+// is a standard error that systemd has connected to it. Storms are few lines; when
+// BURST_DEBUG is set everything is there.
 func Log(w io.Writer) *slog.Logger {
 	level := slog.LevelInfo
 	if os.Getenv("BURST_DEBUG") != "" {
 		level = slog.LevelDebug
 	}
-	text := slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})
+	var h slog.Handler = slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})
 	if w == os.Stderr {
-		if h := journald.ForStderr(journald.Options{Level: level, Fallback: text}); h != nil {
-			return slog.New(h)
+		if j := journald.ForStderr(journald.Options{Level: level, Fallback: h}); j != nil {
+			h = j
 		}
 	}
-	return slog.New(text)
+	if level != slog.LevelDebug {
+		h = newCalm(h)
+	}
+	return slog.New(h)
 }
