@@ -33,9 +33,10 @@ func stopAllCommand() *cobra.Command {
 		Short: "Terminate every instance of this cluster",
 		Long: "Terminate every instance of this cluster, and with it the jobs that run there. The\n" +
 			"clouds are asked by the cluster's tag: neither burstd nor Slurm nor the journal is\n" +
-			"needed. burstd, if it answers, launches nothing from then on, until burst resume; with\n" +
-			"--pool or --provider, until burst pool start. It returns when the clouds say that all\n" +
-			"are gone, and may be interrupted and repeated.\n\n" +
+			"needed. burstd launches nothing from then on, also if it is away now, until burst\n" +
+			"resume; with --pool or --provider only if it answers, until burst pool start. The\n" +
+			"command returns when the clouds say that all are gone, and may be interrupted and\n" +
+			"repeated.\n\n" +
 			"Exit codes: 0 done, 1 something is left, or was not confirmed, 2 wrong usage or\n" +
 			"configuration.",
 		Example: "  burst stop-all\n  burst stop-all --pool c6i --yes\n  burst stop-all --cluster-id 0f3a5c7e9b1d2f48   # when the state folder is lost",
@@ -76,6 +77,7 @@ type button struct {
 	providers map[string]cloud.Provider
 	failed    map[string]error // providers that could not be opened
 	client    *api.Client
+	named     bool // the cluster's id was given
 }
 
 func runStopAll(ctx context.Context, s streams, o stopAllOptions) error {
@@ -103,7 +105,7 @@ func runStopAll(ctx context.Context, s streams, o stopAllOptions) error {
 			b.providers[p.Name] = provider
 		}
 	}
-	if b.cluster == "" {
+	if b.named = b.cluster != ""; !b.named {
 		if b.cluster, err = b.findCluster(ctx); err != nil {
 			return err
 		}
@@ -116,9 +118,15 @@ func (b *button) press(ctx context.Context) error {
 	if b.pool != "" {
 		what.Wanted = func(i cloud.Instance) bool { return i.Pool == b.pool }
 	}
+	said := make(chan error, 1)
+	go func() { said <- b.another(ctx) }()
 	found, unasked := stopall.List(ctx, b.providers, what)
+	another := <-said
 	if ctx.Err() != nil {
 		return errors.New("interrupted; nothing has been done")
+	}
+	if another != nil {
+		return another
 	}
 	for _, name := range slices.Sorted(maps.Keys(unasked)) {
 		fmt.Fprintf(b.err, "burst: warning: provider %s cannot be asked now: %s\n", name, printable(unasked[name].Error()))
@@ -131,8 +139,8 @@ func (b *button) press(ctx context.Context) error {
 			return err
 		}
 	}
-	said, quieted := b.quiet(ctx)
-	fmt.Fprintln(b.err, said)
+	burstd, quieted := b.quiet(ctx)
+	fmt.Fprintln(b.err, burstd)
 	if quieted {
 		what.Busy = b.launching
 	}
@@ -143,7 +151,7 @@ func (b *button) press(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(b.failed)) {
 		results = append(results, stopall.Result{Provider: name, Err: b.failed[name]})
 	}
-	return b.tell(said, results, context.Cause(ctx))
+	return b.tell(burstd, results, context.Cause(ctx))
 }
 
 // show says what will end, and what it costs.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,20 @@ import (
 
 // burstdTimeout is how long the red button waits for burstd, which may hang.
 const burstdTimeout = 10 * time.Second
+
+// another says that burstd serves another cluster than the state folder names:
+// one of them is somebody else's.
+func (b *button) another(ctx context.Context) error {
+	if b.named {
+		return nil
+	}
+	s, err := b.status(ctx)
+	if err != nil || s.Cluster == "" || s.Cluster == b.cluster {
+		return nil
+	}
+	return cli.UsageError(fmt.Errorf("%s says that this cluster is %s, and burstd that it is %s", b.cfg.Endpoint.ClusterFile(), printable(b.cluster), printable(s.Cluster)),
+		"--cluster-id ID ends the instances of the one that you mean")
+}
 
 // findCluster reads the cluster's id from burstd's state folder, or asks
 // burstd, or says which clusters the clouds have.
@@ -56,34 +71,67 @@ func (b *button) findCluster(ctx context.Context) (string, error) {
 		"--cluster-id ID ends that cluster's instances; a backup of the file cluster-id, or the tag burst:cluster of an instance of this site, has it")
 }
 
-// quiet has burstd launch nothing more of what ends, and says how that went.
+// quiet has burstd launch nothing more of what ends, and says how that went. A
+// burstd that does not take the word finds it in its state folder.
 func (b *button) quiet(ctx context.Context) (said string, ok bool) {
-	ctx, cancel := context.WithTimeout(ctx, burstdTimeout)
-	defer cancel()
-	const away = "burstd was not told: %s; if it runs, or starts again, it launches what jobs ask for"
-	s, err := b.client.Status(ctx)
-	if err != nil {
-		return fmt.Sprintf(away, printable(err.Error())), false
-	}
-	if s.Cluster != b.cluster {
+	s, err := b.status(ctx)
+	if err == nil && s.Cluster != b.cluster {
 		return fmt.Sprintf("burstd was not told: it serves the cluster %s", printable(s.Cluster)), false
 	}
-	if b.pool == "" && b.provider == "" {
-		if err := b.client.ChangePause(ctx, api.PauseChange{Pause: true, Reason: "burst stop-all"}); err != nil {
-			return fmt.Sprintf(away, printable(err.Error())), false
-		}
-		return "burstd is paused: nothing is launched until burst resume", true
-	}
+	all := b.pool == "" && b.provider == ""
 	pools := b.pools()
-	for _, p := range pools {
-		if err := b.client.ChangePool(ctx, api.PoolChange{Pool: p, Stop: true, Reason: "burst stop-all"}); err != nil {
-			return fmt.Sprintf(away, printable(err.Error())), false
-		}
-	}
-	if len(pools) == 0 {
+	if !all && len(pools) == 0 {
 		return "burstd was not told: none of its pools is meant", false
 	}
-	return fmt.Sprintf("burstd has stopped pool %s: it launches nothing until burst pool start", strings.Join(pools, ", ")), true
+	if err == nil {
+		err = b.halt(ctx, all, pools)
+	}
+	switch {
+	case err == nil && all:
+		return "burstd is paused: nothing is launched until burst resume", true
+	case err == nil:
+		return fmt.Sprintf("burstd has stopped pool %s: it launches nothing until burst pool start", strings.Join(pools, ", ")), true
+	case !all:
+		return fmt.Sprintf("burstd was not told: %s; if it runs, or starts again, it launches what jobs ask for", printable(err.Error())), false
+	}
+	if left := b.leave(); left != nil {
+		return fmt.Sprintf("burstd was not told: %s; nor could it be left in its state folder: %s; if it runs, or starts again, it launches what jobs ask for",
+			printable(err.Error()), printable(left.Error())), false
+	}
+	return fmt.Sprintf("burstd was not told: %s; it finds the word in its state folder, and launches nothing from then on until burst resume", printable(err.Error())), false
+}
+
+func (b *button) status(ctx context.Context) (api.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, burstdTimeout)
+	defer cancel()
+	return b.client.Status(ctx)
+}
+
+// halt pauses burstd, or stops the pools.
+func (b *button) halt(ctx context.Context, all bool, pools []string) error {
+	ctx, cancel := context.WithTimeout(ctx, burstdTimeout)
+	defer cancel()
+	if all {
+		return b.client.ChangePause(ctx, api.PauseChange{Pause: true, Reason: stopAllReason})
+	}
+	var failed []error
+	for _, p := range pools {
+		if err := b.client.ChangePool(ctx, api.PoolChange{Pool: p, Stop: true, Reason: stopAllReason}); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+const stopAllReason = "burst stop-all"
+
+// leave has a burstd that starts later start paused, if its state folder is that of the
+// cluster that ends.
+func (b *button) leave() error {
+	if id, _ := clusterID(b.cfg.Endpoint.ClusterFile()); id != "" && id != b.cluster {
+		return fmt.Errorf("it is that of the cluster %s", id)
+	}
+	return stopall.Leave(b.cfg.Endpoint.PauseFile(), stopall.Wish{By: fmt.Sprint("uid ", os.Getuid()), Why: stopAllReason})
 }
 
 // pools are the configured ones whose instances end.

@@ -12,12 +12,43 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/cloudtest"
 	"github.com/burst-hpc/burst/cmd/internal/api"
 	"github.com/burst-hpc/burst/cmd/internal/api/apitest"
 	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/cmd/internal/endpoint"
 	"github.com/burst-hpc/burst/cmd/internal/stopall"
 	"github.com/burst-hpc/burst/slurm/power"
 )
+
+// TestAnotherClustersBurstd: the state folder and burstd name two clusters, and
+// nothing is ended until somebody says which one is meant.
+func TestAnotherClustersBurstd(t *testing.T) {
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "b.sock")
+	backend := new(apitest.Backend)
+	backend.SetStatus(api.Status{Cluster: "f00d"})
+	defer serveAt(t, backend, socket)()
+	client := api.NewClient(socket)
+	defer client.Close()
+	for _, tt := range []struct {
+		cluster string
+		named   bool
+		asks    bool
+	}{{"f00d", false, true}, {"beef", true, true}, {"beef", false, false}} {
+		fake := cloudtest.NewFake(cloudtest.Options{})
+		if _, err := fake.Launch(t.Context(), cloud.LaunchRequest{Token: "t", Cluster: "beef", Count: 1, Offering: cloud.Offering{Type: "m"}}); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		b := &button{stopAllOptions: stopAllOptions{cluster: tt.cluster, in: strings.NewReader("no\n")}, streams: streams{io.Discard, &out}, client: client, named: tt.named,
+			cfg: &config.Config{Endpoint: endpoint.Config{State: dir}}, providers: map[string]cloud.Provider{"a": fake}}
+		err := b.press(t.Context())
+		if asks := strings.Contains(out.String(), "Type"); err == nil || asks != tt.asks || !asks && !strings.Contains(err.Error(), "burstd that it is f00d") || fake.Calls(cloudtest.Terminate) > 0 {
+			t.Errorf("%+v: %v\n%s", tt, err, out.String())
+		}
+	}
+}
 
 // TestBurstdIsQuieted: paused as a whole, or in the pools that are meant, and
 // only by those who end its own cluster.
@@ -25,7 +56,7 @@ func TestBurstdIsQuieted(t *testing.T) {
 	pool := func(name, provider string) config.Pool {
 		return config.Pool{Power: power.Pool{Name: name, Provider: provider}}
 	}
-	cfg := &config.Config{Pools: []config.Pool{pool("p", "east"), pool("q", "lon"), pool("r", "east")}}
+	pools := []config.Pool{pool("p", "east"), pool("q", "lon"), pool("r", "east")}
 	for _, tt := range []struct {
 		name           string
 		o              stopAllOptions
@@ -33,13 +64,15 @@ func TestBurstdIsQuieted(t *testing.T) {
 		said           string
 		paused, quiets bool
 		stopped        []string
+		left           bool // for a burstd that starts later
 	}{
-		{"all", stopAllOptions{cluster: "f00d"}, nil, "burstd is paused", true, true, nil},
-		{"a pool", stopAllOptions{cluster: "f00d", pool: "q"}, nil, "has stopped pool q:", false, true, []string{"q"}},
-		{"a provider", stopAllOptions{cluster: "f00d", provider: "east"}, nil, "has stopped pool p, r:", false, true, []string{"p", "r"}},
-		{"a pool of another provider", stopAllOptions{cluster: "f00d", provider: "east", pool: "q"}, nil, "none of its pools", false, false, nil},
-		{"another cluster", stopAllOptions{cluster: "beef"}, nil, "it serves the cluster f00d", false, false, nil},
-		{"burstd fails", stopAllOptions{cluster: "f00d"}, errors.New("disk full"), "burstd was not told: burstd: disk full", false, false, nil},
+		{"all", stopAllOptions{cluster: "f00d"}, nil, "burstd is paused", true, true, nil, false},
+		{"a pool", stopAllOptions{cluster: "f00d", pool: "q"}, nil, "has stopped pool q:", false, true, []string{"q"}, false},
+		{"a provider", stopAllOptions{cluster: "f00d", provider: "east"}, nil, "has stopped pool p, r:", false, true, []string{"p", "r"}, false},
+		{"a pool of another provider", stopAllOptions{cluster: "f00d", provider: "east", pool: "q"}, nil, "none of its pools", false, false, nil, false},
+		{"another cluster", stopAllOptions{cluster: "beef"}, nil, "it serves the cluster f00d", false, false, nil, false},
+		{"burstd fails", stopAllOptions{cluster: "f00d"}, errors.New("disk full"), "burstd was not told: burstd: disk full (500); it finds the word", false, false, nil, true},
+		{"a pool, and burstd fails", stopAllOptions{cluster: "f00d", pool: "q"}, errors.New("disk full"), "it launches what jobs ask for", false, false, nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			socket := filepath.Join(t.TempDir(), "b.sock")
@@ -50,8 +83,12 @@ func TestBurstdIsQuieted(t *testing.T) {
 			defer serveAt(t, b, socket)()
 			client := api.NewClient(socket)
 			defer client.Close()
+			cfg := &config.Config{Pools: pools, Endpoint: endpoint.Config{State: t.TempDir()}}
 			press := &button{stopAllOptions: tt.o, cfg: cfg, client: client}
 			said, ok := press.quiet(t.Context())
+			if w, left := stopall.Left(cfg.Endpoint.PauseFile()); left != tt.left || left && w.Why != "burst stop-all" {
+				t.Errorf("left: %+v, %v", w, left)
+			}
 			if !strings.Contains(said, tt.said) || ok != tt.quiets {
 				t.Errorf("%q, %v", said, ok)
 			}

@@ -26,12 +26,20 @@ const pausedText = "launches are paused: "
 func (e *Engine) Pause(ctx context.Context, by, why string) error {
 	return e.do(ctx, func(ctx context.Context) error {
 		now := time.Now()
-		p := Pause{Since: e.mem.pause.Since, By: by, Why: oneLine(fmt.Sprintf("%s (by %s)", why, by))}
+		p := Pause{Since: e.mem.pause.Since, By: by, Why: PauseReason(why, by)}
 		if p.Since.IsZero() {
 			p.Since = now
 		}
-		return e.commit(ctx, Change{Pause: &p, Events: []Event{{Time: now, Kind: "paused", Text: p.Why + "; no pool launches until `burst resume`"}}})
+		return e.commit(ctx, Change{Pause: &p, Events: []Event{PausedEvent(now, p.Why)}})
 	})
+}
+
+// PauseReason is a pause's Why: one line that names who asked.
+func PauseReason(why, by string) string { return oneLine(fmt.Sprintf("%s (by %s)", why, by)) }
+
+// PausedEvent tells of the begin of a pause with this Why.
+func PausedEvent(now time.Time, why string) Event {
+	return Event{Time: now, Kind: "paused", Text: why + "; no pool launches until `burst resume`"}
 }
 
 // Unpause has the pools launch again, and the jobs that wait for it start. By

@@ -94,6 +94,9 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	if err := d.startPaused(ctx); err != nil {
+		return err
+	}
 	if err := d.engine.Load(ctx); err != nil {
 		return err
 	}

@@ -50,6 +50,9 @@ func (d *Daemon) watchSpool(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+			if err := d.heedPause(ctx); ctx.Err() == nil {
+				d.tell("the word that burst stop-all has left cannot be heeded", err)
+			}
 			err := d.drainSpool(ctx)
 			if ctx.Err() == nil {
 				d.tell("the spool's orders wait", err)

@@ -110,8 +110,34 @@ i=0; while [ $i -lt 6000 ]; do sleep 0.1; i=$((i+1)); done
 	})
 	s.does("resume")
 	s.wait(60*time.Second, "the job runs again", func() bool { return strings.Count(s.output(id), "began") == 4 })
+	s.redButtonWithoutBurstd(id)
 	s.redButton()
 	s.once()
+}
+
+// redButtonWithoutBurstd: a burstd that starts later launches nothing for the
+// job that has lost its node, until somebody resumes.
+func (s *site) redButtonWithoutBurstd(id uint32) {
+	s.t.Helper()
+	if err := s.KillBurstd(); err != nil {
+		s.t.Fatal(err)
+	}
+	all := len(s.since(id))
+	if s.does("stop-all", "--yes"); s.live() != 0 {
+		s.t.Errorf("%d instances live", s.live())
+	}
+	if err := s.StartBurstd(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+	s.wait(120*time.Second, "the job waits for the end of the pause", func() bool {
+		j := s.job(id)
+		return strings.Contains(j.AdminComment, "launches are paused: burst stop-all") && j.State == "PENDING"
+	})
+	if st, err := s.API.Status(s.t.Context()); err != nil || st.Paused == nil || len(s.since(id)) != all {
+		s.t.Errorf("%+v, %v, %d instances after %d", st.Paused, err, len(s.since(id)), all)
+	}
+	s.does("resume")
+	s.wait(60*time.Second, "the job runs after burst resume", func() bool { return strings.Count(s.output(id), "began") == 5 })
 }
 
 // redButton is pressed when nothing but the instances, their tags and the

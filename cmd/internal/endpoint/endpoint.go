@@ -55,6 +55,10 @@ func (c Config) DB() string { return filepath.Join(c.State, "burst.db") }
 // open it.
 func (c Config) ClusterFile() string { return filepath.Join(c.State, "cluster-id") }
 
+// PauseFile is where the red button leaves word for a burstd that does not
+// answer: it launches nothing once it has seen the file, which it then removes.
+func (c Config) PauseFile() string { return filepath.Join(c.State, "pause") }
+
 // Path is the configuration file to read: flag (--config) if it is set, then
 // $BURST_CONFIG, then DefaultPath.
 func Path(flag string) string {
