@@ -9,7 +9,7 @@ import (
 )
 
 // program is a burst-agent that writes down what it was told.
-const program = "#!/bin/sh\necho agent $BURST_URLS $BURST_DAEMON_UID $BURST_SPOOL >>$DESK/log\n"
+const program = "#!/bin/sh\necho agent $BURST_URLS $BURST_DAEMON_UID >>$DESK/log\n"
 
 func zipped(t *testing.T, text string) string {
 	t.Helper()
@@ -41,8 +41,8 @@ func TestTheAgentIsFetched(t *testing.T) {
 		t.Errorf("installed: %q", got)
 	}
 	for file, want := range map[string]string{
-		"/etc/burst/agent.env":                    "BURST_URLS=" + w.url + ",http://127.0.0.1:1\nBURST_DAEMON_UID=" + w.getuid() + "\nBURST_SPOOL=/var/spool/slurmd\n",
-		"/etc/systemd/system/burst-agent.service": "\nEnvironmentFile=/etc/burst/agent.env\nStateDirectory=burst-agent\nExecStart=" + w.root + "/usr/local/sbin/burst-agent\n",
+		"/etc/burst/agent.env":                    "BURST_URLS=" + w.url + ",http://127.0.0.1:1\nBURST_DAEMON_UID=" + w.getuid() + "\n",
+		"/etc/systemd/system/burst-agent.service": "\nEnvironmentFile=/etc/burst/agent.env\nStateDirectory=burst-agent\nEnvironment=STATE_DIRECTORY=/var/lib/burst-agent\nExecStart=" + w.root + "/usr/local/sbin/burst-agent\n",
 	} {
 		if got := w.read(w.root + file); !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", file, got, want)
@@ -63,10 +63,10 @@ func TestWithoutSystemd(t *testing.T) {
 	w.stub("munged", "touch $DESK/munged")
 	w.stub("setsid", `exec "$@"`)
 	w.stub("slurmd", `[ "$1" != -V ] && exec /bin/sleep 20; echo slurm-wlm 22.05.8`)
-	w.stub("burst-agent", "echo agent $BURST_URLS $BURST_SPOOL >>$DESK/log")
+	w.stub("burst-agent", "echo agent $BURST_URLS $BURST_DAEMON_UID >>$DESK/log")
 	w.remove("ss")
 	r := w.succeed()
-	if want := "agent " + w.url + " /var/spool/slurmd"; r.index(want) < 0 || r.index("slurmd -D") < 0 {
+	if want := "agent " + w.url + " 0"; r.index(want) < 0 || r.index("slurmd -D") < 0 {
 		t.Errorf("no %q in %q", want, r.calls)
 	}
 }

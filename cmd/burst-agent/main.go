@@ -27,7 +27,8 @@ const help = `Usage: burst-agent [flags]
 
 Runs on a cloud node, as root: reads the instance's metadata for notices (spot
 interruption, rebalance, scheduled maintenance), brings each to burstd, however
-long that takes, and tells burstd every 20 s how the node is.
+long that takes, and tells burstd every 20 s, or as often as burstd asks, how
+the node is.
 The bootstrap of the node writes /etc/burst/agent.env, which its unit reads.
 
   --urls LIST          URLs of burstd's listener for nodes, by blanks or commas
@@ -35,7 +36,8 @@ The bootstrap of the node writes /etc/burst/agent.env, which its unit reads.
   --daemon-uid UID     uid of burstd, whose answers are believed beside root's
                        (default $BURST_DAEMON_UID, then 0)
   --spool DIR          slurmd's spool, whose file system is looked at
-                       (default $BURST_SPOOL, then /var/spool/slurmd)
+                       (default $BURST_SPOOL, then that of a configless
+                       slurmd, then /var/spool/slurmd)
   --state FILE         what has to outlive a restart
                        (default $STATE_DIRECTORY/told.json, or none)
   --munge-socket PATH  munged's socket (default $BURST_MUNGE_SOCKET, then the

@@ -10,7 +10,7 @@ agent_program() { command -v burst-agent || { [ -x "$SBIN/burst-agent" ] && echo
 
 start_agent() { # PROGRAM
 	local dir="$R/etc/systemd/system" env="$R/etc/burst/agent.env"
-	mkdir -p "${env%/*}" && printf 'BURST_%s\n' "URLS=$(IFS=, && echo "${URLS[*]}")" "DAEMON_UID=$DAEMON_UID" SPOOL=/var/spool/slurmd |
+	mkdir -p "${env%/*}" && printf 'BURST_%s\n' "URLS=$(IFS=, && echo "${URLS[*]}")" "DAEMON_UID=$DAEMON_UID" |
 		put "$env" 0644 || return 1
 	if systemd; then
 		[ -e "$R/usr/lib/systemd/system/burst-agent.service" ] || [ -e "$R/lib/systemd/system/burst-agent.service" ] ||
@@ -25,6 +25,7 @@ start_agent() { # PROGRAM
 				WatchdogSec=60
 				EnvironmentFile=/etc/burst/agent.env
 				StateDirectory=burst-agent
+				Environment=STATE_DIRECTORY=/var/lib/burst-agent
 				ExecStart=$1
 				Restart=always
 				RestartSec=5
@@ -52,7 +53,7 @@ fetch_agent() {
 	local arch=amd64
 	[ "$(uname -m)" != aarch64 ] || arch=arm64
 	ERROR='burstd did not answer'
-	ANSWER_TIME=1200 retry 300 program "$arch" && [ "$CODE" = 200 ] && ERROR='' &&
+	ANSWER_TIME=1200 retry 1800 program "$arch" && [ "$CODE" = 200 ] && ERROR='' &&
 		gzip -dc "$RUN/answer" >"$RUN/agent" && put "$SBIN/burst-agent" 0755 <"$RUN/agent"
 }
 # program ARCH: in $RUN/answer, unless burstd has none, which no waiting mends.

@@ -25,7 +25,8 @@ import (
 type Config struct {
 	URLs      []string // of burstd's listener for nodes, "http://10.0.0.5:9811"; asked in turn
 	DaemonUID int      // burstd's uid; its answers are believed, and root's
-	Spool     string   // slurmd's spool, whose file system is looked at [/var/spool/slurmd]
+	Spool     string   // slurmd's spool, whose file system is looked at [that of Conf, else /var/spool/slurmd]
+	Conf      string   // the link that a configless slurmd makes to its copy of slurm.conf, in its spool [/run/slurm/conf]
 	State     string   // file that outlives a restart: the maintenances that burstd was told of; empty: none
 	Proc      string   // [/proc]
 	Version   string
@@ -53,8 +54,8 @@ type Credentials interface {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Spool == "" {
-		c.Spool = "/var/spool/slurmd"
+	if c.Conf == "" {
+		c.Conf = "/run/slurm/conf"
 	}
 	if c.Proc == "" {
 		c.Proc = "/proc"

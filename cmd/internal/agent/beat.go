@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -66,7 +68,7 @@ func (a *Agent) beat(ctx context.Context, spool *tally) (every float64, err erro
 	if b.Started = times; look == nil {
 		b.Slurmd = &up
 	}
-	if b.Spool, err = used(a.Spool); err != nil {
+	if b.Spool, err = used(a.spool()); err != nil {
 		spool.fail(err)
 	} else {
 		spool.ok()
@@ -93,6 +95,19 @@ func bound(seconds float64, now time.Duration) time.Duration {
 		return now
 	}
 	return time.Duration(min(max(seconds, beatMin.Seconds()), beatMax.Seconds()) * float64(time.Second))
+}
+
+// spool is slurmd's. A configless slurmd has it from slurm.conf, with its
+// patterns of node and host, and its link leads there.
+func (c Config) spool() string {
+	if c.Spool != "" {
+		return c.Spool
+	}
+	to, err := os.Readlink(c.Conf)
+	if dir, name := filepath.Split(to); err == nil && name == "conf-cache" && filepath.IsAbs(dir) {
+		return filepath.Clean(dir)
+	}
+	return "/var/spool/slurmd"
 }
 
 // used is how full the file system of path is, in per cent; -1 with an error.

@@ -121,6 +121,28 @@ func TestSlurmds(t *testing.T) {
 	}
 }
 
+func TestSpool(t *testing.T) {
+	for _, tt := range []struct{ name, spool, link, want string }{
+		{"named", "/scratch", "/local/c1/conf-cache", "/scratch"},
+		{"of a configless slurmd", "", "/local/c1/conf-cache", "/local/c1"},
+		{"no slurmd has started", "", "", "/var/spool/slurmd"},
+		{"another link", "", "/etc/slurm", "/var/spool/slurmd"},
+		{"one that leads nowhere", "", "conf-cache", "/var/spool/slurmd"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := Config{Spool: tt.spool, Conf: filepath.Join(t.TempDir(), "conf")}
+			if tt.link != "" {
+				if err := os.Symlink(tt.link, c.Conf); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := c.spool(); got != tt.want {
+				t.Errorf("%s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
 // TestHiddenProcesses: of a /proc that hides other users' processes nobody
 // can say that slurmd does not run.
 func TestHiddenProcesses(t *testing.T) {

@@ -52,8 +52,8 @@ func Check(ctx context.Context, c Config) ([]Finding, error) {
 		text = fmt.Sprintf("runs; %d starts within the hour", len(times))
 	}
 	add("slurmd", text, serr)
-	full, uerr := used(a.Spool)
-	add("spool", fmt.Sprintf("%s: %.1f%% used", a.Spool, full), uerr)
+	full, uerr := used(a.spool())
+	add("spool", fmt.Sprintf("%s: %.1f%% used", a.spool(), full), uerr)
 	if err == nil && merr == nil && serr == nil {
 		heard := false
 		for _, f := range a.reach(ctx) {

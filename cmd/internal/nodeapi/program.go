@@ -22,7 +22,7 @@ const (
 	sendTimeout  = 20 * time.Minute // also the life of the answer's credential, which is opened after the last byte
 	chunkTimeout = 30 * time.Second
 	chunk        = 64 << 10 // bytes
-	maxSending   = 4        // downloads at once
+	maxSending   = 16       // downloads at once, of as many instances
 	maxProgram   = 64 << 20 // bytes, as it lies on the disk
 )
 
@@ -49,28 +49,38 @@ type packed struct {
 
 // programs has burst-agent for each architecture, packed once for as long as the file is the same.
 type programs struct {
-	dirs  []string
-	slots chan struct{}
+	dirs []string
 
 	mu  sync.Mutex // also while one is packed: the others want the same
 	all map[string]*packed
-}
 
-func newPrograms(dirs []string) *programs {
-	return &programs{dirs: dirs, slots: make(chan struct{}, maxSending), all: map[string]*packed{}}
-}
-
-// enter takes one of the few downloads, which ends with leave.
-func (p *programs) enter() bool {
-	select {
-	case p.slots <- struct{}{}:
-		return true
-	default:
-		return false
+	sending struct {
+		sync.Mutex
+		to map[string]bool // instances
 	}
 }
 
-func (p *programs) leave() { <-p.slots }
+func newPrograms(dirs []string) *programs {
+	p := &programs{dirs: dirs, all: map[string]*packed{}}
+	p.sending.to = map[string]bool{}
+	return p
+}
+
+// enter takes one of the few downloads, which ends with leave. An instance has
+// one at a time: one that takes its bytes slowly, or none, holds no more.
+func (p *programs) enter(instance string) (leave func(), ok bool) {
+	p.sending.Lock()
+	defer p.sending.Unlock()
+	if len(p.sending.to) >= maxSending || p.sending.to[instance] {
+		return nil, false
+	}
+	p.sending.to[instance] = true
+	return func() {
+		p.sending.Lock()
+		defer p.sending.Unlock()
+		delete(p.sending.to, instance)
+	}, true
+}
 
 // get finds the program for the architecture, os.ErrNotExist if there is none.
 func (p *programs) get(arch string) (*packed, error) {
@@ -129,7 +139,13 @@ func pack(path, arch string) (*packed, error) {
 	return &packed{data: b.Bytes(), sum: digest(b.Bytes())}, nil
 }
 
-// agent answers with the program; whoever gets it must call s.files.leave.
+// download is a program on its way to an instance; whoever gets it must leave.
+type download struct {
+	*packed
+	leave func()
+}
+
+// agent answers with a download.
 func (s *Server) agent(ctx context.Context, q question) (any, error) {
 	if machines[q.Arch] == 0 {
 		return nil, refuse(http.StatusBadRequest, "arch %.40q is neither amd64 nor arm64", q.Arch)
@@ -137,17 +153,18 @@ func (s *Server) agent(ctx context.Context, q question) (any, error) {
 	if err := s.backend.Known(ctx, q.Instance, q.addr); err != nil {
 		return nil, notYet(err)
 	}
-	if !s.files.enter() {
+	leave, ok := s.files.enter(q.Instance)
+	if !ok {
 		return nil, &refusal{status: http.StatusServiceUnavailable, retry: 15 * time.Second, text: "burstd is busy: others fetch the program now", as: "busy"}
 	}
 	f, err := s.files.get(q.Arch)
 	switch {
 	case err == nil:
-		return f, nil
+		return download{f, leave}, nil
 	case errors.Is(err, os.ErrNotExist):
 		err = refuse(http.StatusNotFound, "burstd has no burst-agent for %s: put it on the image, or beside burstd", q.Arch)
 	}
-	s.files.leave()
+	leave()
 	return nil, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"crypto/rand"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -79,20 +80,23 @@ func TestTheAgentIsServed(t *testing.T) {
 			}
 		})
 	}
-	if n := len(w.files.slots); n != 0 {
+	if n := len(w.files.sending.to); n != 0 {
 		t.Errorf("%d downloads are counted at the end", n)
 	}
 }
 
-// TestFewDownloadsAtOnce: nodes that take nothing keep others waiting, and
-// those that go away make room.
+// TestFewDownloadsAtOnce: one node that takes nothing keeps no other waiting,
+// many do, and those that go away make room.
 func TestFewDownloadsAtOnce(t *testing.T) {
 	w := newWorld(t, Limits{Burst: 1000})
 	w.files.dirs = []string{t.TempDir()}
 	w.program("burst-agent", runtime.GOARCH, 16<<20) // more than sockets hold
-	body := `{"instance":"i-1","arch":"` + runtime.GOARCH + `"}`
 	var conns []net.Conn
-	for range maxSending {
+	w.site.more = map[string]bool{}
+	for i := range maxSending {
+		instance := fmt.Sprintf("i-slow-%d", i)
+		w.site.more[instance] = true
+		body := `{"instance":"` + instance + `","arch":"` + runtime.GOARCH + `"}`
 		c, err := net.Dial("tcp", w.addr)
 		if err != nil {
 			t.Fatal(err)
@@ -109,6 +113,15 @@ func TestFewDownloadsAtOnce(t *testing.T) {
 		}
 		if _, err := io.ReadFull(c, make([]byte, 1)); err != nil { // it is being sent
 			t.Fatal(err)
+		}
+		if got := w.ask(request{"POST", agent, body, "own"}); got.status != 503 || got.retry == "" {
+			t.Errorf("a second one for the same instance: %d %.200q", got.status, got.body)
+		}
+		if i > 0 {
+			continue
+		}
+		if got := w.fetch(runtime.GOARCH); got.status != 200 {
+			t.Errorf("beside a slow one: %d %.200q", got.status, got.body)
 		}
 	}
 	if got := w.fetch(runtime.GOARCH); got.status != 503 || got.retry == "" || !strings.Contains(got.body, "others fetch the program now") {

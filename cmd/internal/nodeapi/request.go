@@ -53,7 +53,7 @@ type reply struct {
 	body       []byte
 	credential string
 	err        error
-	file       *packed // in place of a small body
+	file       *download // in place of a small body
 }
 
 // unsigned is an answer that carries no credential.
@@ -77,7 +77,7 @@ func (s *Server) serve(l *lane, do func(context.Context, question) (any, error))
 		defer cancel()
 		a := s.work(ctx, l, asked{r, body, do})
 		if a.file != nil {
-			defer s.files.leave()
+			defer a.file.leave()
 		}
 		s.answer(w, r, a)
 	})
@@ -118,13 +118,13 @@ func (s *Server) work(ctx context.Context, l *lane, r asked) reply {
 	if err != nil {
 		return reply{err: err}
 	}
-	if f, ok := v.(*packed); ok {
+	if f, ok := v.(download); ok {
 		credential, err := s.munge.EncodeFor(ctx, []byte(f.sum), sendTimeout)
 		if err != nil {
-			s.files.leave()
+			f.leave()
 			return reply{err: err}
 		}
-		return reply{credential: credential, file: f}
+		return reply{credential: credential, file: &f}
 	}
 	u, bare := v.(unsigned)
 	if bare {

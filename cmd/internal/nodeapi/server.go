@@ -143,7 +143,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, a reply) {
 	}
 	if a.file != nil {
 		s.count("ok")
-		s.send(w, r, a.file)
+		s.send(w, r, a.file.packed)
 		return
 	}
 	h.Set("Content-Type", "application/json")
