@@ -42,6 +42,12 @@ build: go ## build the programs into build/bin, and build/heat
 	go build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o build/bin/ ./cmd/burst*
 	@$(MAKE) --no-print-directory -C contrib/heat OUT=$(CURDIR)/build/heat
 
+# Nodes need not have the architecture of burstd's host: it serves them theirs.
+OTHER = $(if $(filter arm64,$(shell go env GOARCH)),amd64,arm64)
+.PHONY: agents
+agents: go ## build burst-agent for nodes of the other architecture into build/lib/burst
+	GOARCH=$(OTHER) go build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o build/lib/burst/burst-agent-$(OTHER) ./cmd/burst-agent
+
 .PHONY: demo
 demo: deps-demo build ## a real Slurm cluster bursts on this machine, and survives two evictions
 	build/bin/burst demo $(DEMO_FLAGS)
@@ -73,13 +79,14 @@ bench: deps-demo build ## run the benchmarks, or ONLY=name,name; results in buil
 	build/bin/burst bench $(if $(ONLY),--only "$(ONLY)") --json build/bench.json
 
 .PHONY: install
-install: build ## install programs, units and manual pages under DESTDIR and PREFIX
+install: build agents ## install programs, units and manual pages under DESTDIR and PREFIX
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/sbin
 	@for program in build/bin/*; do \
 		case " $(USER_PROGRAMS) " in *" $${program##*/} "*) to=bin ;; *) to=sbin ;; esac; \
 		echo install $$program $(DESTDIR)$(PREFIX)/$$to; \
 		install -m 0755 $$program $(DESTDIR)$(PREFIX)/$$to || exit 1; \
 	done
+	install -D -m 0755 -t $(DESTDIR)$(PREFIX)/lib/burst build/lib/burst/burst-agent-$(OTHER)
 	@for page in packaging/man/*; do \
 		to=$(DESTDIR)$(PREFIX)/share/man/man$${page##*.}; \
 		echo install $$page $$to; \

@@ -29,11 +29,13 @@ const (
 // machines are the architectures of nodes, by their number in an ELF header.
 var machines = map[string]uint16{"amd64": 62, "arm64": 183}
 
-// places are the folders that may have burst-agent.
+// places are the folders that may have burst-agent: beside burstd, and those
+// of its installation, below /usr or wherever.
 func places() []string {
 	dirs := []string{"/usr/sbin", "/usr/lib/burst"}
 	if exe, err := os.Executable(); err == nil {
-		dirs = append([]string{filepath.Dir(exe)}, dirs...)
+		dir := filepath.Dir(exe)
+		dirs = append([]string{dir, filepath.Join(dir, "../lib/burst")}, dirs...)
 	}
 	return dirs
 }

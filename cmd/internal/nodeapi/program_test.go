@@ -35,6 +35,18 @@ func (w *world) fetch(arch string) response {
 	return w.ask(request{"POST", agent, `{"instance":"i-1","arch":"` + arch + `"}`, "own"})
 }
 
+// TestPlaces: what make install puts into PREFIX/lib/burst is found from PREFIX/sbin.
+func TestPlaces(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sbin := filepath.Dir(exe)
+	if got := places(); got[0] != sbin || got[1] != filepath.Join(filepath.Dir(sbin), "lib/burst") {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestTheAgentIsServed(t *testing.T) {
 	w := newWorld(t, Limits{Burst: 1000})
 	w.files.dirs = []string{t.TempDir(), t.TempDir()}
