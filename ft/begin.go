@@ -44,7 +44,6 @@ func (g *Guard) begin(ctx context.Context, n *Notice) error {
 		return err
 	}
 	*n = notices[len(notices)-1]
-	g.log.Info(ev.Text, "event", ev.Kind, "node", node, "instance", n.Instance)
 	return nil
 }
 

@@ -50,7 +50,7 @@ func (d *Daemon) Evict(ctx context.Context, r api.EvictRequest) ([]api.Evicted, 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drillTimeout)
 	defer cancel()
 	now := time.Now()
-	if err := d.store.CommitPower(ctx, power.Change{Events: drillEvents(targets, r, now)}); err != nil {
+	if err := d.journal.CommitPower(ctx, power.Change{Events: drillEvents(targets, r, now)}); err != nil {
 		return nil, err
 	}
 	var mu sync.Mutex

@@ -77,7 +77,7 @@ func (d *drilling) restart() {
 	d.t.Helper()
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	providers := map[string]cloud.Provider{"able": d.able, "plain": plain{d.not}}
-	d.Daemon = &Daemon{store: d.store, log: log, providers: providers, drills: make(chan struct{}, 1)}
+	d.Daemon = &Daemon{store: d.store, journal: d.store, log: log, providers: providers, drills: make(chan struct{}, 1)}
 	d.engine = power.New(power.Config{Cluster: "x"}, d.store, nil, providers, log)
 	d.guard = ft.New(ft.Config{}, d.store, nil, providers, log)
 	if err := d.engine.Load(d.t.Context()); err != nil {

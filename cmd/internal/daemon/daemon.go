@@ -51,6 +51,7 @@ type Daemon struct {
 	cluster string
 
 	store     *store.Store
+	journal   crash.Journal // what is written there is in the log too
 	client    *slurm.Client
 	watcher   *slurm.Watcher
 	engine    *power.Engine
@@ -152,16 +153,17 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	}
 	d.meters = newMeters(o.Config.Pools, d.watcher.Latest)
 	journal = metered{timed{journal, d.stages, pools}, d.meters}
+	d.journal = logged{journal, o.Log}
 	ctl := controller{d.client, d.watcher}
 	d.market = newMarket(o.Config.Pools, d.prices.tables, providers, o.Log)
 	engine := o.Config.Power(id)
 	engine.Price, engine.Cores, engine.Tried = d.market.price, d.market.coresOf, d.meters.Tried
 	d.engine = power.New(engine, journal, ctl, providers, o.Log)
 	d.guard = ft.New(ft.Config{Signal: o.Config.Checkpoint.Signal, Grace: o.Config.Checkpoint.Grace, Pools: poolRules(o.Config.Pools),
-		Ask: func(instance string) { d.engine.Ask(instance) }}, journal, ctl, providers, o.Log)
+		Ask: func(instance string) { d.engine.Ask(instance) }}, d.journal, ctl, providers, o.Log)
 	sick := o.Config.Health
 	d.health = health.New(health.Limits{SlurmdRestarts: sick.SlurmdRestarts, SlurmdWindow: sick.SlurmdWindow, SpoolFull: sick.SpoolFull,
-		AgentSilent: sick.AgentSilent}, wards{d.engine, journal}, ctl, o.Log)
+		AgentSilent: sick.AgentSilent}, wards{d.engine, d.journal}, ctl, o.Log)
 	return d, nil
 }
 
