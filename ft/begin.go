@@ -40,6 +40,7 @@ func (g *Guard) begin(ctx context.Context, n *Notice) error {
 		ev.Text += ": noted"
 		notices = dropped(next)
 	}
+	g.closing(n)
 	if err := g.journal.CommitFT(ctx, Change{Notices: notices, Events: []Event{ev}}); err != nil {
 		return err
 	}
@@ -58,6 +59,7 @@ func dropped(n Notice) []Notice {
 // be full of other people's instances: of them nothing is kept.
 func (g *Guard) foreign(ctx context.Context, n *Notice, next Notice) error {
 	all := dropped(next)
+	g.closing(n)
 	if err := g.journal.CommitFT(ctx, Change{Notices: all}); err != nil {
 		return err
 	}

@@ -55,6 +55,7 @@ type Guard struct {
 type live struct {
 	cloud.Notice
 	news chan struct{} // closed and replaced with each
+	late bool          // there was some since the journal began to close it
 }
 
 type noticeKey struct {
@@ -154,25 +155,18 @@ func (g *Guard) start(ctx context.Context, n Notice, own []*Eviction) {
 		l.hear(n.Notice)
 		return
 	}
-	g.active[key] = &live{n.Notice, make(chan struct{})}
+	g.active[key] = &live{Notice: n.Notice, news: make(chan struct{})}
 	g.run.Go(func() {
 		for {
 			g.persist(ctx, func() error { return g.handle(ctx, &n, &own) }, "instance", n.Instance)
 			for _, e := range own {
 				g.leave(e)
 			}
-			g.mu.Lock()
-			now := g.active[key]
-			if ctx.Err() != nil || now.Cancelled == n.Cancelled {
-				if delete(g.active, key); len(g.active) == 0 {
-					g.index.forget()
-				}
-				g.mu.Unlock()
+			now, more := g.more(ctx, &n)
+			if !more {
 				return
 			}
-			// Cancelled, or announced again, while it was being closed: the journal has it open.
-			n, own = Notice{Notice: now.Notice, Provider: n.Provider, Stage: Heard}, nil
-			g.mu.Unlock()
+			n, own = Notice{Notice: now, Provider: n.Provider, Stage: Heard}, nil
 		}
 	})
 }
@@ -183,6 +177,7 @@ func (l *live) hear(n cloud.Notice) {
 	if n.Kind == cloud.Maintenance || n.Cancelled != l.Cancelled || sooner(n.Deadline, l.Deadline) {
 		l.Notice = n
 	}
+	l.late = true
 	close(l.news)
 	l.news = make(chan struct{})
 }
@@ -237,6 +232,7 @@ func (g *Guard) handle(ctx context.Context, n *Notice, own *[]*Eviction) error {
 		}
 	}
 	n.Stage = Acked
+	g.closing(n)
 	return g.journal.CommitFT(ctx, Change{Notices: []Notice{*n}})
 }
 

@@ -41,10 +41,52 @@ func (g *Guard) Hear(ctx context.Context, provider string, n cloud.Notice) error
 		// journal's. Read and begun one by one, none is overtaken by an older one.
 		g.hearing.Lock()
 		defer g.hearing.Unlock()
-		if n, err = g.journal.NoticeOf(ctx, n.Instance, n.Kind); err != nil {
+		all, err := g.journal.NoticeOf(ctx, n.Instance, n.Kind)
+		if err != nil || all.Instance == "" { // forgotten already: it was for no node of ours
 			return err
 		}
+		n = all.Notice
 	}
 	g.start(life, Notice{Notice: n, Provider: provider, Stage: Heard}, nil)
 	return nil
+}
+
+// closing says that what is heard of the notice from now on may open it again.
+func (g *Guard) closing(n *Notice) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.active[noticeKey{n.Instance, n.Kind}].late = false
+}
+
+// more is what a notice that was closed has to begin anew with; false: it is
+// acted upon no longer.
+func (g *Guard) more(ctx context.Context, n *Notice) (next cloud.Notice, more bool) {
+	key := noticeKey{n.Instance, n.Kind}
+	for {
+		g.mu.Lock()
+		now := g.active[key]
+		next, more = now.Notice, now.Cancelled != n.Cancelled // while it was being closed: the journal has it open
+		done := ctx.Err() != nil || !more && !now.late
+		if done {
+			if delete(g.active, key); len(g.active) == 0 {
+				g.index.forget()
+			}
+		}
+		now.late = false
+		g.mu.Unlock()
+		if done || more {
+			return next, !done
+		}
+		var all Notice
+		g.persist(ctx, func() (err error) {
+			all, err = g.journal.NoticeOf(ctx, n.Instance, n.Kind)
+			return err
+		}, "instance", n.Instance)
+		if all.Stage == Heard {
+			g.mu.Lock()
+			now.Notice = all.Notice
+			g.mu.Unlock()
+			return all.Notice, true
+		}
+	}
 }

@@ -94,8 +94,8 @@ type journal interface {
 	// AddNotice makes the notice durable, merged with what its key has. It is
 	// false for one that says nothing new.
 	AddNotice(ctx context.Context, provider string, n cloud.Notice) (bool, error)
-	// NoticeOf is what the key has, merged.
-	NoticeOf(ctx context.Context, instance string, kind cloud.NoticeKind) (cloud.Notice, error)
+	// NoticeOf is what the key has, merged; zero if there is nothing.
+	NoticeOf(ctx context.Context, instance string, kind cloud.NoticeKind) (Notice, error)
 	LoadFT(ctx context.Context) (State, error)
 	// CommitFT writes a change; changes that come at once share a transaction. A
 	// notice that is Acked without a node is forgotten, and one that was cancelled

@@ -86,10 +86,10 @@ func (j journal) AddNotice(_ context.Context, provider string, n cloud.Notice) (
 	return fresh, err
 }
 
-func (j journal) NoticeOf(_ context.Context, instance string, kind cloud.NoticeKind) (cloud.Notice, error) {
+func (j journal) NoticeOf(_ context.Context, instance string, kind cloud.NoticeKind) (ft.Notice, error) {
 	j.l.w.mu.Lock()
 	defer j.l.w.mu.Unlock()
-	return j.l.w.notices[noticeKey{instance, kind}].Notice, nil
+	return j.l.w.notices[noticeKey{instance, kind}], nil
 }
 
 func (j journal) LoadFT(context.Context) (st ft.State, err error) {
@@ -110,6 +110,11 @@ func (j journal) LoadFT(context.Context) (st ft.State, err error) {
 }
 
 func (j journal) CommitFT(_ context.Context, c ft.Change) error {
+	defer func() {
+		if j.l.w.committed != nil {
+			j.l.w.committed(c)
+		}
+	}()
 	return j.write(c.Name(), func() {
 		w := j.l.w
 		for _, n := range c.Notices {

@@ -106,8 +106,8 @@ func (l *lean) AddNotice(_ context.Context, _ string, n cloud.Notice) (bool, err
 	return true, nil
 }
 
-func (l *lean) NoticeOf(context.Context, string, cloud.NoticeKind) (cloud.Notice, error) {
-	return cloud.Notice{}, nil
+func (l *lean) NoticeOf(context.Context, string, cloud.NoticeKind) (ft.Notice, error) {
+	return ft.Notice{}, nil
 }
 
 func (l *lean) LoadFT(context.Context) (ft.State, error) { return ft.State{}, nil }

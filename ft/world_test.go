@@ -35,6 +35,7 @@ type world struct {
 	fail      func(cmd string) error      // as slurmtest.Options.Fail
 	rewrite   func(*slurm.Snapshot)       // what the guard reads of Slurm
 	source    cloud.NoticeSource          // in place of fake
+	committed func(c ft.Change)           // called after each change of the journal
 	refuse    string                      // stderr of commands that fail with an exit code
 	running   int                         // commands under way
 	most      int                         // at once

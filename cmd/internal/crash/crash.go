@@ -25,7 +25,7 @@ type Journal interface {
 	LoadPower(ctx context.Context) (power.State, error)
 	CommitPower(ctx context.Context, c power.Change) error
 	AddNotice(ctx context.Context, provider string, n cloud.Notice) (bool, error)
-	NoticeOf(ctx context.Context, instance string, kind cloud.NoticeKind) (cloud.Notice, error)
+	NoticeOf(ctx context.Context, instance string, kind cloud.NoticeKind) (ft.Notice, error)
 	LoadFT(ctx context.Context) (ft.State, error)
 	CommitFT(ctx context.Context, c ft.Change) error
 	NodeOf(ctx context.Context, instance string) (string, error)

@@ -85,13 +85,16 @@ func (s *Store) LoadFT(ctx context.Context) (ft.State, error) {
 
 const noticeColumns = "instance, kind, provider, deadline, received, source, node, stage, action, event, cancelled, ahead"
 
-// NoticeOf is what is known under a key, of all that was announced.
-func (s *Store) NoticeOf(ctx context.Context, instance string, kind cloud.NoticeKind) (cloud.Notice, error) {
+// NoticeOf is what is known under a key, of all that was announced; zero: nothing is.
+func (s *Store) NoticeOf(ctx context.Context, instance string, kind cloud.NoticeKind) (ft.Notice, error) {
 	n, err := scanNotice(s.db.QueryRowContext(ctx, `SELECT `+noticeColumns+` FROM notices WHERE instance = ? AND kind = ?`, instance, kind).Scan)
-	if err != nil {
-		return cloud.Notice{}, fmt.Errorf("reading the notice for %s: %w", instance, err)
+	if errors.Is(err, sql.ErrNoRows) {
+		return ft.Notice{}, nil
 	}
-	return n.Notice, nil
+	if err != nil {
+		return ft.Notice{}, fmt.Errorf("reading the notice for %s: %w", instance, err)
+	}
+	return n, nil
 }
 
 func scanNotice(scan scanner) (n ft.Notice, err error) {
