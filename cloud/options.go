@@ -95,6 +95,16 @@ type Census interface {
 	Clusters(ctx context.Context) (map[string]int, error)
 }
 
+// Accountant is met by providers that can say whose instances their credentials
+// show: an empty list of the account in which an instance was launched means
+// more than another one's.
+type Accountant interface {
+	// Account names where List looks: the same text for as long as it is the same
+	// account, region and service, and another for each other. It is never empty
+	// without an error.
+	Account(ctx context.Context) (string, error)
+}
+
 // Count is how often something has happened since the process began.
 type Count struct {
 	What   string // "api", "message"

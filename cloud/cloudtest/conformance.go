@@ -92,6 +92,7 @@ func Conformance(t *testing.T, h Harness) {
 		{"notices", testNotices},
 		{"assign", testAssign},
 		{"evict", testEvict},
+		{"account", testAccount},
 		{"census", testCensus},
 	} {
 		gap, known := gaps[tt.name]

@@ -9,9 +9,33 @@ import (
 )
 
 var (
-	_ cloud.Evicter = (*Fake)(nil)
-	_ cloud.Census  = (*Fake)(nil)
+	_ cloud.Evicter    = (*Fake)(nil)
+	_ cloud.Census     = (*Fake)(nil)
+	_ cloud.Accountant = (*Fake)(nil)
 )
+
+// Account implements cloud.Accountant: each fake is an account of its own.
+func (f *Fake) Account(ctx context.Context) (string, error) {
+	lost, err := f.begin(ctx, Account)
+	return f.account, errors.Join(err, lost)
+}
+
+// testAccount asks twice, and after a restart.
+func testAccount(s *subject) {
+	a, ok := s.Provider.(cloud.Accountant)
+	if s.lacks(!ok, "Accountant") {
+		return
+	}
+	first, err := a.Account(s.ctx)
+	if err != nil || first == "" {
+		s.Fatalf("%q, %v", first, err)
+	}
+	for _, p := range []cloud.Provider{s.Provider, s.Reopen()} {
+		if again, err := p.(cloud.Accountant).Account(s.ctx); again != first || err != nil {
+			s.Errorf("%q, then %q, %v", first, again, err)
+		}
+	}
+}
 
 // Evict implements cloud.Evicter.
 func (f *Fake) Evict(ctx context.Context, id string, lead time.Duration) error {

@@ -5,6 +5,7 @@ package cloudtest
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"maps"
 	"sync"
@@ -23,6 +24,7 @@ const (
 	Acknowledge Op = "acknowledge"
 	Assign      Op = "assign"
 	Prepare     Op = "prepare"
+	Account     Op = "account"
 	Evict       Op = "evict"
 	Clusters    Op = "clusters"
 )
@@ -70,6 +72,7 @@ type Fake struct {
 	notices  []*announced
 	acked    []cloud.Notice
 	changed  chan struct{} // closed and made anew when a notice comes
+	account  string
 }
 
 var (
@@ -98,6 +101,7 @@ func NewFake(o Options) *Fake {
 		faults:   map[Op][]Fault{},
 		calls:    map[Op]int{},
 		changed:  make(chan struct{}),
+		account:  rand.Text(),
 	}
 }
 

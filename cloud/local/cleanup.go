@@ -39,7 +39,7 @@ func Cleanup(cfg Config) error {
 			return err
 		}
 	}
-	for _, name := range []string{"instances", "launches", "notices", "control", lockFile} {
+	for _, name := range []string{"instances", "launches", "notices", "control", accountFile, lockFile} {
 		if err := os.RemoveAll(filepath.Join(cfg.Dir, name)); err != nil {
 			return err
 		}

@@ -120,12 +120,12 @@ func (e *Engine) assign(l Launch, nodes []Node, got []cloud.Instance, err error)
 	short := len(got) < wanted
 	if short && l.Request.AllOrNothing {
 		for _, i := range got { // the provider is ending them
-			c.Instances = append(c.Instances, Instance{Instance: i, Provider: l.Provider, Doomed: "launched for nobody"})
+			c.Instances = append(c.Instances, Instance{Instance: i, Provider: l.Provider, Account: e.accounts[l.Provider], Doomed: "launched for nobody"})
 		}
 		got = nil
 	}
 	for _, i := range got[:min(len(got), wanted)] {
-		rec := Instance{Instance: i, Provider: l.Provider}
+		rec := Instance{Instance: i, Provider: l.Provider, Account: e.accounts[l.Provider]}
 		n := nodes[0]
 		nodes = nodes[1:]
 		rec.Assigned = n.Name

@@ -77,6 +77,7 @@ type Engine struct {
 	callers   []caller            // for the end of a round
 	unserved  map[string]sighting // instance that serves no node
 	doubtedOf map[string]bool     // providers whose lists are not believed
+	accounts  map[string]string   // provider -> the account that its credentials showed last
 	empty     bool                // the journal had nothing when it was loaded
 	loaded    time.Time
 	plans     *[]Planned // nil, but in an engine that only plans
@@ -104,7 +105,7 @@ func New(cfg Config, j journal, s controller, providers map[string]cloud.Provide
 		spoke: map[string]bool{}, consoles: map[string]time.Time{},
 		questions: questions{open: map[string]bool{}, last: map[string]time.Time{}},
 		watch:     watch{doubted: map[string]sighting{}}, attempts: map[string]attempts{}, warned: map[uint32]int{},
-		unserved: map[string]sighting{}, doubtedOf: map[string]bool{}, batch: map[string]int{}, stubborn: map[string]int{},
+		unserved: map[string]sighting{}, doubtedOf: map[string]bool{}, accounts: map[string]string{}, batch: map[string]int{}, stubborn: map[string]int{},
 	}
 	for _, p := range cfg.Pools {
 		e.pools[p.Name] = p

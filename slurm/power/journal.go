@@ -92,6 +92,7 @@ type Launch struct {
 type Instance struct {
 	cloud.Instance
 	Provider string
+	Account  string    // of the provider (cloud.Accountant), where it was launched or last seen; empty: not known
 	Assigned string    // the node; empty: none
 	Doomed   string    // why it is being terminated; empty: it is not
 	Failed   bool      // it did not become a node: a boot failure

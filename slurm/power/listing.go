@@ -1,7 +1,6 @@
 package power
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
@@ -16,13 +15,18 @@ type listing struct {
 	lists map[string][]cloud.Instance
 	errs  map[string]error // of the calls, nil ones too
 
+	accounts    map[string]string // provider -> whose instances its credentials show; lacks those that do not say it
+	accountErrs map[string]error  // why they do not
+
 	witness map[string]time.Time // provider -> launch of the oldest instance that it shows and the journal has
 	claims  map[string]bool      // nodes that a live instance says it is, and addresses of live ones; nil: not looked up
+	answer  map[string]bool      // nodes that answer Slurm
 	ours    *bool                // Slurm shows nodes of ours; nil: not looked up
 }
 
 func newListing(began time.Time) *listing {
-	return &listing{began: began, lists: map[string][]cloud.Instance{}, errs: map[string]error{}}
+	return &listing{began: began, lists: map[string][]cloud.Instance{}, errs: map[string]error{},
+		accounts: map[string]string{}, accountErrs: map[string]error{}}
 }
 
 // judge looks for what a provider's list shows of what the journal has. A list
@@ -43,11 +47,20 @@ func (l *listing) judge(provider string, m *memory) {
 	}
 }
 
-// believed says that what the provider's list has lacked since some time is
-// gone: it shows an instance that is older than that. An account that has been
-// exchanged shows only newer ones; they count when nobody has minded for an hour.
-func (l *listing) believed(provider string, since time.Time) bool {
-	oldest, ok := l.witness[provider]
+// believed says that the instance, which the list of its provider has lacked
+// since some time, is gone: the list is the account's in which it was launched,
+// or, where that is not known, it shows an instance that is older than that time.
+// An account that has been exchanged shows only newer ones; they count when nobody
+// has minded for an hour. An instance whose node answers Slurm lives, whatever a
+// list without any older one says.
+func (l *listing) believed(i Instance, since time.Time, answers bool) bool {
+	oldest, ok := l.witness[i.Provider]
+	switch {
+	case l.elsewhere(i):
+		return false
+	case l.here(i) && !answers:
+		return true
+	}
 	return ok && (oldest.Before(since) || l.began.Sub(since) > forgetAccount)
 }
 
@@ -57,8 +70,7 @@ const forgetAccount = time.Hour
 // takes it for the cloud's word in the end, if the list can be believed.
 func (e *Engine) takeAbsent(c *Change, l *listing, name string, listed map[string]bool) {
 	now := time.Now()
-	doubted := 0
-	var one Instance
+	var doubted []Instance
 	for id, i := range e.mem.instances {
 		if i.Provider != name {
 			continue
@@ -69,9 +81,9 @@ func (e *Engine) takeAbsent(c *Change, l *listing, name string, listed map[strin
 		}
 		s := e.missing[id].seen(string(absent), now)
 		e.missing[id] = s
-		if !l.believed(name, s.since) && i.State != cloud.Terminated {
-			doubted++
-			one = i
+		answers := e.mem.nodes[i.Assigned].Instance == id && l.answer[i.Assigned]
+		if !l.believed(i, s.since, answers) && i.State != cloud.Terminated {
+			doubted = append(doubted, i)
 			continue
 		}
 		if s.times < absentTimes || now.Sub(s.since) < absentFor {
@@ -85,23 +97,7 @@ func (e *Engine) takeAbsent(c *Change, l *listing, name string, listed map[strin
 			e.plan(Planned{Kind: string(absent), Node: i.Assigned, Instance: id, Why: "the cloud's lists do not show it any more"})
 		}
 	}
-	e.suspect(c, name, doubted, one)
-}
-
-// suspect says loudly that a provider's list shows nothing of ours.
-func (e *Engine) suspect(c *Change, name string, lacks int, one Instance) {
-	if lacks == 0 {
-		delete(e.doubtedOf, name)
-		return
-	}
-	why := fmt.Sprintf("the list lacks %d instances of the journal (%s, node %s, is one) and shows no older one: another account, or an outage? Nothing is concluded from it", lacks, one.ID, one.Assigned)
-	e.plan(Planned{Kind: "doubt", Why: fmt.Sprintf("%s: %s", name, why)})
-	e.note(name, fmt.Errorf("%s", why))
-	e.log.Warn(why, "provider", name)
-	if !e.doubtedOf[name] {
-		e.doubtedOf[name] = true
-		c.Events = append(c.Events, Event{Time: time.Now(), Kind: "list-doubted", Text: fmt.Sprintf("provider %s: %s", name, why)})
-	}
+	e.suspect(c, l, name, doubted)
 }
 
 // takeUnserving ends what the journal has and no node: it was another

@@ -45,7 +45,7 @@ func (e *Engine) spare(c *Change, provider string, left []cloud.Instance) {
 		}
 	}
 	for _, i := range left {
-		c.Instances = append(c.Instances, Instance{Instance: i, Provider: provider, Doomed: "launched for nobody"})
+		c.Instances = append(c.Instances, Instance{Instance: i, Provider: provider, Account: e.accounts[provider], Doomed: "launched for nobody"})
 	}
 }
 
@@ -104,7 +104,7 @@ func (e *Engine) reuse(c *Change, provider string, i cloud.Instance, n Node) {
 	now := time.Now()
 	n.Phase, n.Since, n.Token, n.Instance, n.AddrSet = Booting, now, i.Token, i.ID, false
 	c.Nodes = append(c.Nodes, n)
-	c.Instances = append(c.Instances, Instance{Instance: i, Provider: provider, Assigned: n.Name})
+	c.Instances = append(c.Instances, Instance{Instance: i, Provider: provider, Account: e.accounts[provider], Assigned: n.Name})
 	c.Events = append(c.Events, Event{Time: now, Kind: "instance", Node: n.Name, Instance: i.ID, Pool: n.Pool, Job: n.Job,
 		Text: fmt.Sprintf("%s, left over from another launch, is node %s", i.Offering, n.Name)})
 }

@@ -27,9 +27,14 @@ func (e *Engine) takeLists(c *Change, l *listing, snap *slurm.Snapshot) {
 		}
 		l.judge(name, e.mem)
 	}
+	l.answer = map[string]bool{}
+	for name := range snap.Nodes {
+		l.answer[name] = powerOf(snap, name) == on
+	}
 	for _, name := range slices.Sorted(maps.Keys(l.lists)) {
 		list := l.lists[name]
 		known := e.learn(list)
+		e.place(&known, l, name)
 		c.Instances, c.Events = append(c.Instances, known.Instances...), append(c.Events, known.Events...)
 		listed := map[string]bool{}
 		for _, i := range list {
@@ -43,7 +48,7 @@ func (e *Engine) takeLists(c *Change, l *listing, snap *slurm.Snapshot) {
 			if i.Node == "" {
 				i.Node = e.nodeAt(snap, i)
 			}
-			e.takeStray(c, Instance{Instance: i, Provider: name}, e.claim(i, snap, live), l)
+			e.takeStray(c, Instance{Instance: i, Provider: name, Account: l.accounts[name]}, e.claim(i, snap, live), l)
 		}
 		e.takeAbsent(c, l, name, listed)
 	}

@@ -190,7 +190,7 @@ func (p *played) calm() {
 	p.orderless(false)
 	p.skewed(0)
 	p.life.doom(0)
-	p.moody.set(false)
+	p.moody.set(false, false)
 	p.ctl.Up()
 	p.rejoin()
 	for _, o := range p.offerings {

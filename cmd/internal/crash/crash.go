@@ -6,6 +6,7 @@ package crash
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/burst-hpc/burst/cloud"
@@ -115,6 +116,7 @@ var (
 	_ cloud.Assigner     = (*provider)(nil)
 	_ cloud.Preparer     = (*provider)(nil)
 	_ cloud.Consoler     = (*provider)(nil)
+	_ cloud.Accountant   = (*provider)(nil)
 )
 
 func (w *provider) Limits() cloud.Limits { return w.inner.Limits() }
@@ -168,6 +170,14 @@ func (w *provider) Assign(ctx context.Context, nodes map[string]string) error {
 	}
 	_, err := around(w.point, "assign", nothing(func() error { return a.Assign(ctx, nodes) }))
 	return err
+}
+
+func (w *provider) Account(ctx context.Context) (string, error) {
+	a, ok := w.inner.(cloud.Accountant)
+	if !ok {
+		return "", errors.ErrUnsupported
+	}
+	return around(w.point, "account", func() (string, error) { return a.Account(ctx) })
 }
 
 func (w *provider) Console(ctx context.Context, id string) (string, error) {

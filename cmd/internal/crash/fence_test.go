@@ -273,8 +273,8 @@ func TestNothingIsConcludedFromABadList(t *testing.T) {
 		if i, _ := s.ctl.Info(id); i.State != "RUNNING" || i.Restarts > 0 || s.live() != 3 {
 			t.Errorf("%d instances live, the job is %+v", s.live(), i)
 		}
-		if !strings.Contains(s.life.engine.Health().Providers["fake"], "another account") {
-			t.Errorf("health says nothing of it: %v", s.life.engine.Health().Providers)
+		if n := s.events("other-account"); n != 1 || !strings.Contains(s.life.engine.Health().Providers["fake"], "which was launched in") {
+			t.Errorf("%d events, and health says %v", n, s.life.engine.Health().Providers)
 		}
 		s.die()
 		s.cloud = s.fake

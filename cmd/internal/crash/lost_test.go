@@ -106,13 +106,15 @@ func (l *life) doom(points int) {
 // moody is a cloud whose lists are at times empty.
 type moody struct {
 	*cloudtest.Fake
-	mu    sync.Mutex
-	empty bool
+	mu      sync.Mutex
+	empty   bool
+	foreign bool
 }
 
-func (m *moody) set(empty bool) {
+// set has lists be empty, and perhaps the account be another, or not any more.
+func (m *moody) set(empty, foreign bool) {
 	m.mu.Lock()
-	m.empty = empty
+	m.empty, m.foreign = empty, foreign
 	m.mu.Unlock()
 }
 

@@ -49,7 +49,7 @@ func (s *Store) LoadPower(ctx context.Context) (power.State, error) {
 		if st.Launches, err = query(ctx, tx, `SELECT token, provider, request, nodes, state, created, error FROM launches WHERE resolved = 0 ORDER BY created, token`, scanLaunch); err != nil {
 			return err
 		}
-		if st.Instances, err = query(ctx, tx, `SELECT id, provider, token, pool, type, zone, market, state, addr, hostname, node, doomed, failed, console, launched, ended, gone FROM instances WHERE gone = 0 ORDER BY id`, scanInstance); err != nil {
+		if st.Instances, err = query(ctx, tx, `SELECT `+instanceColumns+` FROM instances WHERE gone = 0 ORDER BY id`, scanInstance); err != nil {
 			return err
 		}
 		if st.Holds, err = query(ctx, tx, `SELECT job, restarts, start, why, tries, norequeue, released FROM holds ORDER BY job`,
@@ -102,9 +102,11 @@ func scanLaunch(scan scanner) (l power.Launch, err error) {
 	return l, nil
 }
 
+const instanceColumns = `id, provider, account, token, pool, type, zone, market, state, addr, hostname, node, doomed, failed, console, launched, ended, gone`
+
 func scanInstance(scan scanner) (i power.Instance, err error) {
 	var launched, ended, gone int64
-	err = scan(&i.ID, &i.Provider, &i.Token, &i.Pool, &i.Offering.Type, &i.Offering.Zone, &i.Offering.Market, &i.State,
+	err = scan(&i.ID, &i.Provider, &i.Account, &i.Token, &i.Pool, &i.Offering.Type, &i.Offering.Zone, &i.Offering.Market, &i.State,
 		&i.Addr, &i.Hostname, &i.Assigned, &i.Doomed, &i.Failed, &i.Console, &launched, &ended, &gone)
 	i.Launched, i.Ended, i.Gone = toTime(launched), toTime(ended), toTime(gone)
 	return i, err
@@ -170,8 +172,8 @@ func putPower(ctx context.Context, tx *sql.Tx, c power.Change) error {
 }
 
 func putInstance(w *writer, i power.Instance) {
-	w.put(`INSERT OR REPLACE INTO instances (id, provider, token, pool, type, zone, market, state, addr, hostname, node, doomed, failed, console, launched, ended, gone)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, i.ID, i.Provider, i.Token, i.Pool, i.Offering.Type, i.Offering.Zone, i.Offering.Market,
+	w.put(`INSERT OR REPLACE INTO instances (`+instanceColumns+`)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, i.ID, i.Provider, i.Account, i.Token, i.Pool, i.Offering.Type, i.Offering.Zone, i.Offering.Market,
 		i.State, i.Addr, i.Hostname, i.Assigned, i.Doomed, i.Failed, i.Console, fromTime(i.Launched), fromTime(i.Ended), fromTime(i.Gone))
 }
 
@@ -185,6 +187,6 @@ func (s *Store) NodeOf(ctx context.Context, instance string) (string, error) {
 // Instances reads the instances launched since the given time, gone ones too,
 // oldest first: what they cost is for the reader to say.
 func (s *Store) Instances(ctx context.Context, since time.Time) ([]power.Instance, error) {
-	return query(ctx, s.db, `SELECT id, provider, token, pool, type, zone, market, state, addr, hostname, node, doomed, failed, console, launched, ended, gone
+	return query(ctx, s.db, `SELECT `+instanceColumns+`
 		FROM instances WHERE launched >= ? ORDER BY launched, id`, scanInstance, fromTime(since))
 }
