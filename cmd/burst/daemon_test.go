@@ -133,6 +133,31 @@ func TestFollowOutlivesARestart(t *testing.T) {
 	}
 }
 
+// hasty ends every long poll soon.
+type hasty struct{ *apitest.Backend }
+
+func (b hasty) Events(ctx context.Context, after int64, wait time.Duration) ([]api.Event, error) {
+	return b.Backend.Events(ctx, after, min(wait, 300*time.Millisecond))
+}
+
+// TestFollowIntoANewHistory: after a journal was lost or restored, numbers begin
+// again, also when burstd was away so shortly that nobody has noticed.
+func TestFollowIntoANewHistory(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "b.sock")
+	b := hasty{new(apitest.Backend)}
+	b.AddEvent(api.Event{Seq: 1, Text: "its first"}) // of a new history
+	defer serveAt(t, b, socket)()
+	client := api.NewClient(socket)
+	defer client.Close()
+	var warned strings.Builder
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	got, after, err := nextEvents(ctx, client, 500, &warned)
+	if err != nil || after != 0 || len(got) != 1 || !strings.Contains(warned.String(), "new history") {
+		t.Errorf("%v after %d, warned %q: %v", got, after, &warned, err)
+	}
+}
+
 // TestLastEventsLooksBack: a filter finds what lies many pages back.
 func TestLastEventsLooksBack(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "b.sock")

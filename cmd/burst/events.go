@@ -111,21 +111,22 @@ func runEvents(ctx context.Context, w io.Writer, client *api.Client, o eventsOpt
 }
 
 // nextEvents waits for events, over restarts of burstd, until ctx ends. It
-// returns after which event they come: 0 if burstd has come back with a new
-// history, all of which is news.
+// returns after which event they come: 0 if burstd has a new history, all of
+// which is news.
 func nextEvents(ctx context.Context, client *api.Client, after int64, warn io.Writer) ([]api.Event, int64, error) {
 	away := false
 	for {
 		events, err := client.Events(ctx, after, api.MaxWait)
 		if err == nil && away {
 			fmt.Fprintln(warn, "burst: burstd is back")
-			if len(events) == 0 {
-				var last []api.Event
-				if last, err = client.Events(ctx, -1, 0); err == nil && len(last) > 0 && last[0].Seq < after {
-					fmt.Fprintln(warn, "burst: warning: it has a new history, or one from a backup: all of it follows")
-					after = 0
-					continue
-				}
+			away = false
+		}
+		if err == nil && len(events) == 0 { // a burstd may also have come back unnoticed
+			var last []api.Event
+			if last, err = client.Events(ctx, -1, 0); err == nil && len(last) > 0 && last[0].Seq < after {
+				fmt.Fprintln(warn, "burst: warning: burstd has a new history, or one from a backup: all of it follows")
+				after = 0
+				continue
 			}
 		}
 		switch {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/burst-hpc/burst/cmd/internal/api"
@@ -17,6 +18,7 @@ import (
 const (
 	screenWidth = 80
 	screenLines = 23
+	nameWidth   = 30 // of a name in the middle of a line
 )
 
 // part is a heading and the lines below it, the most important first.
@@ -101,10 +103,10 @@ func wrongPart(s api.Status) part {
 		lines = append(lines, fmt.Sprintf("no pool launches since %s: paused: %s", stamp(s.Paused.Since), s.Paused.Why))
 	}
 	for _, name := range failing(s) {
-		lines = append(lines, "provider "+name+" fails: "+s.Providers[name])
+		lines = append(lines, "provider "+short(name, nameWidth)+" fails: "+s.Providers[name])
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Stopped)) {
-		lines = append(lines, "pool "+name+" is stopped: "+s.Stopped[name])
+		lines = append(lines, "pool "+short(name, nameWidth)+" is stopped: "+s.Stopped[name])
 	}
 	if s.Spooled > 0 {
 		lines = append(lines, fmt.Sprintf("%d orders of Slurm wait in the spool: burstd has not taken them", s.Spooled))
@@ -127,7 +129,7 @@ func evictionPart(s api.Status, now time.Time) part {
 		default:
 			left = d.String() + " left"
 		}
-		line := fmt.Sprintf("%-12s %-14s ", cmp.Or(e.Node, e.Instance), left)
+		line := fmt.Sprintf("%-12s %-14s ", short(cmp.Or(e.Node, e.Instance), nameWidth), left)
 		for _, j := range e.Jobs {
 			line += fmt.Sprintf("job %d %s; ", j.Job, j.Stage)
 		}
@@ -151,7 +153,7 @@ func poolPart(s api.Status) part {
 	})
 	p := part{head: head, all: len(pools), least: 4}
 	for _, l := range pools {
-		line := fmt.Sprintf("%-12s %4d instances %9.2f USD/h  ", l.Pool, l.Instances, l.USDPerHour)
+		line := fmt.Sprintf("%-12s %4d instances %9.2f USD/h  ", short(l.Pool, nameWidth), l.Instances, l.USDPerHour)
 		if l.Ending > 0 {
 			line += fmt.Sprintf("%d ending, ", l.Ending)
 		}
@@ -189,12 +191,32 @@ func counts(by map[string]int) string {
 }
 
 // clip cuts a line to the screen's width.
-func clip(line string) string {
-	line = strings.TrimRight(printable(line), " ")
-	if utf8.RuneCountInString(line) <= screenWidth {
-		return line
+func clip(line string) string { return short(strings.TrimRight(printable(line), " "), screenWidth) }
+
+// short cuts a text to so many columns.
+func short(text string, most int) string {
+	width, fits := 0, 0
+	for i, r := range text {
+		if width += columns(r); width > most {
+			return text[:fits] + "…"
+		}
+		if width < most {
+			fits = i + utf8.RuneLen(r)
+		}
 	}
-	return string([]rune(line)[:screenWidth-1]) + "…"
+	return text
+}
+
+// columns are those that a terminal gives a letter.
+func columns(r rune) int {
+	switch {
+	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
+		return 0
+	case unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana),
+		r >= 0x3000 && r <= 0x303F, r >= 0xFF01 && r <= 0xFF60, r >= 0x1F300 && r <= 0x1FAFF:
+		return 2
+	}
+	return 1
 }
 
 func writeLines(w io.Writer, lines []string) error {

@@ -34,6 +34,13 @@ func TestStatusFitsOneScreen(t *testing.T) {
 		}
 		return s
 	}
+	tall := crowd(50, 2, 3, 3)
+	tall.Paused = &api.Paused{Since: now, By: "root", Why: strings.Repeat("预算用完了", 40)}
+	tall.SlurmError, tall.Spooled = strings.Repeat("e\u0301", 200), 7
+	for i := range tall.Pools {
+		tall.Pools[i].Pool = strings.Repeat("ü", 70) + tall.Pools[i].Pool
+	}
+	tall.Evicting[0].Node = strings.Repeat("n", 200)
 	for _, tt := range []struct {
 		name   string
 		s      api.Status
@@ -45,6 +52,7 @@ func TestStatusFitsOneScreen(t *testing.T) {
 		{name: "a quiet site", s: crowd(1, 0, 0, 0), want: []string{"1234.50 USD per hour and 12 without a known price", "slurm ok, 1 provider ok"}, absent: []string{"WRONG", "waiting"}},
 		{name: "many pools", s: crowd(100, 0, 0, 0), lines: screenLines, want: []string{"pool-with-a-long-name-99", "more: burst status --json"}},
 		{name: "all at once", s: crowd(100, 10, 100, 100), lines: screenLines, want: []string{"WRONG", "provider p0 fails", "over for 1m0s", "job 4000000000 signalled", "100 for nodes", "pool-with-a-long-name-99"}},
+		{name: "long names and many alphabets", s: tall, lines: screenLines, want: []string{"预算", "49 instances     49.00 USD/h", "over for 1m0s"}},
 		{name: "much wrong, little else", s: crowd(1, 6, 1, 1), want: []string{"pool s5 is stopped", "provider p5 fails"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -54,7 +62,11 @@ func TestStatusFitsOneScreen(t *testing.T) {
 				t.Errorf("%d lines, want %d to %d:\n%s", len(lines), tt.lines, screenLines, text)
 			}
 			for _, l := range lines {
-				if n := utf8.RuneCountInString(l); n > screenWidth || strings.ContainsAny(l, "\n\x1b") {
+				n := utf8.RuneCountInString(l) - strings.Count(l, "\u0301")
+				for _, wide := range "预算用完了" {
+					n += strings.Count(l, string(wide))
+				}
+				if n > screenWidth || strings.ContainsAny(l, "\n\x1b") {
 					t.Errorf("%d columns: %q", n, l)
 				}
 			}
