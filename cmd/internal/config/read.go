@@ -105,7 +105,7 @@ func health(s *section) Health {
 		s.failAt("spool_full", "is %d: write a number of per cent from 1 to 100, or 0 to not judge by it", h.SpoolFull)
 	}
 	if s.has("agent_silent") && h.AgentSilent < 30*time.Second {
-		s.failAt("agent_silent", "is %s: an agent speaks every 20 s; write at least 30s", h.AgentSilent)
+		s.failAt("agent_silent", "is %s, and an agent is heard every few seconds at best: write at least 30s", h.AgentSilent)
 	}
 	s.done()
 	return h
