@@ -15,8 +15,8 @@ const (
 	// rest is how often a node is looked at whose maintenance is hours or days off.
 	rest = 10 * time.Second
 	// spareTime is kept before a maintenance beside its jobs' grace: for their
-	// requeue one by one, and for the instance's end.
-	spareTime = 30 * time.Second
+	// requeue one by one, for Slurm to have saved it, and for the instance's end.
+	spareTime = 40 * time.Second
 )
 
 // upkeep is one maintenance while it is waited for.

@@ -9,11 +9,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/slurm"
 )
 
-// look is how often a job is looked at.
-const look = 200 * time.Millisecond
+const (
+	// look is how often a job is looked at.
+	look = 200 * time.Millisecond
+	// saved is how long after a change slurmctld has it on disk: it writes 5 s
+	// after the first of several. Killed before, it forgets the change.
+	saved = 10 * time.Second
+)
 
 // moveAll works on all jobs of a notice at once, those that were planned
 // before and those that the node has now, each until it is done.
@@ -69,7 +75,7 @@ func (g *Guard) move(ctx context.Context, n *Notice, e *Eviction) (err error) {
 		}
 	}
 	if e.Stage == Requeued {
-		return g.release(ctx, e, s)
+		return g.release(ctx, n, e, s)
 	}
 	return nil
 }
@@ -219,8 +225,9 @@ func (g *Guard) requeue(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 }
 
 // release clears the hold that Slurm puts on a requeued job, once for an
-// attempt. While the job's processes end, Slurm would forget it.
-func (g *Guard) release(ctx context.Context, e *Eviction, s *sight) (err error) {
+// attempt, and sees that it stays so. While the job's processes end, Slurm would
+// forget it.
+func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (err error) {
 	a, release, err := g.hold(ctx, e)
 	if err != nil {
 		return err
@@ -228,6 +235,10 @@ func (g *Guard) release(ctx context.Context, e *Eviction, s *sight) (err error) 
 	defer release()
 	if a.released {
 		return g.close(ctx, e, "requeued")
+	}
+	again := func() error {
+		a.requeued = false
+		return g.again(ctx, n, e, s)
 	}
 	for s == nil || s.requeued && s.State != "PENDING" {
 		if s != nil {
@@ -240,7 +251,7 @@ func (g *Guard) release(ctx context.Context, e *Eviction, s *sight) (err error) 
 		}
 	}
 	if s.over == "" && !s.requeued {
-		return g.again(ctx, e, a, s)
+		return again()
 	}
 	err = g.command(ctx, time.Time{}, func() error {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -256,9 +267,8 @@ func (g *Guard) release(ctx context.Context, e *Eviction, s *sight) (err error) 
 	}
 	s, err = g.read(ctx, e)
 	if err == nil && s.over == "" && !s.requeued {
-		return g.again(ctx, e, a, s)
+		return again()
 	}
-	a.released = true
 	held := ""
 	if err == nil && s.requeued && strings.HasPrefix(s.Reason, "JobHeld") { // as one that was suspended is
 		held = fmt.Sprintf("; it is held: \"scontrol release %d\" lets it start", e.Job)
@@ -268,13 +278,29 @@ func (g *Guard) release(ctx context.Context, e *Eviction, s *sight) (err error) 
 		text += "; " + e.Outcome
 	}
 	g.comment(ctx, e, text)
+	if err := pause(ctx, saved); err != nil {
+		return err
+	}
+	switch s, err = g.read(ctx, e); {
+	case err != nil:
+		return err
+	case s.over == "" && !s.requeued:
+		return again()
+	case s.over != "" && s.ID != 0 && s.Restarts == e.Restarts:
+		return g.close(ctx, e, s.over)
+	}
+	a.released = true
 	return g.close(ctx, e, "requeued"+held)
 }
 
 // again goes back to the requeue: a slurmctld that was killed has come back
-// with what it had saved before, and the attempt runs on.
-func (g *Guard) again(ctx context.Context, e *Eviction, a *attempt, s *sight) error {
-	a.requeued = false
+// with what it had saved before, the attempt runs on, and its node may take jobs.
+func (g *Guard) again(ctx context.Context, n *Notice, e *Eviction, s *sight) error {
+	if n.Kind == cloud.SpotInterruption {
+		if _, err := g.set(ctx, n, "power_down_asap"); err != nil {
+			return err
+		}
+	}
 	next := *e
 	next.Stage = Signalled
 	return errors.Join(fmt.Errorf("job %d is %s: Slurm has forgotten its requeue", e.Job, s.State), g.put(ctx, e, next))

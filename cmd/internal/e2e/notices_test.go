@@ -127,7 +127,7 @@ while ! [ -e stop ]; do sleep 0.1; done
 	s.announce(second, work)
 	s.wait(10*time.Second, "it is reserved no longer", func() bool { return !strings.Contains(s.reservations(), "burst-"+instance) })
 	runs(1)
-	work.Event, work.Cancelled, work.Deadline = "e4", false, time.Now().Add(70*time.Second)
+	work.Event, work.Cancelled, work.Deadline = "e4", false, time.Now().Add(80*time.Second)
 	s.announce(second, work)
 	s.wait(10*time.Second, "it is reserved for the next", func() bool { return strings.Contains(s.reservations(), "burst-"+instance) })
 	if third := runs(2); third == second {
