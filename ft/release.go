@@ -1,0 +1,98 @@
+package ft
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/slurm"
+)
+
+// saved is how long after a change slurmctld has it on disk: it writes 5 s after
+// the first of several. Killed before, it forgets the change.
+const saved = 10 * time.Second
+
+// release clears the hold that Slurm puts on a requeued job, once for an
+// attempt, and sees that it stays so. While the job's processes end, Slurm would
+// forget it.
+func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (err error) {
+	a, release, err := g.hold(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if a.released {
+		return g.close(ctx, e, "requeued")
+	}
+	again := func() error {
+		a.requeued = false
+		return g.again(ctx, n, e, s)
+	}
+	for s == nil || s.requeued && s.State != "PENDING" {
+		if s != nil {
+			if err := glance(ctx, look/2); err != nil {
+				return err
+			}
+		}
+		if s, err = g.read(ctx, e); err != nil {
+			return err
+		}
+	}
+	if s.over == "" && !s.requeued {
+		return again()
+	}
+	err = g.command(ctx, time.Time{}, func() error {
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		return g.slurm.Release(ctx, e.Job, e.Restarts+1, time.Time{})
+	})
+	switch {
+	case err == nil, errors.Is(err, slurm.ErrNotPending):
+	case errors.Is(err, slurm.ErrNoJob):
+		return g.close(ctx, e, "the job is gone")
+	default:
+		return fmt.Errorf("clearing the hold of job %d: %w", e.Job, err)
+	}
+	s, err = g.read(ctx, e)
+	if err == nil && s.over == "" && !s.requeued {
+		return again()
+	}
+	held := ""
+	if err == nil && s.requeued && strings.HasPrefix(s.Reason, "JobHeld") { // as one that was suspended is
+		held = fmt.Sprintf("; it is held: \"scontrol release %d\" lets it start", e.Job)
+	}
+	text := fmt.Sprintf("node %s was taken back by the cloud; requeued %s%s", e.Node, time.Now().Format(time.DateTime), held)
+	if e.Outcome != "" {
+		text += "; " + e.Outcome
+	}
+	g.comment(ctx, e, text)
+	if err := pause(ctx, saved); err != nil {
+		return err
+	}
+	switch s, err = g.read(ctx, e); {
+	case err != nil:
+		return err
+	case s.over == "" && !s.requeued:
+		return again()
+	case s.over != "" && s.ID != 0 && s.Restarts == e.Restarts:
+		return g.close(ctx, e, s.over)
+	}
+	a.released = true
+	return g.close(ctx, e, "requeued"+held)
+}
+
+// again goes back to the requeue: a slurmctld that was killed has come back
+// with what it had saved before, the attempt runs on, and its node may take jobs.
+func (g *Guard) again(ctx context.Context, n *Notice, e *Eviction, s *sight) error {
+	if n.Kind == cloud.SpotInterruption {
+		if _, err := g.set(ctx, n, "power_down_asap"); err != nil {
+			return err
+		}
+	}
+	next := *e
+	next.Stage = Signalled
+	return errors.Join(fmt.Errorf("job %d is %s: Slurm has forgotten its requeue", e.Job, s.State), g.put(ctx, e, next))
+}
