@@ -151,8 +151,8 @@ func TestCorruptFiles(t *testing.T) {
 		{p.store.refusalsPath(), `[{"pattern":"[","room":1}]`, launch},
 		{p.store.bootPath(), "5", launch},
 		{p.store.bootPath(), `"soon"`, launch},
-		{p.store.noticePath(id), `{"instance":`, notices},
-		{p.store.noticePath(id), `{"instance":"i-0000000000","kind":"rebalance"}`, notices},
+		{p.store.noticePath(cloud.Notice{Instance: id}), `{"instance":`, notices},
+		{p.store.noticePath(cloud.Notice{Instance: id}), `{"instance":"i-0000000000","kind":"rebalance"}`, notices},
 	} {
 		before, readErr := os.ReadFile(tt.path)
 		write(t, tt.path, tt.text)

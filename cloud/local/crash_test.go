@@ -143,7 +143,7 @@ func TestForgets(t *testing.T) {
 	if s := state(t, p, old); s != "" {
 		t.Errorf("what ended long ago is listed: %s", s)
 	}
-	for _, path := range []string{p.store.path(old, ""), p.store.noticePath(old), p.store.launchPath("old")} {
+	for _, path := range []string{p.store.path(old, ""), p.store.noticePath(cloud.Notice{Instance: old}), p.store.launchPath("old")} {
 		if _, err := os.Stat(path); !os.IsNotExist(err) {
 			t.Errorf("%s is still there: %v", filepath.Base(path), err)
 		}

@@ -10,6 +10,7 @@
 //	lock                      held while something is launched or refused
 //	launches/<hash>.json      a token, its request and the ids it got
 //	notices/<id>.json         a notice that nobody has handled yet
+//	notices/<id>.end.json     so that it ended, and Terminate was not asked for it
 //	control/                  capacity refused, boot delay
 //	instances/<id>/
 //	    instance.json         what it is; never changes
@@ -195,7 +196,7 @@ func (p *Provider) Terminate(ctx context.Context, ids []string) error {
 		if err := ctx.Err(); err != nil {
 			return wrap("terminate", cloud.Transient, err)
 		}
-		if err := p.store.terminate(id, "terminated"); err != nil {
+		if err := p.store.terminate(id, byTerminate); err != nil {
 			return wrap("terminate", cloud.Transient, err)
 		}
 	}

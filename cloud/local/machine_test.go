@@ -1,7 +1,9 @@
 package local
 
 import (
+	"context"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -51,37 +53,38 @@ func TestEndsOfAMachine(t *testing.T) {
 	tests := map[string]struct {
 		end    func(t *testing.T, p *Provider, id string)
 		reason string
+		asked  bool // by Terminate: the end is not announced
 	}{
 		"terminated": {func(t *testing.T, p *Provider, id string) {
 			if err := p.Terminate(t.Context(), []string{id}); err != nil {
 				t.Fatal(err)
 			}
-		}, "terminated"},
+		}, "terminated", true},
 		"killed by its admin": {func(t *testing.T, p *Provider, id string) {
 			if err := (Control{p.cfg.Dir}).Kill("n1"); err != nil {
 				t.Fatal(err)
 			}
-		}, "killed by its admin"},
+		}, "killed by its admin", false},
 		"evicted": {func(t *testing.T, p *Provider, id string) {
 			if err := (Control{p.cfg.Dir}).Evict("n1", 20*time.Millisecond); err != nil {
 				t.Fatal(err)
 			}
-		}, "evicted: its deadline has come"},
+		}, "evicted: its deadline has come", false},
 		"SIGTERM": {func(t *testing.T, p *Provider, id string) {
 			signalTo(t, machineOf(t, p, id).PID, unix.SIGTERM)
-		}, "its process got SIGTERM"},
+		}, "its process got SIGTERM", false},
 		"SIGKILL": {func(t *testing.T, p *Provider, id string) {
 			signalTo(t, machineOf(t, p, id).PID, unix.SIGKILL)
-		}, "its process died"},
+		}, "its process died", false},
 		"SIGSTOP and terminated": {func(t *testing.T, p *Provider, id string) {
 			signalTo(t, machineOf(t, p, id).PID, unix.SIGSTOP)
 			if err := p.Terminate(t.Context(), []string{id}); err != nil {
 				t.Fatal(err)
 			}
-		}, "killed: it did not end by itself"},
+		}, "killed: it did not end by itself", true},
 		"slurmd dies": {func(t *testing.T, p *Provider, id string) {
 			signalTo(t, number(t, p, id, "stub.pid"), unix.SIGKILL)
-		}, "slurmd was killed by SIGKILL"},
+		}, "slurmd was killed by SIGKILL", false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -96,8 +99,30 @@ func TestEndsOfAMachine(t *testing.T) {
 			if s := state(t, p, id); s != cloud.Running {
 				t.Fatalf("state is %s", s)
 			}
+			told := make(chan cloud.Notice, 1)
+			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+			defer cancel()
+			go p.Notices(ctx, func(_ context.Context, n cloud.Notice) error { // its error is ctx's
+				if n.Kind == cloud.StateChange {
+					told <- n
+				}
+				return nil
+			})
 			tt.end(t, p, id)
+			if !tt.asked { // nobody has looked at it meanwhile
+				select {
+				case n := <-told:
+					if n.Instance != id || n.Action != "terminated" || n.Source != "local" {
+						t.Errorf("told of %+v", n)
+					}
+				case <-ctx.Done():
+					t.Error("nobody was told")
+				}
+			}
 			awaitState(t, p, id, cloud.Terminated)
+			if announced, _ := filepath.Glob(filepath.Join(cfg.Dir, "notices", "*.end.json")); tt.asked && len(announced)+len(told) > 0 {
+				t.Errorf("told of an end that was asked for")
+			}
 			if !gone(step) || !gone(daemon) {
 				t.Errorf("terminated, but slurmd %d or its step %d still runs", daemon, step)
 			}

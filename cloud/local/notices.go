@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +25,9 @@ func (p *Provider) Notices(ctx context.Context, handle func(context.Context, clo
 	dir := filepath.Join(p.store.dir, "notices")
 	changes := watch(dir)
 	defer changes.stop()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	over := map[string]bool{}
 	for {
 		open, err := p.deliver(ctx, dir, handle)
 		if err != nil {
@@ -36,9 +41,54 @@ func (p *Provider) Notices(ctx context.Context, handle func(context.Context, clo
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-changes.c:
+		case <-look.C:
+			p.buryDead(over)
 		case <-retry:
 		}
 	}
+}
+
+// lookEvery is how often Notices looks for machines that have died without a word.
+const lookEvery = 2 * time.Second
+
+// buryDead brings to an end the instances whose process has died, which tells of
+// them. Those that are over it notes, and reads no more. What cannot be read List says.
+func (p *Provider) buryDead(over map[string]bool) {
+	ids, err := p.store.ids()
+	if err != nil {
+		return
+	}
+	maps.DeleteFunc(over, func(id string, _ bool) bool { return !slices.Contains(ids, id) })
+	for _, id := range ids {
+		if over[id] {
+			continue
+		}
+		if over[id], err = p.store.has(id, endedFile); err != nil || over[id] {
+			continue
+		}
+		var m process
+		begun, err := readJSON(p.store.path(id, machineFile), &m)
+		if err != nil || !begun {
+			continue
+		}
+		if alive, err := m.alive(); err != nil || alive {
+			continue
+		}
+		if r, ok, err := p.store.record(id); err == nil && ok {
+			_, _ = p.store.look(r)
+		}
+	}
+}
+
+// changed tells that an instance which has had a process has ended, unless
+// Terminate has been asked for it, whose caller knows.
+func (s store) changed(id string) error {
+	begun, err := s.has(id, machineFile)
+	if err != nil || !begun || s.reason(id) == byTerminate {
+		return err
+	}
+	n := cloud.Notice{Instance: id, Kind: cloud.StateChange, Action: string(cloud.Terminated), Received: time.Now(), Source: "local"}
+	return writeJSON(s.noticePath(n), n)
 }
 
 // deliver gives each notice once and says whether one is still to be handled.
@@ -58,7 +108,7 @@ func (p *Provider) deliver(ctx context.Context, dir string, handle func(context.
 		path := filepath.Join(dir, e.Name())
 		var n cloud.Notice
 		ok, err := readJSON(path, &n)
-		if err == nil && ok && (n.Kind == "" || n.Instance != strings.TrimSuffix(e.Name(), ".json")) {
+		if err == nil && ok && (n.Kind == "" || p.store.noticePath(n) != path) {
 			err = fmt.Errorf("reading %s: it lacks its kind, or is not of that instance", path)
 		}
 		if err != nil {
@@ -89,7 +139,7 @@ func (s store) handled(ctx context.Context, n cloud.Notice) error {
 	}
 	defer unlock()
 	var now cloud.Notice
-	path := s.noticePath(n.Instance)
+	path := s.noticePath(n)
 	ok, err := readJSON(path, &now)
 	same := now.Kind == n.Kind && now.Event == n.Event && now.Cancelled == n.Cancelled && now.Deadline.Equal(n.Deadline)
 	if err != nil || !ok || !same {
@@ -109,13 +159,13 @@ func (s store) announce(ctx context.Context, n cloud.Notice) error {
 	if err := writeJSON(s.path(n.Instance, noticeFile), n); err != nil {
 		return err
 	}
-	return writeJSON(s.noticePath(n.Instance), n)
+	return writeJSON(s.noticePath(n), n)
 }
 
 // tell writes a notice for whoever calls Notices. One that nobody has taken
 // yet is kept for a while, not replaced.
 func (s store) tell(ctx context.Context, n cloud.Notice) error {
-	path := s.noticePath(n.Instance)
+	path := s.noticePath(n)
 	for {
 		unlock, err := s.lock(ctx)
 		if err != nil {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/burst-hpc/burst/cloud"
 )
 
 // Folders that are being made, or removed, under instances/.
@@ -47,8 +49,10 @@ func (s store) prune(ctx context.Context) error {
 		if inUse[id] || !old {
 			continue
 		}
-		if err := os.Remove(s.noticePath(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+		for _, kind := range []cloud.NoticeKind{cloud.SpotInterruption, cloud.StateChange} {
+			if err := os.Remove(s.noticePath(cloud.Notice{Instance: id, Kind: kind})); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
 		}
 		// Renamed first: a half removed folder is none.
 		if err := os.Rename(s.path(id, ""), s.path(oldPrefix+id, "")); err != nil {

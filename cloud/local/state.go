@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -192,17 +193,23 @@ func (s store) markEnded(id, reason string) (end, error) {
 		return e, err
 	}
 	created, err := createOnce(s.path(id, endedFile), data)
-	if err == nil && !created {
+	switch {
+	case err == nil && created:
+		err = s.changed(id)
+	case err == nil:
 		_, err = readJSON(s.path(id, endedFile), &e)
 	}
 	return e, err
 }
 
-// reason reads why the instance was asked to end.
+// byTerminate is the reason of an end that Terminate was asked for.
+const byTerminate = "terminated"
+
+// reason reads why the instance was asked to end, "" if it was not.
 func (s store) reason(id string) string {
 	data, err := os.ReadFile(s.path(id, terminateFile))
-	if err != nil || len(bytes.TrimSpace(data)) == 0 {
-		return "terminated"
+	if errors.Is(err, fs.ErrNotExist) {
+		return ""
 	}
-	return string(bytes.TrimSpace(data))
+	return cmp.Or(string(bytes.TrimSpace(data)), byTerminate)
 }

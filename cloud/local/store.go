@@ -82,7 +82,14 @@ func (s store) launchPath(token string) string {
 	return filepath.Join(s.dir, "launches", hex.EncodeToString(sum[:12])+".json")
 }
 
-func (s store) noticePath(id string) string { return filepath.Join(s.dir, "notices", id+".json") }
+// noticePath is for one notice of each instance, and one of its end beside it.
+func (s store) noticePath(n cloud.Notice) string {
+	name := n.Instance + ".json"
+	if n.Kind == cloud.StateChange {
+		name = n.Instance + ".end.json"
+	}
+	return filepath.Join(s.dir, "notices", name)
+}
 
 // ids lists the instances that have a folder.
 func (s store) ids() ([]string, error) {

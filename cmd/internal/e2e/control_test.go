@@ -122,7 +122,7 @@ func (s *site) redButtonWithoutBurstd(id uint32) {
 	if err := s.KillBurstd(); err != nil {
 		s.t.Fatal(err)
 	}
-	all := len(s.since(id))
+	before := len(s.machines())
 	if s.does("stop-all", "--yes"); s.live() != 0 {
 		s.t.Errorf("%d instances live", s.live())
 	}
@@ -133,8 +133,8 @@ func (s *site) redButtonWithoutBurstd(id uint32) {
 		j := s.job(id)
 		return strings.Contains(j.AdminComment, "launches are paused: burst stop-all") && j.State == "PENDING"
 	})
-	if st, err := s.API.Status(s.t.Context()); err != nil || st.Paused == nil || len(s.since(id)) != all {
-		s.t.Errorf("%+v, %v, %d instances after %d", st.Paused, err, len(s.since(id)), all)
+	if st, err := s.API.Status(s.t.Context()); err != nil || st.Paused == nil || len(s.machines()) != before {
+		s.t.Errorf("%+v, %v, %d instances after %d", st.Paused, err, len(s.machines()), before)
 	}
 	s.does("resume")
 	s.wait(60*time.Second, "the job runs after burst resume", func() bool { return strings.Count(s.output(id), "began") == 5 })

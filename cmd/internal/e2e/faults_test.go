@@ -105,12 +105,16 @@ func burstdAway(t *testing.T, s *site) {
 func instanceDies(t *testing.T, s *site) {
 	id := s.submit(strings.ReplaceAll(sleeper, "sleep 5", "[ -e again ] || { touch again; sleep 600; }; rm again"))
 	s.wait(30*time.Second, "the job runs", func() bool { return strings.Contains(s.output(id), "started") })
-	if err := s.Control.Kill(expand(t, s.job(id).Nodes)[0]); err != nil {
+	j := s.job(id)
+	if err := s.Control.Kill(expand(t, j.Nodes)[0]); err != nil {
 		t.Fatal(err)
 	}
+	killed := time.Now()
+	s.wait(20*time.Second, "the job has left its node: the cloud tells at once, and no round has to find out", func() bool { return s.job(id).State != "RUNNING" })
+	t.Logf("after %s", time.Since(killed))
 	s.wait(90*time.Second, "the job runs again", func() bool { return strings.Count(s.output(id), "started") == 2 })
 	s.completes(id)
-	if j := s.job(id); j.Restarts != 1 {
+	if j = s.job(id); j.Restarts != 1 {
 		t.Errorf("restarted %d times", j.Restarts)
 	}
 }

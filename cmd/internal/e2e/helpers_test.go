@@ -49,15 +49,21 @@ func (s *site) dump() {
 	}
 }
 
-// live counts the instances that run or start.
-func (s *site) live() int {
+// machines are all instances, also those that have ended.
+func (s *site) machines() []local.Machine {
 	s.t.Helper()
 	all, err := s.Control.List()
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	return all
+}
+
+// live counts the instances that run or start.
+func (s *site) live() int {
+	s.t.Helper()
 	n := 0
-	for _, m := range all {
+	for _, m := range s.machines() {
 		if m.State.Live() {
 			n++
 		}
@@ -107,12 +113,8 @@ func glob(dir, pattern string) []string {
 // since lists the instances launched after the job was submitted.
 func (s *site) since(id uint32) []local.Machine {
 	s.t.Helper()
-	all, err := s.Control.List()
-	if err != nil {
-		s.t.Fatal(err)
-	}
 	submitted := s.job(id).Submitted
-	return slices.DeleteFunc(all, func(m local.Machine) bool { return m.Launched.Before(submitted) })
+	return slices.DeleteFunc(s.machines(), func(m local.Machine) bool { return m.Launched.Before(submitted) })
 }
 
 // showsTimes compares what burstd noted of the way up of the nodes that the
