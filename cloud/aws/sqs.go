@@ -2,6 +2,7 @@ package aws
 
 import (
 	"context"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -21,6 +22,9 @@ const (
 	helperPoll   = time.Second
 	batchSize    = 10 // the most that SQS gives at once
 	maxReceivers = 8
+	// maxSettling is how many batches are worked on at once. As many messages are
+	// in memory, and a handler or a deletion that hangs keeps no other notice waiting.
+	maxSettling = 32
 	// visibility is how long a message stays hidden after it was received, and
 	// after each extension. It is short, since it is also how late a message comes
 	// whose answer was lost, or whose receiver was killed.
@@ -53,10 +57,8 @@ func (p *Provider) Notices(ctx context.Context, handle func(context.Context, clo
 		<-ctx.Done()
 		return nil
 	}
-	s := &source{
-		queue: p.newSQS(), url: p.c.Queue, handle: handle, meter: p.meter,
-		say: sayer{log: p.log.With("provider", p.c.Name, "queue", p.c.Queue)}, held: map[string]*message{},
-	}
+	s := newSource(p.newSQS(), handle, p.meter, p.log.With("provider", p.c.Name, "queue", p.c.Queue))
+	s.url = p.c.Queue
 	s.listen(ctx)
 	return nil
 }
@@ -81,6 +83,11 @@ type source struct {
 	held    map[string]*message // being worked on, by the message's id
 	helpers int                 // receivers beside the first
 	work    sync.WaitGroup
+	room    chan struct{} // one for each batch that is worked on
+}
+
+func newSource(queue queueAPI, handle func(context.Context, cloud.Notice) error, m *meter, log *slog.Logger) *source {
+	return &source{queue: queue, handle: handle, meter: m, say: sayer{log: log}, held: map[string]*message{}, room: make(chan struct{}, maxSettling)}
 }
 
 func (s *source) count(result string) { s.meter.add("message", sourceSQS, result, 1) }
@@ -132,13 +139,25 @@ func (s *source) help(ctx context.Context) {
 	})
 }
 
-// receive takes one batch to its end, and says how many messages were received.
+// receive has one batch worked on, and says how many messages were received.
+// Before, there must be room for it: what is received and waits is hidden from
+// everybody.
 func (s *source) receive(ctx context.Context, poll time.Duration) (int, error) {
-	received, err := s.fetch(ctx, poll)
-	if err != nil {
-		return 0, err
+	select {
+	case s.room <- struct{}{}:
+	case <-ctx.Done():
+		return 0, ctx.Err()
 	}
-	s.settle(ctx, s.take(received))
+	received, err := s.fetch(ctx, poll)
+	batch := s.take(received)
+	if len(batch) == 0 {
+		<-s.room
+		return len(received), err
+	}
+	s.work.Go(func() {
+		defer func() { <-s.room }()
+		s.settle(ctx, batch)
+	})
 	return len(received), nil
 }
 

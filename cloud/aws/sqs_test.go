@@ -58,7 +58,7 @@ func listening(t *testing.T, q *memoryQueue, h *heard, during time.Duration) (*m
 	t.Helper()
 	var text bytes.Buffer
 	m := new(meter)
-	s := &source{queue: q, url: "q", handle: h.handle, meter: m, say: sayer{log: slog.New(slog.NewTextHandler(&text, nil))}, held: map[string]*message{}}
+	s := newSource(q, h.handle, m, slog.New(slog.NewTextHandler(&text, nil)))
 	ctx, cancel := context.WithTimeout(t.Context(), during)
 	defer cancel()
 	s.listen(ctx)
@@ -130,14 +130,14 @@ func TestQueueDeletesByTheLatestHandle(t *testing.T) {
 			return nil
 		}}
 		q.send(spotOf(0))
-		s := &source{queue: q, url: "q", handle: h.handle, meter: new(meter), say: sayer{log: slog.New(slog.DiscardHandler)}, held: map[string]*message{}}
-		var wg sync.WaitGroup
-		wg.Go(func() { _, _ = s.receive(t.Context(), time.Second) })
-		time.Sleep(500 * time.Millisecond)
-		if _, err := s.receive(t.Context(), time.Second); err != nil {
-			t.Fatal(err)
+		s := newSource(q, h.handle, new(meter), slog.New(slog.DiscardHandler))
+		for range 2 {
+			if _, err := s.receive(t.Context(), time.Second); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(500 * time.Millisecond)
 		}
-		wg.Wait()
+		s.work.Wait()
 		if q.left() != 0 || len(h.all) != 1 || counted(s.meter, "duplicate") != 1 {
 			t.Errorf("%d left, heard %d times, counts %v", q.left(), len(h.all), s.meter.counts())
 		}

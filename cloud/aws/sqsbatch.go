@@ -84,6 +84,7 @@ const maxAtOnce = 32
 // read gives all notices of a message to the handler. nil: the message is done with.
 func (s *source) read(ctx context.Context, m *message) error {
 	notices, err := readEvent([]byte(m.body))
+	m.body = "" // which may be a mebibyte, and the handler slow
 	switch {
 	case errors.Is(err, errForeign):
 		s.say.warn("foreign", "a message in the queue of notices is deleted: no rule for Burst sends such", "message", m.id, "error", err)
