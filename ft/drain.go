@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
@@ -91,6 +92,12 @@ func (g *Guard) update(ctx context.Context, state string, tasks []*nodeTask) err
 
 // ours begins the reason of every drain by a notice of the kind.
 func ours(kind cloud.NoticeKind) string { return "burst: " + string(kind) }
+
+// byAdmin says that the node was drained by somebody who may want to look at its
+// instance: it is not ended for what is not certain, or not near.
+func byAdmin(n slurm.Node) bool {
+	return n.State.Has(slurm.Drain) && !strings.HasPrefix(n.Reason, ours(""))
+}
 
 func reason(n cloud.Notice, nodes int) string {
 	text := ours(n.Kind)

@@ -132,7 +132,7 @@ func (g *Guard) keep(ctx context.Context, u *upkeep, own *[]*Eviction, snap *slu
 		if err := g.moveAll(ctx, n, own, jobs); err != nil {
 			return false, err
 		}
-	} else if len(jobs) > 0 || state.Base != "IDLE" || state.Has(slurm.Completing) || !state.Has(slurm.Drain) {
+	} else if len(jobs) > 0 || byAdmin(snap.Nodes[n.Node]) || state.Base != "IDLE" || state.Has(slurm.Completing) || !state.Has(slurm.Drain) {
 		return false, nil
 	}
 	t, err := g.set(ctx, n, "power_down_asap")

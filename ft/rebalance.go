@@ -31,7 +31,18 @@ func methodOf(slurm.Job) method { return bySignal{} }
 // rebalance closes a node whose instance may go soon. Its jobs stay: if the
 // interruption comes, that notice moves them. With Replace another node is up by then.
 func (g *Guard) rebalance(ctx context.Context, n *Notice) error {
-	jobs, err := g.drain(ctx, n)
+	snap, err := g.slurm.Fresh(ctx, time.Now())
+	if err != nil {
+		return err
+	}
+	node, err := g.journal.NodeOf(ctx, n.Instance)
+	if err != nil || node != n.Node {
+		return err
+	}
+	jobs := g.on(snap, n.Node)
+	if !byAdmin(snap.Nodes[n.Node]) {
+		jobs, err = g.drain(ctx, n)
+	}
 	if err != nil || g.rule(n) != Replace {
 		return err
 	}
