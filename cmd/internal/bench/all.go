@@ -16,6 +16,7 @@ func All() []Bench {
 		[]Bench{storm1000()},
 		awsBenches(),
 		bigBenches(),
+		[]Bench{reconcileReal()},
 	)
 }
 

@@ -71,6 +71,9 @@ func (c *child) signal(sig os.Signal) error {
 // BurstdAlive says whether burstd runs.
 func (s *Site) BurstdAlive() bool { return s.burstd != nil && s.burstd.alive() }
 
+// BurstdPID is the process of the burstd that was started last.
+func (s *Site) BurstdPID() int { return s.burstd.proc.Pid }
+
 // SetBurstdEnv sets what the next burstd finds in its environment, as
 // NAME=value, instead of Options.BurstdEnv.
 func (s *Site) SetBurstdEnv(env ...string) { s.o.BurstdEnv = env }
