@@ -78,7 +78,6 @@ type Engine struct {
 	unserved  map[string]sighting // instance that serves no node
 	doubtedOf map[string]bool     // providers whose lists are not believed
 	accounts  map[string]string   // provider -> the account that its credentials showed last
-	empty     bool                // the journal had nothing when it was loaded
 	loaded    time.Time
 	plans     *[]Planned // nil, but in an engine that only plans
 	market    market
@@ -159,7 +158,7 @@ func (e *Engine) Load(ctx context.Context) error {
 	e.mu.Lock()
 	e.mem = newMemory(notAfter(st, now))
 	e.attempts = blanks(e.mem)
-	e.empty, e.loaded = len(st.Instances)+len(st.Nodes)+len(st.Launches) == 0, now
+	e.loaded = now
 	e.mu.Unlock()
 	return nil
 }

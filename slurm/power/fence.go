@@ -11,6 +11,7 @@ import (
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/hostlist"
 )
 
 // fence plans fences for what may run on an instance that Slurm has given up.
@@ -104,8 +105,8 @@ func (e *Engine) Fenced(ctx context.Context, snap *slurm.Snapshot, job uint32) (
 		}
 		j := snap.Jobs[job]
 		for name := range e.providers {
-			if j.Restarts > 0 && e.strange(name) > 0 {
-				why = fmt.Sprintf("job %d waits for the first answer of provider %s: the journal is empty, and an earlier attempt of it may still run", job, name)
+			if j.Restarts > 0 && e.strange(name) > 0 && e.onOurs(j) {
+				why = fmt.Sprintf("job %d waits for provider %s to show its instances: the journal may have replaced a lost one, and an earlier attempt of it may still run", job, name)
 				return nil
 			}
 		}
@@ -115,6 +116,12 @@ func (e *Engine) Fenced(ctx context.Context, snap *slurm.Snapshot, job uint32) (
 		return nil
 	})
 	return why, err
+}
+
+// onOurs says that the job has a node of ours.
+func (e *Engine) onOurs(j slurm.Job) bool {
+	nodes, err := hostlist.Expand(j.Nodes)
+	return err == nil && slices.ContainsFunc(nodes, e.Owns)
 }
 
 // warn tells a job why it waits for a fence, unless it has been told.

@@ -50,11 +50,13 @@ func GateOpen(job slurm.Job, nodes []slurm.Node) (open bool, why string) {
 }
 
 // AsksFences says whether the job, for which GateOpen is open, may still have
-// to wait for an instance on which an earlier attempt of it may run: only what
-// ran before and is to run on cloud nodes now.
-func AsksFences(job slurm.Job, nodes []slurm.Node) bool {
-	return job.State == "CONFIGURING" && job.Restarts > 0 &&
-		slices.ContainsFunc(nodes, func(n slurm.Node) bool { return n.State.Has(cloudFlag) })
+// to wait for an instance on which an earlier attempt of it may run, wherever it
+// is to run now.
+func AsksFences(job slurm.Job) bool { return job.State == "CONFIGURING" && job.Restarts > 0 }
+
+// InCloud says whether one of the nodes is a cloud node.
+func InCloud(nodes []slurm.Node) bool {
+	return slices.ContainsFunc(nodes, func(n slurm.Node) bool { return n.State.Has(cloudFlag) })
 }
 
 // registered says whether the node's slurmd has reported since power-up was

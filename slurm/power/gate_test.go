@@ -46,3 +46,20 @@ func TestGateOpen(t *testing.T) {
 		})
 	}
 }
+
+// TestAsksFences: every attempt but the first, wherever it is to run.
+func TestAsksFences(t *testing.T) {
+	for _, tt := range []struct {
+		job  slurm.Job
+		want bool
+	}{
+		{slurm.Job{State: "CONFIGURING"}, false},
+		{slurm.Job{State: "CONFIGURING", Restarts: 1}, true},
+		{slurm.Job{State: "RUNNING", Restarts: 1}, false},
+		{slurm.Job{State: "PENDING", Restarts: 1}, false},
+	} {
+		if got := AsksFences(tt.job); got != tt.want {
+			t.Errorf("%+v: %v", tt.job, got)
+		}
+	}
+}

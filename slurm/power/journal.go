@@ -181,6 +181,7 @@ type State struct {
 	Breakers  []Breaker
 	Boots     []Boot // not ended
 	Fences    []Fence
+	Heard     []string // providers of whose instances the journal knows; "": all
 	Pause     Pause
 }
 
@@ -198,6 +199,7 @@ type Change struct {
 	Breakers    []Breaker // without Failures, and not Stopped: forgotten
 	Boots       []Boot
 	Fences      []Fence
+	Heard       []string // providers whose first list is taken in
 	DropFences  []string // instances; one that is Gone loses its fences without
 	Pause       *Pause   // with no Since: it ends
 	Events      []Event
@@ -207,7 +209,7 @@ type Change struct {
 // Empty says whether the change writes nothing.
 func (c *Change) Empty() bool {
 	return len(c.Orders)+len(c.CloseOrders)+len(c.Nodes)+len(c.DropNodes)+len(c.Launches)+
-		len(c.Instances)+len(c.Holds)+len(c.DropHolds)+len(c.Coolings)+len(c.Breakers)+len(c.Boots)+len(c.Fences)+len(c.DropFences)+len(c.Events) == 0 && c.Pause == nil
+		len(c.Instances)+len(c.Holds)+len(c.DropHolds)+len(c.Coolings)+len(c.Breakers)+len(c.Boots)+len(c.Fences)+len(c.DropFences)+len(c.Heard)+len(c.Events) == 0 && c.Pause == nil
 }
 
 // journal is what the engine needs of the store. A Commit is atomic and

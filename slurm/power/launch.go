@@ -88,14 +88,13 @@ func (e *Engine) planning() (planning, time.Duration) {
 	return p, due
 }
 
-// strange is how long launches at a provider wait after a start with an empty
-// journal: it may be lost, and the provider's first list shows what it had.
+// strange is how long launches at a provider wait because the journal may have
+// replaced a lost one: until a list shows what the provider has, which wakes Run.
 func (e *Engine) strange(provider string) time.Duration {
-	const most = 10 * time.Second
-	if !e.empty || e.heard[provider] {
+	if e.mem.heard[""] || e.mem.heard[provider] {
 		return 0
 	}
-	return max(0, most-time.Since(e.loaded))
+	return settle
 }
 
 // maxCalls bounds the Launch calls under way at once.

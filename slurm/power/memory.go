@@ -26,14 +26,15 @@ type memory struct {
 	breakers  map[string]Breaker          // by pool
 	boots     map[string]Boot             // by node
 	fences    map[string]map[uint32]Fence // by instance and job
+	heard     map[string]bool             // providers of whose instances the journal knows; "": all
 	pause     Pause
 }
 
 func newMemory(s State) *memory {
 	m := &memory{map[string]Order{}, map[string]Node{}, map[string]Launch{}, map[string]Instance{}, map[uint32]Hold{}, map[coolKey]fleet.Cooldown{},
-		map[string]Breaker{}, map[string]Boot{}, map[string]map[uint32]Fence{}, s.Pause}
+		map[string]Breaker{}, map[string]Boot{}, map[string]map[uint32]Fence{}, map[string]bool{}, s.Pause}
 	m.apply(Change{Orders: s.Orders, Nodes: s.Nodes, Launches: s.Launches, Instances: s.Instances, Holds: s.Holds, Coolings: s.Coolings,
-		Breakers: s.Breakers, Boots: s.Boots, Fences: s.Fences})
+		Breakers: s.Breakers, Boots: s.Boots, Fences: s.Fences, Heard: s.Heard})
 	return m
 }
 
@@ -42,6 +43,7 @@ func (m *memory) clone() *memory {
 	c := *m
 	c.orders, c.nodes, c.launches, c.instances = maps.Clone(m.orders), maps.Clone(m.nodes), maps.Clone(m.launches), maps.Clone(m.instances)
 	c.holds, c.cool, c.breakers, c.boots = maps.Clone(m.holds), maps.Clone(m.cool), maps.Clone(m.breakers), maps.Clone(m.boots)
+	c.heard = maps.Clone(m.heard)
 	c.fences = map[string]map[uint32]Fence{}
 	for id, fences := range m.fences {
 		c.fences[id] = maps.Clone(fences)
@@ -103,6 +105,9 @@ func (m *memory) apply(c Change) {
 			m.fences[f.Instance] = map[uint32]Fence{}
 		}
 		m.fences[f.Instance][f.Job] = f
+	}
+	for _, name := range c.Heard {
+		m.heard[name] = true
 	}
 	if c.Pause != nil {
 		m.pause = *c.Pause

@@ -81,6 +81,12 @@ func (e *Engine) round(ctx context.Context, l *listing) error {
 	var c Change
 	e.ended = 0
 	e.takeLists(&c, l, snap)
+	for name := range l.lists {
+		// What was launched just before an older journal was lost is not shown sooner.
+		if e.strange(name) > 0 && l.began.Sub(e.loaded) > e.lag(name) {
+			c.Heard = append(c.Heard, name)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(l.errs)) {
 		e.credentials(&c, name, opList, l.errs[name])
 	}

@@ -23,7 +23,7 @@ func TestAFullDiskIsNotSpunOn(t *testing.T) {
 		return Node{Name: name, Pool: pool, Phase: Wanted, Made: at.Add(1000 * time.Hour)}
 	}
 	const boots = "ALLOCATED+CLOUD+POWERING_UP"
-	st := State{Nodes: []Node{wanted("c1", "p"), wanted("d1", "q")}}
+	st := State{Nodes: []Node{wanted("c1", "p"), wanted("d1", "q")}, Heard: []string{""}}
 	inSlurm(t, st, map[string]string{"c1": boots, "d1": boots}, nil, func(t *testing.T, e *Engine, _ *scripted) {
 		r := &round{}
 		pool := e.pools["q"]

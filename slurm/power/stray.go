@@ -137,6 +137,10 @@ func (e *Engine) takeStray(c *Change, rec Instance, s stray, l *listing) {
 		if e.plan(Planned{Kind: string(terminate), Node: rec.Node, Instance: rec.ID, Why: why, Settling: a == leave}) {
 			return
 		}
+		if rec.Assigned != "" {
+			// It was that node, and Slurm may have given it up before the journal was lost.
+			c.Fences = append(c.Fences, Fence{Instance: rec.ID, Node: rec.Assigned, Since: now})
+		}
 		if a == leave || !e.mayEnd() {
 			if rec.Assigned != "" {
 				c.Instances = append(c.Instances, rec)

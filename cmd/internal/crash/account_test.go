@@ -2,10 +2,14 @@ package crash_test
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud/cloudtest"
+	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/slurmtest"
 )
 
@@ -97,4 +101,50 @@ func (m *moody) Account(ctx context.Context) (string, error) {
 		return "another", nil
 	}
 	return m.Fake.Account(ctx)
+}
+
+// TestALostJournalLaunchesNothingBeforeItKnowsWhatLives: also when burstd dies
+// again meanwhile, and the journal has become a young one.
+func TestALostJournalLaunchesNothingBeforeItKnowsWhatLives(t *testing.T) {
+	bubble("lists fail for half an hour", t, cloudtest.Options{}, func(t *testing.T, s *story) {
+		s.start("")
+		s.running(slurmtest.Job{Nodes: 3, Requeue: true, Duration: 24 * time.Hour})
+		s.loseJournal()
+		s.fake.Inject(cloudtest.List, cloudtest.Fault{Err: transient(cloudtest.List), Times: 60})
+		id := s.ctl.Submit(slurmtest.Job{Nodes: 1, Requeue: true, Duration: 2 * time.Hour})
+		for range 3 {
+			s.start("")
+			time.Sleep(3 * time.Minute)
+			if n := len(s.fake.Instances()); n != 3 {
+				t.Errorf("%d instances", n)
+			}
+			s.asks(slurm.Job{ID: 99, State: "CONFIGURING", Restarts: 1, Nodes: "c4"}, true)
+			s.asks(slurm.Job{ID: 99, State: "CONFIGURING", Restarts: 1, Nodes: "onprem[1-2]"}, false)
+			s.die()
+		}
+		s.start("")
+		s.wait(time.Hour, "the new job runs", s.runs(id))
+		if n := s.live(); n != 4 {
+			t.Errorf("%d instances live", n)
+		}
+	})
+}
+
+// loseJournal ends burstd, and the file is gone.
+func (s *story) loseJournal() {
+	s.die()
+	for _, end := range []string{"", "-wal", "-shm"} {
+		if err := os.Remove(s.db + end); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			s.t.Error(err)
+		}
+	}
+}
+
+// asks has the gate ask for a job, which waits or not.
+func (s *story) asks(j slurm.Job, waits bool) {
+	s.t.Helper()
+	why, err := s.life.engine.Fenced(s.life.ctx, &slurm.Snapshot{Taken: time.Now(), Jobs: map[uint32]slurm.Job{j.ID: j}}, j.ID)
+	if (why != "") != waits || err != nil {
+		s.t.Errorf("a job on %s: %q, %v", j.Nodes, why, err)
+	}
 }

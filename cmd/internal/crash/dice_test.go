@@ -46,7 +46,7 @@ var faults = []fault{
 	{"calls without rights", 2, func(p *played) bool { return p.calls(cloud.Auth) }},
 	{"calls fail in transit", 2, func(p *played) bool { return p.calls(cloud.Transient) }},
 	{"instances that never boot", 2, func(p *played) bool { p.fake.NeverBoot(p.dice.IntN(3)); return true }},
-	{"lists empty, or not any more", 2, func(p *played) bool { e := p.dice.IntN(2) == 0; p.moody.set(e, e); return true }},
+	{"lists empty, or not any more", 2, func(p *played) bool { e := p.dice.IntN(2) == 0 && p.knows(); p.moody.set(e, e); return true }},
 	{"double instance", 1, (*played).double},
 	{"eviction without notice", 3, func(p *played) bool {
 		i, ok := p.instance()
@@ -71,6 +71,13 @@ var faults = []fault{
 		return true
 	}},
 	{"storm of notices", 1, (*played).storm},
+	{"journal lost", 1, func(p *played) bool {
+		p.moody.set(false, false)
+		p.loseJournal()
+		time.Sleep(p.some(time.Minute))
+		p.start("")
+		return true
+	}},
 }
 
 func (p *played) offering() cloud.Offering { return p.offerings[p.dice.IntN(len(p.offerings))] }

@@ -129,3 +129,10 @@ func (m *moody) List(ctx context.Context, f cloud.Filter) ([]cloud.Instance, err
 	}
 	return all, err
 }
+
+// knows says that the journal replaces none that is lost, of whose instances it
+// has to learn from the lists.
+func (p *played) knows() bool {
+	st, err := p.life.store.LoadPower(p.t.Context())
+	return err == nil && len(st.Heard) > 0
+}

@@ -141,7 +141,7 @@ func (d *Daemon) Gate(ctx context.Context, job uint32, nodes string, wait time.D
 			}
 		}
 		open, why := power.GateOpen(j, states)
-		if open && power.AsksFences(j, states) {
+		if open && power.AsksFences(j) {
 			fence, err := d.engine.Fenced(ctx, snap, job)
 			if err != nil {
 				return api.GateAnswer{}, fmt.Errorf("whether an earlier attempt of job %d still runs: %w", job, err)

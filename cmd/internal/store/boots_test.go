@@ -101,6 +101,7 @@ func TestAJournalOfTheFirstSchema(t *testing.T) {
 		want := state(sample())
 		want.Launches[0].Request.Cluster, want.Launches[0].Request.Tags, want.Launches[0].Request.AllOrNothing = "f00d", nil, false
 		want.Orders[0].Nodes, want.Orders[0].ResumeFile = "c1", ""
+		want.Heard = []string{""} // it has been in use
 		got, err := s.LoadPower(t.Context())
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%v (-want +got):\n%s", err, diff)

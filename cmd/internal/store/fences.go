@@ -17,8 +17,18 @@ func loadFences(ctx context.Context, tx *sql.Tx) ([]power.Fence, error) {
 		})
 }
 
+func loadHeard(ctx context.Context, tx *sql.Tx) ([]string, error) {
+	return query(ctx, tx, `SELECT provider FROM heard ORDER BY provider`, func(scan scanner) (p string, err error) {
+		err = scan(&p)
+		return p, err
+	})
+}
+
 // putFences writes fences. An instance that is gone has none.
 func putFences(w *writer, c power.Change) {
+	for _, p := range c.Heard {
+		w.put(`INSERT OR REPLACE INTO heard (provider) VALUES (?)`, p)
+	}
 	for _, id := range c.DropFences {
 		w.put(`DELETE FROM fences WHERE instance = ?`, id)
 	}

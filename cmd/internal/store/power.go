@@ -77,6 +77,9 @@ func (s *Store) LoadPower(ctx context.Context) (power.State, error) {
 		if st.Fences, err = loadFences(ctx, tx); err != nil {
 			return err
 		}
+		if st.Heard, err = loadHeard(ctx, tx); err != nil {
+			return err
+		}
 		st.Pause, err = loadPause(ctx, tx)
 		return err
 	})

@@ -151,7 +151,8 @@ func (s *Store) ClusterID(ctx context.Context) (string, error) {
 	} else if id == "" {
 		id = text
 	}
-	if id == "" {
+	fresh := id == ""
+	if fresh {
 		var b [8]byte
 		rand.Read(b[:])
 		id = hex.EncodeToString(b[:])
@@ -161,7 +162,15 @@ func (s *Store) ClusterID(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("keeping the cluster's id: %w", err)
 		}
 	}
-	if _, err := s.db.ExecContext(ctx, "INSERT INTO meta (key, value) VALUES ('cluster', ?) ON CONFLICT DO NOTHING", id); err != nil {
+	err = s.tx(ctx, func(tx *sql.Tx) error {
+		w := writer{ctx: ctx, tx: tx}
+		w.put("INSERT INTO meta (key, value) VALUES ('cluster', ?) ON CONFLICT DO NOTHING", id)
+		if fresh { // no cloud has anything of ours
+			w.put("INSERT INTO heard (provider) VALUES ('') ON CONFLICT DO NOTHING")
+		}
+		return w.err
+	})
+	if err != nil {
 		return "", fmt.Errorf("writing the cluster's id: %w", err)
 	}
 	return id, nil
