@@ -79,9 +79,9 @@ type attempt struct {
 	done bool // Slurm has taken it
 }
 
-// Count is how many nodes of those that are up have an agent that is heard, or
-// was and is not, and how many are sick.
-type Count struct{ Heard, Silent, Sick int }
+// Count is how many nodes of those that are up have an agent that is heard,
+// was and is not, or has not been since we listen, and how many are sick.
+type Count struct{ Heard, Silent, Never, Sick int }
 
 // New makes a monitor.
 func New(l Limits, site Site, c controller, log *slog.Logger) *Monitor {
@@ -185,6 +185,7 @@ func (m *Monitor) tally(v view, sick int) {
 	for _, n := range v.nodes {
 		switch h, spoke := v.heard[n.Instance]; {
 		case !spoke:
+			c.Never++
 		case v.now.Sub(h.At) <= m.limits.overdue():
 			c.Heard++
 		default:
