@@ -58,7 +58,7 @@ func TestMaintenance(t *testing.T) {
 				if tt.during != nil {
 					tt.during(w, id)
 				}
-				time.Sleep(20 * time.Second)
+				time.Sleep(40 * time.Second)
 				if got := w.Node("c1"); got != tt.state {
 					t.Errorf("the node is %s, not %s\n%s", got, tt.state, w.story())
 				}
@@ -96,6 +96,24 @@ func TestAReservationKeepsLongJobsOff(t *testing.T) {
 		w.cancelled(n)
 		w.until(20*time.Minute, "the long one runs", func() bool { return w.info(long).State == "RUNNING" })
 		w.closed(time.Minute)
+	})
+}
+
+// TestAReservationWhoseJournalIsLost blocks its node for a day at most.
+func TestAReservationWhoseJournalIsLost(t *testing.T) {
+	bubble(t, "c1", func(w *world) {
+		w.begin(slurmtest.Job{Duration: time.Minute})
+		cfg := w.rules("c1", "", ft.Reserve)
+		w.start(cfg, 0)
+		w.work("c1", "e1", time.Hour)
+		w.until(10*time.Second, "it is reserved", func() bool { return len(w.Reservations()) == 1 })
+		w.die()
+		clear(w.notices)
+		clear(w.records)
+		w.start(cfg, 0)
+		time.Sleep(24 * time.Hour)
+		id := w.Submit(slurmtest.Job{})
+		w.until(2*time.Hour, "a job of any length runs", func() bool { return w.info(id).State == "RUNNING" })
 	})
 }
 

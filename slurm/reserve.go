@@ -15,8 +15,9 @@ var errNoReservation = errors.New("no such reservation")
 // errReserved says that there is a reservation of that name.
 var errReserved = errors.New("there is one of that name")
 
-// Reservation keeps jobs off its nodes from Start on, until it is removed. Jobs
-// that run there already are let be; no job begins that may last beyond Start.
+// Reservation keeps jobs off its nodes for a day from Start on, or until it is
+// removed: one of which nobody knows any more blocks its nodes no longer. Jobs that
+// run there already are let be; no job begins that may last beyond Start.
 type Reservation struct {
 	Name  string
 	Nodes []string
@@ -32,7 +33,7 @@ func (c *Client) Reserve(ctx context.Context, r Reservation) error {
 			return fmt.Errorf("making a reservation: %w", err)
 		}
 	}
-	args = append(args, "reservationname="+r.Name, "starttime=uts"+strconv.FormatInt(r.Start.Unix(), 10), "duration=UNLIMITED",
+	args = append(args, "reservationname="+r.Name, "starttime=uts"+strconv.FormatInt(r.Start.Unix(), 10), "duration=1-00:00:00",
 		"user=root", "flags=maint,ignore_jobs", "nodes="+strings.Join(r.Nodes, ","))
 	_, err := c.run(ctx, "scontrol", args...)
 	if errors.Is(err, errReserved) {

@@ -33,7 +33,7 @@ func TestReserve(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	create := "scontrol create reservation reservationname=burst-i-1 starttime=uts1800000000 duration=UNLIMITED user=root flags=maint,ignore_jobs nodes=c1,c2"
+	create := "scontrol create reservation reservationname=burst-i-1 starttime=uts1800000000 duration=1-00:00:00 user=root flags=maint,ignore_jobs nodes=c1,c2"
 	remove := "scontrol delete reservationname=burst-i-1"
 	wantLines(t, f, create, create, remove, create, remove, remove)
 	for _, bad := range []Reservation{{Name: "a b", Nodes: []string{"c1"}}, {Name: "a", Nodes: []string{"c1,c2"}}, {Nodes: []string{"c1"}}} {

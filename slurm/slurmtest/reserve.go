@@ -9,7 +9,7 @@ import (
 	"github.com/burst-hpc/burst/slurm/hostlist"
 )
 
-// Reservation is one of flags maint and ignore_jobs, without an end.
+// Reservation is one of flags maint and ignore_jobs, for a day.
 type Reservation struct {
 	Nodes []string
 	Start time.Time
@@ -36,7 +36,7 @@ func (c *Controller) reserve(args []string) answer {
 	switch {
 	case c.down:
 		return failure(1, "Error creating the reservation: "+noController)
-	case err != nil || set["flags"] != "maint,ignore_jobs" || set["duration"] != "UNLIMITED" || set["user"] == "" || name == "":
+	case err != nil || set["flags"] != "maint,ignore_jobs" || set["duration"] != "1-00:00:00" || set["user"] == "" || name == "":
 		return answer{unknown: true}
 	case nerr != nil || slices.ContainsFunc(nodes, func(n string) bool { return c.byName[n] == nil }):
 		return failure(1, "Error creating the reservation: Invalid node name specified")
@@ -69,6 +69,9 @@ func (c *Controller) outside(nodes []*node, j *job) []*node {
 	}
 	closed := map[string]bool{}
 	for _, r := range c.reserved {
+		if time.Now().After(r.Start.Add(24 * time.Hour)) {
+			continue // its end
+		}
 		if j.Duration == 0 || time.Now().Add(j.Duration).After(r.Start) {
 			for _, n := range r.Nodes {
 				closed[n] = true
