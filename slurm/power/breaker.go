@@ -173,6 +173,7 @@ var ErrNoPool = errors.New("no such pool")
 // that wait for it start.
 // By says who asked.
 func (e *Engine) StartPool(ctx context.Context, pool, by string) error {
+	snap := e.jobsNow(ctx)
 	return e.do(ctx, func(ctx context.Context) error {
 		if _, ok := e.pools[pool]; !ok {
 			return fmt.Errorf("%w: %q", ErrNoPool, pool)
@@ -184,7 +185,7 @@ func (e *Engine) StartPool(ctx context.Context, pool, by string) error {
 		c := Change{Breakers: []Breaker{{Pool: pool}}}
 		if !b.Stopped.IsZero() {
 			c.Events = append(c.Events, Event{Time: time.Now(), Kind: "pool-started", Pool: pool, Text: "by " + by})
-			unhold(&c, e.mem, stoppedText(pool), fmt.Sprintf("pool %s launches again", pool))
+			unhold(&c, e.mem, snap, stoppedText(pool), fmt.Sprintf("pool %s launches again", pool))
 		}
 		return e.commit(ctx, c)
 	})

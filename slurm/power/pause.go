@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/burst-hpc/burst/slurm"
 )
 
 // Pause is an admin's word that no pool launches: what waits for its call is
@@ -45,12 +47,13 @@ func PausedEvent(now time.Time, why string) Event {
 // Unpause has the pools launch again, and the jobs that wait for it start. By
 // says who asked. It is no error that there is no pause.
 func (e *Engine) Unpause(ctx context.Context, by string) error {
+	snap := e.jobsNow(ctx)
 	return e.do(ctx, func(ctx context.Context) error {
 		if e.mem.pause.Since.IsZero() {
 			return nil
 		}
 		c := Change{Pause: &Pause{}, Events: []Event{{Time: time.Now(), Kind: "resumed", Text: "by " + by}}}
-		unhold(&c, e.mem, pausedText, "launches are not paused any more")
+		unhold(&c, e.mem, snap, pausedText, "launches are not paused any more")
 		return e.commit(ctx, c)
 	})
 }
@@ -64,14 +67,38 @@ func (e *Engine) Paused() (since time.Time, by, why string) {
 }
 
 // unhold plans that the jobs start now of which the reason to wait has this
-// text. Those that have been told are told again.
-func unhold(c *Change, m *memory, text, why string) {
+// text. Those that have been told are told again, but for those whose user has
+// chosen another start since. Without a snapshot that is not known.
+func unhold(c *Change, m *memory, snap *slurm.Snapshot, text, why string) {
 	now := time.Now()
 	for _, id := range slices.Sorted(maps.Keys(m.holds)) {
 		h := m.holds[id]
-		if !strings.Contains(h.Why, text) { // a node may be named before it
+		if !strings.Contains(h.Why, text) || ownStart(snap, h, now) { // a node may be named before it
 			continue
 		}
 		c.Holds = append(c.Holds, Hold{Job: id, Restarts: h.Restarts, Start: now, Why: why, NoRequeue: h.NoRequeue && !h.Released})
 	}
+}
+
+// ownStart says that the job waits for another start than the one that was set.
+func ownStart(snap *slurm.Snapshot, h Hold, now time.Time) bool {
+	if snap == nil || !h.Released {
+		return false
+	}
+	const slack = 2 * time.Second // Slurm has whole seconds
+	j, known := snap.Jobs[h.Job]
+	return known && j.State == "PENDING" && j.Eligible.After(now.Add(slack)) && j.Eligible.Sub(h.Start).Abs() > slack
+}
+
+// jobsNow reads Slurm for unhold; nil: it does not answer, which is no reason
+// to leave anything paused.
+func (e *Engine) jobsNow(ctx context.Context) *slurm.Snapshot {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	snap, err := e.slurm.Fresh(ctx, time.Now())
+	if err != nil {
+		e.log.Warn("jobs that wait start now, whatever start their users have chosen meanwhile: Slurm does not answer", "error", err)
+		return nil
+	}
+	return snap
 }

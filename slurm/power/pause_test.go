@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/slurm"
 )
 
 // TestPauseAndUnpause: no pool launches meanwhile, those who wait are told, and
@@ -157,4 +158,42 @@ func written(t *testing.T, e *Engine) (all []Change) {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// TestAUsersOwnStartIsLeft when a pause, or a pool's stop, ends: of the jobs
+// that wait, those start now whose start is the one that was set.
+func TestAUsersOwnStartIsLeft(t *testing.T) {
+	at := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // as synctest has it
+	held := func(id uint32, released bool) Hold {
+		return Hold{Job: id, Why: pausedText + stoppedText("p"), Start: at.Add(time.Hour), Released: released}
+	}
+	waits := func(id uint32, eligible time.Time) slurm.Job {
+		return slurm.Job{ID: id, State: "PENDING", Reason: "BeginTime", Eligible: eligible}
+	}
+	st := State{Pause: Pause{Since: at}, Breakers: []Breaker{{Pool: "p", Stopped: at}},
+		Holds: []Hold{held(1, true), held(2, true), held(3, true), held(4, false), held(5, true)}}
+	jobs := []slurm.Job{waits(1, at.Add(time.Hour+time.Second)), waits(2, at.Add(24*time.Hour)), waits(3, at.Add(-time.Hour)), waits(4, at.Add(2*time.Minute))}
+	for name, resume := range map[string]func(*testing.T, *Engine) error{
+		"pause": func(t *testing.T, e *Engine) error { return e.Unpause(t.Context(), "uid 0") },
+		"pool":  func(t *testing.T, e *Engine) error { return e.StartPool(t.Context(), "p", "uid 0") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			running(t, st, map[string]string{"c1": "IDLE"}, jobs, nil, func(t *testing.T, e *Engine) {
+				if err := resume(t, e); err != nil {
+					t.Fatal(err)
+				}
+				var got []uint32
+				for _, c := range written(t, e) {
+					for _, h := range c.Holds {
+						if (c.Pause != nil || len(c.Breakers) > 0) && !h.Released {
+							got = append(got, h.Job)
+						}
+					}
+				}
+				if want := []uint32{1, 3, 4, 5}; !slices.Equal(got, want) {
+					t.Errorf("started %v, want %v", got, want)
+				}
+			})
+		})
+	}
 }
