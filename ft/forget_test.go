@@ -55,3 +55,24 @@ func (w *world) journalHas(s ft.Stage) bool {
 	}
 	return false
 }
+
+// TestAStartThatSlurmForgets: a slurmctld that was killed while the job began
+// has it in the queue, as it was before that attempt: its hold is cleared all
+// the same.
+func TestAStartThatSlurmForgets(t *testing.T) {
+	bubble(t, "c[1-4]", func(w *world) {
+		id := w.begin(stays(w))[0]
+		over := false
+		w.rewrite = func(s *slurm.Snapshot) { // the attempt counts as the first after a requeue, until it ends
+			j := s.Jobs[id]
+			if over = over || j.State != "RUNNING"; !over {
+				j.Restarts = 1
+				s.Jobs[id] = j
+			}
+		}
+		w.start(ft.Config{}, 0)
+		w.evict("c1", 2*time.Minute)
+		w.again(40*time.Second, id, 1)
+		w.closed(time.Minute)
+	})
+}

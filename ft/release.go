@@ -44,10 +44,14 @@ func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 	if s.over == "" && !s.requeued {
 		return again()
 	}
+	restarts := e.Restarts + 1
+	if s.requeued {
+		restarts = s.Restarts // a slurmctld that was killed may have forgotten the attempt, and have it as it waited for that
+	}
 	err = g.command(ctx, time.Time{}, func() error {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		return g.slurm.Release(ctx, e.Job, e.Restarts+1, time.Time{})
+		return g.slurm.Release(ctx, e.Job, restarts, time.Time{})
 	})
 	switch {
 	case err == nil, errors.Is(err, slurm.ErrNotPending):
