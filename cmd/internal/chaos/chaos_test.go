@@ -38,9 +38,9 @@ const (
 	slurmdTimeout = 20 * time.Second // Slurm calls a silent node DOWN
 	pools         = 2
 	nodes         = 8
-	// calmTime bounds how long the world may take to come to rest: a requeued
-	// job's holds, nodes that resume and suspend, on a machine that is busy.
-	calmTime = 6 * time.Minute
+	// calmTime bounds how long the world may take to come to rest: the ten
+	// minutes that a job waits at most for what failed, and its work.
+	calmTime = 13 * time.Minute
 )
 
 // world is a site, with what has happened to it.
@@ -61,6 +61,7 @@ type world struct {
 	jobs   []*submitted
 	newest time.Time   // when the last job was submitted
 	deaths []time.Time // of slurmctld
+	held   int         // jobs that Slurm held, and that were released
 	met    map[string]int
 }
 
@@ -220,6 +221,9 @@ func (w *world) restless() string {
 	}
 	var all []string
 	for _, j := range jobs {
+		if strings.ReplaceAll(j.Reason, "_", " ") == heldBySlurm && len(w.deaths) > 0 {
+			w.release(ctx, j.ID)
+		}
 		if slices.Contains(goesOn, j.State) {
 			all = append(all, fmt.Sprintf("job %d is %s (%s)", j.ID, j.State, j.Reason))
 		}

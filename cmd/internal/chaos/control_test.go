@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -19,27 +20,33 @@ func rules(seed uint64) string {
 
 // pauseLaunches is an admin's pause. Its end is asked for until burstd has it.
 func (w *world) pauseLaunches(ctx context.Context, e event) bool {
-	begin := func() error { return w.API.ChangePause(ctx, api.PauseChange{Pause: true, Reason: "chaos"}) }
-	return w.during(e, begin, func() error {
-		var err error
-		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
-			if err = w.API.ChangePause(ctx, api.PauseChange{}); err == nil {
-				return nil
-			}
-		}
-		return err
-	})
+	change := func(c api.PauseChange) func() error {
+		return func() error { return insist(time.Minute, func() error { return w.API.ChangePause(ctx, c) }) }
+	}
+	return w.during(e, change(api.PauseChange{Pause: true, Reason: "chaos"}), change(api.PauseChange{}))
 }
 
-// practise is burst evict: a drill is as real as an eviction on this cloud.
+// practise is burst evict: a drill is as real as an eviction on this cloud. It
+// waits for burstd, and for an instance.
 func (w *world) practise(ctx context.Context, e event) bool {
-	m, ok := w.machine(e.pick)
-	if !ok {
-		return false
+	return insist(20*time.Second, func() error {
+		m, ok := w.machine(e.pick)
+		if !ok {
+			return errors.New("no instance lives")
+		}
+		all, err := w.API.Evict(ctx, api.EvictRequest{Names: m.ID, Lead: e.last, NoNotice: e.pick%4 == 0})
+		w.say("burst evict of %s (%s): %+v, %v", m.ID, m.Node, all, err)
+		return err
+	}) == nil
+}
+
+// insist asks again until it is answered: burstd may be away.
+func insist(most time.Duration, ask func() error) error {
+	for end := time.Now().Add(most); ; time.Sleep(500 * time.Millisecond) {
+		if err := ask(); err == nil || time.Now().After(end) {
+			return err
+		}
 	}
-	all, err := w.API.Evict(ctx, api.EvictRequest{Names: m.ID, Lead: e.last, NoNotice: e.pick%4 == 0})
-	w.say("burst evict of %s (%s): %+v, %v", m.ID, m.Node, all, err)
-	return err == nil
 }
 
 // lesser announces what is no eviction: twice, as clouds do.

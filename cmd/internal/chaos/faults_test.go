@@ -169,6 +169,18 @@ func (w *world) restartSlurm(ctx context.Context, e event) {
 	w.say("slurmctld is back")
 }
 
+// heldBySlurm is why a job waits for an admin that a slurmctld wanted to start
+// although it runs: killed before it had written the start down, it has
+// forgotten it ("Duplicate jobid", and the node is drained; seen with 22.05).
+const heldBySlurm = "launch failed requeued held"
+
+// release is what an admin does about such a job.
+func (w *world) release(ctx context.Context, id uint32) {
+	out, err := w.Cluster.Command(ctx, "scontrol", "release", fmt.Sprint(id)).CombinedOutput()
+	w.say("job %d, held by Slurm, is released: %v %s", id, err, out)
+	w.held++
+}
+
 // order gives burstd an order that it must not carry out, or not twice.
 func (w *world) order(ctx context.Context, e event) bool {
 	dice := rand.New(rand.NewPCG(uint64(e.pick), 0))

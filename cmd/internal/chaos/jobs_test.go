@@ -29,9 +29,9 @@ exit 0
 `
 
 // lostAliases begins every script. A slurmctld that is killed while a job's
-// nodes come up forgets to tell the job their addresses: where their names
-// resolve nowhere, as with network namespaces, srun then fails in it, after
-// minutes (seen with 22.05). The job says so and is requeued.
+// nodes come up forgets to tell the job their addresses, or to tell its sruns:
+// where their names resolve nowhere, as with network namespaces, srun then fails
+// in it, after a minute (seen with 22.05). The job says so and is requeued.
 const lostAliases = `unresolved() {
   echo "$EPOCHREALTIME aliases: $SLURM_NODE_ALIASES" >> unresolved.$SLURM_JOB_ID.log
   scontrol requeue $SLURM_JOB_ID && sleep 60
@@ -52,8 +52,10 @@ func (j job) script(work time.Duration) string {
 exec 9<> <(:)
 for try in 1 2 3 4 5 6; do
   echo "$EPOCHREALTIME try $try" >> beat/$SLURM_JOB_ID.$ATTEMPT.$SLURMD_NODENAME.batch.log
-  srun --overlap bash ./task && exit 0
+  srun --overlap bash ./task 2> srun.$SLURM_JOB_ID.err && exit 0
   code=$?
+  cat srun.$SLURM_JOB_ID.err
+  grep -q "Can't find an address" srun.$SLURM_JOB_ID.err && unresolved
   [ "$SIGNAL" ] && [ $code = 75 ] && exit 75
   for i in {1..50}; do
     echo "$EPOCHREALTIME" >> beat/$SLURM_JOB_ID.$ATTEMPT.$SLURMD_NODENAME.batch.log

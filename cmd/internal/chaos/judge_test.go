@@ -253,6 +253,12 @@ func (w *world) table(storm []event) {
 	}
 	slices.Sort(kinds)
 	lost, _ := filepath.Glob(filepath.Join(w.Work, "unresolved.*.log")) // the pattern is right
+	if len(w.deaths) == 0 && len(lost) > 0 {
+		w.t.Errorf("slurmctld was never killed, and jobs were not told their nodes' addresses: %v", lost)
+	}
+	if w.held > 0 {
+		fmt.Printf("chaos: %d times a slurmctld that had been killed started a job twice, noticed, and held it; an admin released it\n", w.held)
+	}
 	if len(lost) > 0 {
 		fmt.Printf("chaos: %d jobs were not told their nodes' addresses by a slurmctld that had been killed, and requeued themselves\n", len(lost))
 	}
