@@ -52,7 +52,7 @@ func (g *Guard) maintain(ctx context.Context, n *Notice, own *[]*Eviction) error
 		if err != nil {
 			return err
 		}
-		if now.Cancelled {
+		if now.Cancelled || g.rule(n) == Ignore { // the latter since burstd has been started anew
 			return g.undo(ctx, n, own)
 		}
 		done, err := g.keep(ctx, u, own, snap)
@@ -182,7 +182,7 @@ func (g *Guard) leaveOff(ctx context.Context, n *Notice, own *[]*Eviction) error
 	return g.unreserve(ctx, n)
 }
 
-// undo makes all as it was before a maintenance that will not be.
+// undo makes all as it was before a maintenance that will not be, or is nothing to its pool.
 func (g *Guard) undo(ctx context.Context, n *Notice, own *[]*Eviction) error {
 	if err := g.leaveOff(ctx, n, own); err != nil {
 		return err
@@ -191,14 +191,18 @@ func (g *Guard) undo(ctx context.Context, n *Notice, own *[]*Eviction) error {
 	if err != nil {
 		return err
 	}
-	text := "cancelled: the node was not drained for it"
+	why := "cancelled"
+	if !n.Cancelled {
+		why = "ignored by its pool now"
+	}
+	text := why + ": the node was not drained for it"
 	node := snap.Nodes[n.Node]
 	// What powers down already cannot be called back.
 	if node.State.Has(slurm.Drain) && !node.State.Has("POWER_DOWN") && strings.HasPrefix(node.Reason, ours(n.Kind)) {
 		if _, err := g.set(ctx, n, "resume"); err != nil {
 			return err
 		}
-		text = "cancelled: the node takes jobs again"
+		text = why + ": the node takes jobs again"
 	}
 	return g.journal.CommitFT(ctx, Change{Events: []Event{{Time: time.Now(), Kind: "notice", Node: n.Node, Instance: n.Instance,
 		Text: fmt.Sprintf("%s (%s): %s", what(n.Notice), n.Source, text)}}})
