@@ -228,7 +228,7 @@ func TestSumsWithoutAPause(t *testing.T) {
 		}
 		largest = max(largest, info.Size())
 	}
-	if largest > 6<<20 {
+	if largest > 10<<20 { // of 16 MB that were written; the race detector is slow
 		t.Errorf("the log grew to %d bytes", largest)
 	}
 }
