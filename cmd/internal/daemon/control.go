@@ -62,18 +62,14 @@ func (d *Daemon) Evict(ctx context.Context, r api.EvictRequest) ([]api.Evicted, 
 		turn <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-turn }()
-			way, err := d.drill(ctx, i, r, now)
+			way, deadline, err := d.drill(ctx, i, r, now)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
 				failed = append(failed, fmt.Errorf("evicting %s (%s): %w", i.ID, cmp.Or(i.Assigned, "no node"), err))
 				return
 			}
-			e := api.Evicted{Node: i.Assigned, Instance: i.ID, Pool: i.Pool, Provider: i.Provider, Deadline: now, Way: way}
-			if !r.NoNotice {
-				e.Deadline = now.Add(r.Lead)
-			}
-			all = append(all, e)
+			all = append(all, api.Evicted{Node: i.Assigned, Instance: i.ID, Pool: i.Pool, Provider: i.Provider, Deadline: deadline, Way: way})
 		})
 	}
 	wg.Wait()
@@ -97,19 +93,35 @@ const (
 // sourceDrill marks the notices that endDrills sees to.
 const sourceDrill = "drill"
 
-func (d *Daemon) drill(ctx context.Context, i power.Instance, r api.EvictRequest, now time.Time) (way string, err error) {
+// drill begins one instance's, and says who ends it, and when.
+func (d *Daemon) drill(ctx context.Context, i power.Instance, r api.EvictRequest, now time.Time) (way string, deadline time.Time, err error) {
 	provider, ok := d.providers[i.Provider]
 	if !ok {
-		return "", fmt.Errorf("its provider %s has left the configuration", i.Provider)
+		return "", now, fmt.Errorf("its provider %s has left the configuration", i.Provider)
 	}
 	if r.NoNotice {
-		return atOnce, provider.Terminate(ctx, []string{i.ID})
+		return atOnce, now, provider.Terminate(ctx, []string{i.ID})
 	}
+	deadline = now.Add(r.Lead)
 	if e, ok := provider.(cloud.Evicter); ok {
-		return byCloud, e.Evict(ctx, i.ID, r.Lead)
+		return byCloud, deadline, e.Evict(ctx, i.ID, r.Lead)
 	}
-	return byBurstd, d.guard.Hear(ctx, i.Provider, cloud.Notice{Instance: i.ID, Kind: cloud.SpotInterruption,
-		Action: "terminate", Deadline: now.Add(r.Lead), Received: now, Source: sourceDrill})
+	err = d.guard.Hear(ctx, i.Provider, cloud.Notice{Instance: i.ID, Kind: cloud.SpotInterruption,
+		Action: "terminate", Deadline: deadline, Received: now, Source: sourceDrill})
+	if err != nil {
+		return "", deadline, err
+	}
+	// A notice from before counts: of a drill the earlier deadline, of the cloud its word.
+	n, err := d.store.NoticeOf(ctx, i.ID, cloud.SpotInterruption)
+	switch {
+	case err != nil:
+		return "", deadline, err
+	case n.Source == sourceDrill:
+		return byBurstd, n.Deadline, nil
+	case n.Deadline.Before(now):
+		return "", deadline, fmt.Errorf("its notice of %s, by %s, has not come true, and it gets no other: --no-notice ends it", n.Deadline.Format(time.DateTime), n.Source)
+	}
+	return byCloud, n.Deadline, nil
 }
 
 // drilled finds the instances that names mean, each once, or says which there

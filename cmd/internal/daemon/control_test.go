@@ -205,6 +205,39 @@ func TestEvictWays(t *testing.T) {
 	})
 }
 
+// TestADrillOfWhatHasANotice: the answer says what comes true.
+func TestADrillOfWhatHasANotice(t *testing.T) {
+	d := newDrilling(t)
+	drill := func(node string, lead time.Duration) (api.Evicted, error) {
+		all, err := d.Evict(t.Context(), api.EvictRequest{Names: node, Lead: lead})
+		return append(all, api.Evicted{})[0], err
+	}
+	first, err := drill("p1", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := drill("p1", time.Hour); err != nil || !again.Deadline.Equal(first.Deadline.Truncate(time.Microsecond)) || again.Way != "burstd" {
+		t.Errorf("a later one: %+v, %v", again, err)
+	}
+	if sooner, err := drill("p1", 0); err != nil || !sooner.Deadline.Before(first.Deadline) {
+		t.Errorf("a sooner one: %+v, %v", sooner, err)
+	}
+	real := cloud.Notice{Instance: d.of["p2"], Kind: cloud.SpotInterruption, Deadline: time.Now().Add(90 * time.Second), Source: "sqs"}
+	if err := d.guard.Hear(t.Context(), "plain", real); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := drill("p2", time.Hour); err != nil || e.Way != "cloud" || e.Deadline.Sub(real.Deadline).Abs() > time.Millisecond {
+		t.Errorf("after the cloud's own: %+v, %v", e, err)
+	}
+	real.Received, real.Deadline = time.Now().Add(-time.Hour), time.Now().Add(-time.Hour)
+	if err := d.guard.Hear(t.Context(), "plain", real); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := drill("p2", time.Hour); err == nil || !strings.Contains(err.Error(), "has not come true") {
+		t.Errorf("after one that came to nothing: %v", err)
+	}
+}
+
 func TestDrilled(t *testing.T) {
 	of := func(id, node, doomed string) power.Instance {
 		return power.Instance{Instance: cloud.Instance{ID: id}, Assigned: node, Doomed: doomed}
