@@ -204,9 +204,18 @@ func memoryOf(pid int) (now, peak float64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	if peak, err = parsePeak(string(text)); err != nil {
-		return 0, 0, err
+	now, err = parseMemory(string(text), "VmRSS")
+	peak, perr := parseMemory(string(text), "VmHWM")
+	return now, peak, errors.Join(err, perr)
+}
+
+// parseMemory reads an amount of /proc/PID/status, in MB.
+func parseMemory(status, name string) (float64, error) {
+	for line := range strings.Lines(status) {
+		if rest, ok := strings.CutPrefix(line, name+":"); ok {
+			kib, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 64)
+			return kib * 1024 / 1e6, err
+		}
 	}
-	now, err = parsePeak(strings.ReplaceAll(strings.ReplaceAll(string(text), "VmHWM:", "was:"), "VmRSS:", "VmHWM:"))
-	return now, peak, err
+	return 0, fmt.Errorf("/proc/PID/status has no %s", name)
 }

@@ -30,13 +30,13 @@ func TestParseStamp(t *testing.T) {
 	}
 }
 
-func TestParsePeak(t *testing.T) {
-	got, err := parsePeak("Name:\tburst\nVmPeak:\t 1234567 kB\nVmHWM:\t   31250 kB\nVmRSS:\t    1000 kB\n")
+func TestParseMemory(t *testing.T) {
+	got, err := parseMemory("Name:\tburst\nVmPeak:\t 1234567 kB\nVmHWM:\t   31250 kB\nVmRSS:\t    1000 kB\n", "VmHWM")
 	if err != nil || got != 32 {
 		t.Errorf("%g MB, %v, want 32", got, err)
 	}
 	for _, status := range []string{"", "VmHWM:\tmuch kB\n"} {
-		if got, err := parsePeak(status); err == nil {
+		if got, err := parseMemory(status, "VmHWM"); err == nil {
 			t.Errorf("%q gives %g", status, got)
 		}
 	}

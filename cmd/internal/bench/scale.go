@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -212,19 +210,6 @@ func (w *scaleWorld) until(ctx context.Context, cond func() bool) error {
 
 // peakRSS is the most resident memory that this process ever had, in MB.
 func peakRSS() (float64, error) {
-	text, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0, err
-	}
-	return parsePeak(string(text))
-}
-
-func parsePeak(status string) (float64, error) {
-	for line := range strings.Lines(status) {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kib, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 64)
-			return kib * 1024 / 1e6, err
-		}
-	}
-	return 0, errors.New("/proc/self/status has no VmHWM")
+	_, peak, err := memoryOf(os.Getpid())
+	return peak, err
 }

@@ -4,14 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
-	"strconv"
-	"strings"
 )
 
 // StormCount is how many storms the benchmark makes, one after the other.
@@ -59,15 +56,6 @@ func measureStorms(ctx context.Context, env Env) (f StormFigures, err error) {
 // been given back.
 func residentNow() (float64, error) {
 	debug.FreeOSMemory()
-	text, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kib, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 64)
-			return kib * 1024 / 1e6, err
-		}
-	}
-	return 0, errors.New("/proc/self/status has no VmRSS")
+	now, _, err := memoryOf(os.Getpid())
+	return now, err
 }
