@@ -35,6 +35,9 @@ func (q question) notice(now time.Time) (cloud.Notice, error) {
 	default: // a StateChange too: it is for the cloud alone to say
 		return n, refuse(http.StatusBadRequest, "kind %.40q is none of %s, %s, %s", q.Kind, cloud.SpotInterruption, cloud.Rebalance, cloud.Maintenance)
 	}
+	if n.Cancelled && n.Kind != cloud.Maintenance {
+		return n, refuse(http.StatusBadRequest, "kind %s: only maintenance is called off", n.Kind)
+	}
 	if n.Deadline.IsZero() {
 		return n, nil
 	}

@@ -35,6 +35,8 @@ func TestNotices(t *testing.T) {
 		{"texts of no end", `"kind":"rebalance","action":"a\nb\u001b` + strings.Repeat("x", 900) + `","event":"` + strings.Repeat("ä", 900) + `"`, 200, `"answers"`,
 			cloud.Notice{Kind: cloud.Rebalance, Action: "a | b " + strings.Repeat("x", 58), Event: strings.Repeat("ä", 128)}},
 		{"a state, which is the cloud's to say", `"kind":"state-change","action":"terminated"`, 400, `kind \"state-change\" is none of`, cloud.Notice{}},
+		{"an interruption that is off, as EC2 never says", `"kind":"spot-interruption","cancelled":true`, 400, "only maintenance is called off", cloud.Notice{}},
+		{"a rebalance that is off", `"kind":"rebalance","cancelled":true`, 400, "only maintenance is called off", cloud.Notice{}},
 		{"no kind", `"action":"terminate"`, 400, "is none of spot-interruption, rebalance, maintenance", cloud.Notice{}},
 		{"no time", `"kind":"rebalance","deadline":"tomorrow"`, 400, "JSON", cloud.Notice{}},
 		{"a deadline of long ago", `"kind":"spot-interruption","deadline":"1970-01-01T00:00:00Z"`, 400, "more than a day past", cloud.Notice{}},
