@@ -101,10 +101,17 @@ func (s *server) control(mux *http.ServeMux) {
 }
 
 func (s *server) postPause(r *http.Request) (any, error) {
-	var p PauseChange
-	if err := decode(r.Body, &p); err != nil {
+	var said struct { // without the word "pause" nothing is resumed
+		Pause  *bool  `json:"pause"`
+		Reason string `json:"reason"`
+	}
+	if err := decode(r.Body, &said); err != nil {
 		return nil, err
 	}
+	if said.Pause == nil {
+		return nil, &Error{http.StatusBadRequest, `the request does not say "pause": true or false`}
+	}
+	p := PauseChange{Pause: *said.Pause, Reason: said.Reason}
 	p.Reason = strings.TrimSpace(p.Reason)
 	switch {
 	case p.Pause && p.Reason == "":

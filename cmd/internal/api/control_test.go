@@ -1,8 +1,11 @@
 package api_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -46,6 +49,28 @@ func TestPause(t *testing.T) {
 	want := []api.PauseChange{{Pause: true, Reason: "storm", By: by}, {By: by}}
 	if diff := cmp.Diff(want, b.PauseChanges()); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+}
+
+// TestAPauseThatIsNotNamedIsNoResume: what is misspelt must not launch.
+func TestAPauseThatIsNotNamedIsNoResume(t *testing.T) {
+	b, socket := serve(t)
+	h := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}}
+	defer h.CloseIdleConnections()
+	for body, want := range map[string]int{"{}": 400, "null": 400, `{"paused":true,"reason":"w"}`: 400, `{"pause":null}`: 400, `{"pause":"yes"}`: 400, "": 400, `{"pause":false}`: 200} {
+		resp, err := h.Post("http://burstd/v1/pause", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%q: status %d, want %d", body, resp.StatusCode, want)
+		}
+	}
+	if n := len(b.PauseChanges()); n != 1 {
+		t.Errorf("%d changes", n)
 	}
 }
 
