@@ -27,6 +27,8 @@ func TestARequeueIsForgottenAfterItsEnd(t *testing.T) {
 					}
 				}
 				w.failing(func(cmd string) error {
+					w.mu.Lock()
+					defer w.mu.Unlock()
 					switch {
 					case strings.HasPrefix(cmd, "scontrol requeue"):
 						requeues++
@@ -37,7 +39,11 @@ func TestARequeueIsForgottenAfterItsEnd(t *testing.T) {
 				})
 				w.start(ft.Config{}, 0)
 				w.evict("c1", 2*time.Minute)
-				w.until(time.Minute, "its hold is cleared", func() bool { return !released.IsZero() })
+				w.until(time.Minute, "its hold is cleared", func() bool {
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					return !released.IsZero()
+				})
 				if dies {
 					w.die()
 					time.Sleep(time.Minute)
