@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/rig"
@@ -90,7 +89,7 @@ func checkReal(ctx context.Context, s site) error {
 	}
 	st, err := s.API.Status(ctx)
 	if err == nil && (len(nodes) != bigNodes || st.Nodes["up"] != realUp || st.Instances != realUp || !st.SlurmOK) {
-		err = fmt.Errorf("Slurm has %d nodes and burstd %v with %d instances, want %d and %d up; see %s", len(nodes), st.Nodes, st.Instances, bigNodes, realUp, filepath.Base(s.Log()))
+		err = fmt.Errorf("burstd has %v with %d instances of Slurm's %d nodes, want %d up of %d", st.Nodes, st.Instances, len(nodes), realUp, bigNodes)
 	}
 	return err
 }
