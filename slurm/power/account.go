@@ -41,9 +41,11 @@ func (e *Engine) place(c *Change, l *listing, name string) {
 	}
 	for _, i := range l.lists[name] {
 		rec, ok := e.mem.instances[i.ID]
-		if n, changes := at[i.ID]; changes {
+		switch n, changes := at[i.ID]; {
+		case !ok || rec.Provider != name: // another provider looks at the same place
+		case changes:
 			c.Instances[n].Account = account
-		} else if ok && rec.Account != account {
+		case rec.Account != account:
 			rec.Account = account
 			c.Instances = append(c.Instances, rec)
 		}

@@ -54,9 +54,10 @@ func TestPlaceFollowsTheList(t *testing.T) {
 		return Instance{Instance: cloud.Instance{ID: id, State: s}, Provider: "east", Account: account}
 	}
 	e, _ := testEngine(State{Instances: []Instance{
-		known("i-new", "", cloud.Running), known("i-same", "B", cloud.Running), known("i-moved", "A", cloud.Pending), known("i-missed", "A", cloud.Running)}})
+		known("i-new", "", cloud.Running), known("i-same", "B", cloud.Running), known("i-moved", "A", cloud.Pending), known("i-missed", "A", cloud.Running),
+		{Instance: cloud.Instance{ID: "i-west", State: cloud.Running}, Provider: "west", Account: "A by another way"}}})
 	l := newListing(at)
-	for _, id := range []string{"i-new", "i-same", "i-moved", "i-stranger"} {
+	for _, id := range []string{"i-new", "i-same", "i-moved", "i-stranger", "i-west"} {
 		l.lists["east"] = append(l.lists["east"], cloud.Instance{ID: id, State: cloud.Running})
 	}
 	c := e.learn(l.lists["east"])

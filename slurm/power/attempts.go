@@ -118,7 +118,7 @@ func blanks(m *memory) map[string]attempts {
 	all := map[string]attempts{}
 	for _, n := range m.inPhase(Up) {
 		if _, ok := m.instances[n.Instance]; ok {
-			all[n.Instance] = attempts{blank: true, silent: true, fenced: len(m.fences[n.Instance]) > 0}
+			all[n.Instance] = attempts{blank: true, silent: true}
 		}
 	}
 	return all
@@ -147,7 +147,9 @@ func (e *Engine) observe(ctx context.Context, snap *slurm.Snapshot) error {
 		a, v := a.read(snap.Nodes[n.Name], powerOf(snap, n.Name), on[n.Name], snap.Taken)
 		switch {
 		case v == giveUp && !a.fenced, v == moved && !a.fenced:
-			e.fence(&c, n.Name, n.Instance, a)
+			if !a.blank || !e.mem.sameOutage(n.Instance, snap.Nodes[n.Name]) {
+				e.fence(&c, n.Name, n.Instance, a)
+			}
 			a.fenced = true
 		case !a.back.IsZero() && snap.Taken.Sub(a.back) >= answersFor:
 			e.unfence(&c, n)

@@ -28,7 +28,7 @@ func (e *Engine) fence(c *Change, node, instance string, a attempts) {
 	}
 	var names []string
 	for _, job := range slices.Sorted(maps.Keys(fences)) {
-		if f, have := e.mem.fences[instance][job]; have && f.Restarts >= fences[job] {
+		if f, have := e.mem.fences[instance][job]; have && job != 0 && f.Restarts >= fences[job] {
 			continue
 		}
 		c.Fences = append(c.Fences, Fence{Instance: instance, Job: job, Restarts: fences[job], Node: node, Since: now})
@@ -46,6 +46,18 @@ func (e *Engine) fence(c *Change, node, instance string, a attempts) {
 	}
 	c.Events = append(c.Events, Event{Time: now, Kind: "fence", Node: node, Instance: instance, Pool: i.Pool,
 		Text: fmt.Sprintf("Slurm has given it up while its instance lives: %s may run on there, and begins again only when the instance is gone", strings.Join(names, ", "))})
+}
+
+// sameOutage says that the node's fences are of the outage in which it still is:
+// Slurm has had nothing on it since.
+func (m *memory) sameOutage(instance string, n slurm.Node) bool {
+	var last time.Time
+	for _, f := range m.fences[instance] {
+		if f.Since.After(last) {
+			last = f.Since
+		}
+	}
+	return !last.IsZero() && !n.LastBusy.IsZero() && n.LastBusy.Before(last)
 }
 
 // unfence plans the end of the fences of an instance that answers Slurm again:
@@ -71,7 +83,8 @@ func (m *memory) fenced(j slurm.Job) string {
 			continue
 		}
 		f, own := fences[j.ID]
-		if own = own && f.Restarts < j.Restarts; !own {
+		// A slurmctld that has lost its state may count restarts anew.
+		if own = own && (f.Restarts < j.Restarts || j.Start.After(f.Since)); !own {
 			f, own = fences[0]
 			own = own && (j.Submitted.IsZero() || j.Submitted.Before(f.Since))
 		}
@@ -99,6 +112,7 @@ func (m *memory) fenced(j slurm.Job) string {
 // may. It takes in the reading that shows the job first: what Slurm had given up
 // by then is fenced. The job's user is told once.
 func (e *Engine) Fenced(ctx context.Context, snap *slurm.Snapshot, job uint32) (why string, err error) {
+	var waits string // not why: Run may write it when the caller has left
 	err = e.do(ctx, func(ctx context.Context) error {
 		if err := e.observe(ctx, snap); err != nil {
 			return err
@@ -106,16 +120,19 @@ func (e *Engine) Fenced(ctx context.Context, snap *slurm.Snapshot, job uint32) (
 		j := snap.Jobs[job]
 		for name := range e.providers {
 			if j.Restarts > 0 && e.strange(name) > 0 && e.onOurs(j) {
-				why = fmt.Sprintf("job %d waits for provider %s to show its instances: the journal may have replaced a lost one, and an earlier attempt of it may still run", job, name)
+				waits = fmt.Sprintf("job %d waits for provider %s to show its instances: the journal may have replaced a lost one, and an earlier attempt of it may still run", job, name)
 				return nil
 			}
 		}
-		if why = e.mem.fenced(j); why != "" {
-			e.warn(ctx, snap, j, why)
+		if waits = e.mem.fenced(j); waits != "" {
+			e.warn(ctx, snap, j, waits)
 		}
 		return nil
 	})
-	return why, err
+	if err != nil {
+		return "", err
+	}
+	return waits, nil
 }
 
 // onOurs says that the job has a node of ours.

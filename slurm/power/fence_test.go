@@ -1,6 +1,7 @@
 package power
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -78,7 +79,8 @@ func TestFenced(t *testing.T) {
 	}{
 		{"its first attempt", slurm.Job{ID: 8, Submitted: before}, ""},
 		{"the attempt after the fenced one", slurm.Job{ID: 7, Restarts: 3, Submitted: after}, "i-1"},
-		{"the fenced attempt itself", slurm.Job{ID: 7, Restarts: 2, Submitted: after}, ""},
+		{"the fenced attempt itself", slurm.Job{ID: 7, Restarts: 2, Submitted: after, Start: before}, ""},
+		{"a later attempt, though restarts are counted anew", slurm.Job{ID: 7, Restarts: 1, Submitted: before, Start: after}, "i-1"},
 		{"another job, when nobody knows what ran there", slurm.Job{ID: 8, Restarts: 1, Submitted: before}, "i-2"},
 		{"another job that is newer", slurm.Job{ID: 8, Restarts: 1, Submitted: after}, ""},
 		{"a job on both", slurm.Job{ID: 7, Restarts: 3, Submitted: before}, "and 1 more"},
@@ -109,5 +111,64 @@ func TestCutOff(t *testing.T) {
 		if got := cutOff(slurm.Node{State: parseState(tt.state), Reason: tt.reason}); got != tt.want {
 			t.Errorf("%s, %q: %v", tt.state, tt.reason, got)
 		}
+	}
+}
+
+// TestAFenceStandsForItsOwnOutage: burstd was away while the node came back,
+// ran another job and was lost again.
+func TestAFenceStandsForItsOwnOutage(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		busy time.Time // when Slurm last had something on the node
+		want bool
+	}{
+		{"the same outage", at.Add(-2 * time.Hour), false},
+		{"a job has run there since", at.Add(-time.Minute), true},
+		{"Slurm does not say", time.Time{}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e, _ := testEngine(State{
+				Nodes:     []Node{{Name: "c1", Pool: "p", Phase: Up, Instance: "i-1", Since: at.Add(-5 * time.Hour)}},
+				Instances: []Instance{onInstance("i-1", "c1", at.Add(-5*time.Hour))},
+				Fences:    []Fence{{Instance: "i-1", Job: 7, Node: "c1", Since: at.Add(-time.Hour)}},
+			})
+			e.attempts = blanks(e.mem)
+			snap := reading(map[string]string{"c1": "DOWN+CLOUD+NOT_RESPONDING"})
+			n := snap.Nodes["c1"]
+			n.LastBusy = tt.busy
+			snap.Nodes["c1"] = n
+			if err := e.observe(t.Context(), snap); err != nil {
+				t.Fatal(err)
+			}
+			if _, got := e.mem.fences["i-1"][0]; got != tt.want {
+				t.Errorf("fences %+v", e.mem.fences["i-1"])
+			}
+		})
+	}
+}
+
+// TestACallerWhoLeavesSharesNothingWithRun is for the race detector.
+func TestACallerWhoLeavesSharesNothingWithRun(t *testing.T) {
+	e, _ := testEngine(State{Nodes: []Node{{Name: "c1", Pool: "p", Phase: Booting, Since: at}}})
+	e.slurm = &scripted{snap: reading(map[string]string{"c1": "IDLE+CLOUD+POWERED_DOWN"})}
+	for name, call := range map[string]func(ctx context.Context) error{
+		"gate": func(ctx context.Context) error {
+			_, err := e.Fenced(ctx, reading(nil, slurm.Job{ID: 7, Restarts: 1, Nodes: "c1"}), 7)
+			return err
+		},
+		"plan": func(ctx context.Context) error { _, err := e.Plan(ctx); return err },
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			f := <-e.results
+			cancel()
+			f(t.Context())
+			close(done)
+		}()
+		if err := call(ctx); err != nil && ctx.Err() == nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		<-done
 	}
 }

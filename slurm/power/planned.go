@@ -69,10 +69,13 @@ func (e *Engine) Plan(ctx context.Context) ([]Planned, error) {
 		}
 		return p.settleNodes(ctx, snap, l)
 	})
+	if err != nil {
+		return nil, err // a round may still be planned, for nobody
+	}
 	slices.SortFunc(plans, func(a, b Planned) int {
 		return cmp.Or(strings.Compare(a.Node, b.Node), strings.Compare(a.Instance, b.Instance), strings.Compare(a.Kind, b.Kind))
 	})
-	return plans, err
+	return plans, nil
 }
 
 // planner is an engine that has what this one has, and does nothing.
