@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -92,12 +93,34 @@ func (p *Provider) checkQueue(ctx context.Context, all *findings) {
 
 // queuePolicy is what is looked at of a queue's policy.
 type queuePolicy struct {
-	Statement []struct {
-		Effect    string
-		Principal any
-		Action    any
-		Condition map[string]map[string]any
+	Statement statements
+}
+
+type statement struct {
+	Effect    string
+	Principal any
+	Action    any
+	Condition map[string]map[string]any
+}
+
+type statements []statement
+
+// UnmarshalJSON reads a list, or a statement alone, as AWS does.
+func (s *statements) UnmarshalJSON(text []byte) error {
+	var all []statement
+	err := json.Unmarshal(text, &all)
+	if err != nil && text[0] == '{' {
+		all = make([]statement, 1)
+		err = json.Unmarshal(text, &all[0])
 	}
+	*s = all
+	return err
+}
+
+// sends says whether the pattern of actions has sqs:SendMessage among them.
+func sends(pattern string) bool {
+	ok, err := path.Match(strings.ToLower(strings.ReplaceAll(pattern, "[", `\[`)), "sqs:sendmessage") // AWS has * and ? alone
+	return err == nil && ok
 }
 
 // checkQueuePolicy says whether events can come in, and whether others are kept out.
@@ -112,9 +135,7 @@ func checkQueuePolicy(all *findings, subject, text string) {
 	}
 	var events, tls bool
 	for _, s := range policy.Statement {
-		sends := slices.ContainsFunc(words(s.Action), func(a string) bool {
-			return slices.Contains([]string{"sqs:sendmessage", "sqs:*", "*"}, strings.ToLower(a))
-		})
+		sends := slices.ContainsFunc(words(s.Action), sends)
 		who := s.Principal
 		if by, ok := who.(map[string]any); ok {
 			who = append(append([]any{}, anyWords(by["Service"])...), anyWords(by["AWS"])...)

@@ -165,6 +165,13 @@ func TestCheckQueuePolicy(t *testing.T) {
 		{"anybody", `{"Statement":[` + any + "," + events + "," + tls + `]}`, "warning the queue's policy lets anybody"},
 		{"without TLS", `{"Statement":[` + events + `]}`, "warning the queue's policy does not refuse"},
 		{"denied", `{"Statement":[` + strings.Replace(events, "Allow", "Deny", 1) + "," + tls + `]}`, "warning the queue's policy does not let EventBridge"},
+		{"one statement, without a list", `{"Statement":` + events + `}`, "warning the queue's policy does not refuse"},
+		{"wildcards", `{"Statement":[` + strings.Replace(events, "sqs:SendMessage", "SQS:Send*", 1) + "," + tls + `]}`, "ok the queue's policy lets"},
+		{"anybody, by a wildcard", `{"Statement":[` + strings.Replace(any, "sqs:*", "sqs:S?nd*", 1) + "," + events + "," + tls + `]}`, "warning the queue's policy lets anybody"},
+		{"other actions", `{"Statement":[` + strings.Replace(events, "sqs:SendMessage", "sqs:Receive*", 1) + "," + tls + `]}`, "warning the queue's policy does not let EventBridge"},
+		{"odd shapes", `{"Statement":[{"Effect":"Allow","Principal":[1,null],"Action":{"a":1},"Condition":null},{}]}`, "warning the queue's policy does not let EventBridge"},
+		{"a pattern that is none", `{"Statement":[{"Effect":"Allow","Principal":"*","Action":"sqs:[a"}]}`, "warning the queue's policy does not let EventBridge"},
+		{"a statement that is none", `{"Statement":"Allow"}`, "unknown the queue's policy cannot be read"},
 		{"no policy", "", "warning the queue's policy does not let EventBridge"},
 		{"no JSON", "{", "unknown the queue's policy cannot be read"},
 	} {
