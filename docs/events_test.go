@@ -35,6 +35,8 @@ func eventKinds(t *testing.T) (kinds map[string]bool, source string) {
 		for _, f := range files {
 			if !strings.HasSuffix(f, "_test.go") {
 				found(f, `(?s)\bTime:[^{}]{1,60}?, Kind: "([a-z-]*[a-z])"`, "")
+				found(f, `\bconst \w+, \w+ = "([a-z]+-[a-z]+)"`, "")
+				found(f, `\bconst \w+, \w+ = "[a-z-]+", "([a-z]+-[a-z]+)"`, "")
 				found(f, `(?:\.event\(|\bev\.Kind, ev\.Text = )"([a-z-]*[a-z])"`, "")
 			}
 		}
