@@ -202,7 +202,8 @@ func (w *world) calm() {
 	var restless string
 	for time.Since(begin) < calmTime {
 		if restless = w.restless(); restless == "" {
-			w.say("the world is calm, %.1f s later", time.Since(begin).Seconds())
+			w.say("the world is calm")
+			fmt.Printf("chaos: calm %.1f s after the storm\n", time.Since(begin).Seconds())
 			return
 		}
 		time.Sleep(500 * time.Millisecond)
