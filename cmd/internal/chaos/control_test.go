@@ -51,7 +51,7 @@ func insist(most time.Duration, ask func() error) error {
 
 // lesser announces what is no eviction: twice, as clouds do.
 func (w *world) lesser(e event) bool {
-	m, ok := w.machine(e.pick)
+	m, ok := w.await(e.pick)
 	if !ok {
 		return false
 	}

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -95,8 +96,19 @@ func (w *world) machine(pick int) (local.Machine, bool) {
 	return live[pick%len(live)], true
 }
 
+// await picks a live instance, and waits for one.
+func (w *world) await(pick int) (m local.Machine, ok bool) {
+	err := insist(10*time.Second, func() error {
+		if m, ok = w.machine(pick); !ok {
+			return errors.New("no instance lives")
+		}
+		return nil
+	})
+	return m, err == nil
+}
+
 func (w *world) take(e event) bool {
-	m, ok := w.machine(e.pick)
+	m, ok := w.await(e.pick)
 	if !ok {
 		return false
 	}

@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -129,6 +132,37 @@ func duration(kind string, storm time.Duration, between func(least, most time.Du
 		return between(time.Second, max(10*time.Second, min(storm/4, 2*slurmdTimeout)))
 	}
 	return 0
+}
+
+// TestCIsPlan: the seed and time of .ci/run make all kinds of events happen.
+func TestCIsPlan(t *testing.T) {
+	text, err := os.ReadFile("../../../.ci/run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`CHAOS_TIME=(\S+) CHAOS_SEED=(\d+)`).FindSubmatch(text)
+	if m == nil {
+		t.Fatal(".ci/run has no CHAOS_TIME and CHAOS_SEED")
+	}
+	whole, err := time.ParseDuration(string(m[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed, err := strconv.ParseUint(string(m[2]), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]bool{}
+	for _, e := range plan(seed, whole/2, pools, true) {
+		kinds[e.kind] = true
+	}
+	for _, all := range []map[string]int{weights, asRoot} {
+		for k := range all {
+			if !kinds[k] {
+				t.Errorf("CHAOS_SEED=%d CHAOS_TIME=%s has no %q", seed, whole, k)
+			}
+		}
+	}
 }
 
 // TestPlansAreRepeatable: a seed is a plan, and a run of two minutes has all kinds.
