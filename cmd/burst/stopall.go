@@ -134,6 +134,13 @@ func (b *button) press(ctx context.Context) error {
 	if err := b.show(ctx, found); err != nil {
 		return err
 	}
+	none := !slices.ContainsFunc(slices.Collect(maps.Values(found)), func(all []cloud.Instance) bool { return len(all) > 0 })
+	if none && len(unasked) == 0 { // a wrong id has none either
+		text := fmt.Sprintf("If you expect some: is the id %s this site's? The clouds have instances of\n", printable(b.cluster))
+		if err := b.showClusters(ctx, text); err != nil {
+			return err
+		}
+	}
 	if !b.yes {
 		if err := confirm(ctx, b.in, b.err, b.cfg.Cluster, "yes"); err != nil {
 			return err

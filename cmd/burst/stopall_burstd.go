@@ -47,6 +47,15 @@ func (b *button) findCluster(ctx context.Context) (string, error) {
 		return s.Cluster, nil
 	}
 	fmt.Fprintf(b.err, "The cluster's id is not known: %s; burstd does not say it either.\n", printable(why.Text))
+	if err := b.showClusters(ctx, ""); err != nil {
+		return "", err
+	}
+	return "", cli.UsageError(errors.New("it is not known which cluster is this one"),
+		"--cluster-id ID ends that cluster's instances; a backup of the file cluster-id, or the tag burst:cluster of an instance of this site, has it")
+}
+
+// showClusters says whose instances the clouds have, if any, after the text.
+func (b *button) showClusters(ctx context.Context, text string) error {
 	rows := [][]string{{"PROVIDER", "CLUSTER ID", "INSTANCES"}}
 	for _, name := range slices.Sorted(maps.Keys(b.providers)) {
 		census, ok := b.providers[name].(cloud.Census)
@@ -64,11 +73,11 @@ func (b *button) findCluster(ctx context.Context) (string, error) {
 			rows = append(rows, []string{name, id, fmt.Sprint(found[id])})
 		}
 	}
-	if err := writeTable(b.err, rows); err != nil {
-		return "", err
+	if len(rows) == 1 {
+		return nil
 	}
-	return "", cli.UsageError(errors.New("it is not known which cluster is this one"),
-		"--cluster-id ID ends that cluster's instances; a backup of the file cluster-id, or the tag burst:cluster of an instance of this site, has it")
+	fmt.Fprint(b.err, text)
+	return writeTable(b.err, rows)
 }
 
 // quiet has burstd launch nothing more of what ends, and says how that went. A
