@@ -56,7 +56,7 @@ func (p *Provider) checkIdentity(ctx context.Context, all *findings) bool {
 			return false
 		}
 		all.add(LevelUnknown, "credentials", "STS does not say who we are: "+brief(err),
-			"this check alone needs STS: without a way to it, the lines below tell whether the credentials work")
+			"the lines below tell whether the credentials work; without STS burstd cannot tell an account without instances from another account")
 		return true
 	}
 	all.ok("credentials", "%s, account %s", aws.ToString(out.Arn), aws.ToString(out.Account))

@@ -27,7 +27,8 @@ const help = `Usage: burst-gate [--then PROGRAM] [--max DURATION] [--config FILE
 For slurmctld, as its PrologSlurmctld: waits until the cloud nodes of the job
 SLURM_JOB_ID, those in SLURM_JOB_NODELIST, have registered. It leaves earlier
 when the job is no longer being configured, and at once for a job without
-cloud nodes. It asks burstd, and scontrol while burstd is away.
+cloud nodes, unless an earlier attempt of it may still run on an instance that
+Slurm has given up. It asks burstd, and scontrol while burstd is away.
 
   --then PROGRAM  run the site's own PrologSlurmctld afterwards. slurmctld
                   gives its program no arguments, so name a script there:

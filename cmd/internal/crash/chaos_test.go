@@ -85,6 +85,8 @@ type played struct {
 	planned   map[string]string // maintenance: event -> instance
 	doubled   map[string]bool   // nodes whose second instance the dice have made
 
+	losses []time.Time // of the journal
+
 	runs sync.Mutex
 	cut  map[string]lost     // instances that Slurm does not reach
 	on   map[uint32][]string // job -> instances of its last attempt
@@ -252,6 +254,8 @@ func (p *played) check() {
 		i, known := p.ctl.Info(id)
 		switch {
 		case known && i.State == "COMPLETED", known && i.State == "CANCELLED" && p.cancelled[id]:
+		case known && i.ExitCode == 75 && slices.ContainsFunc(p.losses, func(at time.Time) bool { return at.After(i.End) && at.Sub(i.End) < 2*time.Minute }):
+			// That burstd told it to end, and was to requeue it, is forgotten with the journal.
 		case known && !p.requeue[id] && (i.State == "NODE_FAIL" || i.State == "FAILED"):
 		default:
 			p.t.Errorf("job %d: known %v, %+v", id, known, i)

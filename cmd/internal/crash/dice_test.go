@@ -74,6 +74,7 @@ var faults = []fault{
 	{"journal lost", 1, func(p *played) bool {
 		p.moody.set(false, false)
 		p.loseJournal()
+		p.losses = append(p.losses, time.Now())
 		time.Sleep(p.some(time.Minute))
 		p.start("")
 		return true
