@@ -2,17 +2,20 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud/aws/mototest"
+	"github.com/burst-hpc/burst/cmd/internal/api"
 	"github.com/burst-hpc/burst/cmd/internal/rig"
 	"github.com/burst-hpc/burst/slurm/slurmd"
 )
@@ -41,7 +44,7 @@ func TestNodesInEC2(t *testing.T) {
 	id := s.submit(`#!/bin/sh
 #SBATCH -N2 --requeue --open-mode=append
 srun sh -c 'echo on $SLURMD_NODENAME'
-[ -n "$SLURM_RESTART_COUNT" ] || sleep 600
+[ "${SLURM_RESTART_COUNT:-0}" = 2 ] || sleep 600
 `)
 	s.wait(90*time.Second, "the job runs on both nodes", func() bool { return strings.Count(s.output(id), "on c") == 2 })
 	first := e.live()
@@ -64,13 +67,15 @@ srun sh -c 'echo on $SLURMD_NODENAME'
 		}
 	}
 	m.Terminate(t, first[0].ID) // without a notice
+	s.wait(150*time.Second, "the job runs on other nodes", func() bool { return strings.Count(s.output(id), "on c") == 4 })
+	e.drill(expand(t, s.job(id).Nodes)[0])
 	s.wait(150*time.Second, "the job is done on other nodes", func() bool { return s.job(id).State == "COMPLETED" })
-	if j := s.job(id); j.Restarts != 1 {
+	if j := s.job(id); j.Restarts != 2 {
 		t.Errorf("it was restarted %d times", j.Restarts)
 	}
 	s.wait(90*time.Second, "no instance lives and all nodes are off", func() bool { return len(e.live()) == 0 && s.off() == 3 })
-	if n := len(m.Instances(t)); n < 3 || n > 4 {
-		t.Errorf("%d instances in all, for two nodes and one that was lost", n)
+	if n := len(m.Instances(t)); n < 4 || n > 6 {
+		t.Errorf("%d instances in all, for two nodes and two that were lost", n)
 	}
 }
 
@@ -91,6 +96,26 @@ type ec2 struct {
 	m      *mototest.Moto
 	listen string
 	up     map[string]*exec.Cmd // instance -> its slurmd
+}
+
+// drill takes the node's instance away: burstd, not the cloud, ends it, at the
+// deadline or once its jobs have left; also one that was killed after it had
+// heard the notice.
+func (e *ec2) drill(node string) {
+	e.t.Helper()
+	var drilled []api.Evicted
+	if err := json.Unmarshal([]byte(e.s.does("evict", node, "--lead", "10s", "--yes", "--json")), &drilled); err != nil || len(drilled) != 1 || drilled[0].Way != "burstd" {
+		e.t.Fatalf("the drill is %+v, %v", drilled, err)
+	}
+	if err := e.s.KillBurstd(); err != nil {
+		e.t.Fatal(err)
+	}
+	if err := e.s.StartBurstd(e.t.Context()); err != nil {
+		e.t.Fatal(err)
+	}
+	e.s.wait(60*time.Second, "the drill's instance has ended", func() bool {
+		return !slices.ContainsFunc(e.live(), func(i mototest.Instance) bool { return i.ID == drilled[0].Instance })
+	})
 }
 
 // live lists the instances that are not terminated.
