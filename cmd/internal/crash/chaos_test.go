@@ -215,6 +215,13 @@ func (p *played) calm() {
 		}
 		return true
 	})
+	for _, n := range p.pool.Nodes { // an admin: who drained it, and why, is forgotten with the journal
+		if len(p.losses) > 0 && strings.Contains(p.ctl.Node(n), "DRAIN") {
+			if _, _, err := p.ctl.Run(p.t.Context(), "scontrol", "update", "nodename="+n, "state=resume"); err != nil {
+				p.t.Error(err)
+			}
+		}
+	}
 	waitFor(time.Hour, "no instance lives, the journal is closed", func() bool { return p.live() == 0 && p.open() == "" })
 }
 
