@@ -39,7 +39,8 @@ type Guard struct {
 	hearing sync.Mutex // held while what is heard of a maintenance is read and begun
 
 	mu       sync.Mutex
-	life     context.Context // Run's; nil before
+	life     context.Context // Run's; nil before it has taken up the journal
+	loading  chan struct{}   // closed when it has, or could not; nil before Run
 	active   map[noticeKey]*live
 	attempts map[attemptKey]*attempt
 	heard    int                  // notices for instances that serve no node of ours
@@ -89,8 +90,32 @@ func New(cfg Config, j journal, s controller, providers map[string]cloud.Provide
 // provider, and returns when ctx has ended and all work has stopped.
 func (g *Guard) Run(ctx context.Context, sources map[string]cloud.NoticeSource) error {
 	defer g.run.Wait()
+	if err := g.load(ctx); err != nil {
+		return err
+	}
+	for name, s := range sources {
+		g.run.Go(func() {
+			hear := func(ctx context.Context, n cloud.Notice) error { return g.Hear(ctx, name, n) }
+			for ctx.Err() == nil {
+				err := s.Notices(ctx, hear)
+				if ctx.Err() == nil {
+					g.log.Warn("listening for notices again", "provider", name, "error", err)
+					pause(ctx, time.Second)
+				}
+			}
+		})
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// load takes up what the journal holds open, with its evictions, before anything
+// that is heard meanwhile.
+func (g *Guard) load(ctx context.Context) error {
+	loading := make(chan struct{})
+	defer close(loading)
 	g.mu.Lock()
-	g.life = ctx
+	g.loading = loading
 	g.mu.Unlock()
 	st, err := g.journal.LoadFT(ctx)
 	if err != nil {
@@ -108,19 +133,9 @@ func (g *Guard) Run(ctx context.Context, sources map[string]cloud.NoticeSource) 
 		}
 		g.start(ctx, n, own)
 	}
-	for name, s := range sources {
-		g.run.Go(func() {
-			hear := func(ctx context.Context, n cloud.Notice) error { return g.Hear(ctx, name, n) }
-			for ctx.Err() == nil {
-				err := s.Notices(ctx, hear)
-				if ctx.Err() == nil {
-					g.log.Warn("listening for notices again", "provider", name, "error", err)
-					pause(ctx, time.Second)
-				}
-			}
-		})
-	}
-	<-ctx.Done()
+	g.mu.Lock()
+	g.life = ctx
+	g.mu.Unlock()
 	return nil
 }
 

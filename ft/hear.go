@@ -30,9 +30,10 @@ func (g *Guard) Hear(ctx context.Context, provider string, n cloud.Notice) error
 	if err != nil || !fresh {
 		return err
 	}
-	g.mu.Lock()
-	life := g.life // the caller's context may end with its call; what follows goes on
-	g.mu.Unlock()
+	life, err := g.lifetime(ctx) // the caller's context may end with its call; what follows goes on
+	if err != nil {
+		return err
+	}
 	if life == nil || life.Err() != nil {
 		return nil
 	}
@@ -49,6 +50,23 @@ func (g *Guard) Hear(ctx context.Context, provider string, n cloud.Notice) error
 	}
 	g.start(life, Notice{Notice: n, Provider: provider, Stage: Heard}, nil)
 	return nil
+}
+
+// lifetime is Run's context; nil: what is in the journal by now waits for Run.
+func (g *Guard) lifetime(ctx context.Context) (context.Context, error) {
+	g.mu.Lock()
+	loading := g.loading
+	g.mu.Unlock()
+	if loading != nil {
+		select {
+		case <-loading:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.life, nil
 }
 
 // closing says that what is heard of the notice from now on may open it again.

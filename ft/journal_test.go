@@ -94,8 +94,11 @@ func (j journal) NoticeOf(_ context.Context, instance string, kind cloud.NoticeK
 
 func (j journal) LoadFT(context.Context) (st ft.State, err error) {
 	w := j.l.w
+	if w.loaded != nil {
+		defer w.loaded()
+	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
+	defer w.mu.Unlock() // before loaded is called
 	for _, n := range w.notices {
 		if n.Stage != ft.Acked {
 			st.Notices = append(st.Notices, n)

@@ -57,3 +57,37 @@ func (w *world) atTheEnd(f func()) {
 		}
 	}
 }
+
+// TestHeardWhileTheJournalIsRead: a source gives its notice again, a little more
+// urgent, in the moment at which a new life takes up what the last has left. The
+// job that was signalled, and has left for that meanwhile, is requeued.
+func TestHeardWhileTheJournalIsRead(t *testing.T) {
+	bubble(t, "c[1-2]", func(w *world) {
+		id := w.begin(leaves(w, 1, 75))[0]
+		n := cloud.Notice{Instance: "i-c1-1", Kind: cloud.SpotInterruption, Deadline: time.Now().Add(2 * time.Minute), Source: "sqs"}
+		w.start(ft.Config{}, 0)
+		w.fake.Announce(n)
+		w.until(10*time.Second, "it is signalled", func() bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.journalHas(ft.Signalled)
+		})
+		w.die()
+		w.until(10*time.Second, "it has left", func() bool { return w.info(id).State == "FAILED" })
+		n.Deadline, n.Source = n.Deadline.Add(-time.Second), "imds"
+		heard := make(chan error, 1)
+		w.loaded = func() {
+			w.mu.Lock()
+			l := w.life
+			w.mu.Unlock()
+			go func() { heard <- l.guard.Hear(w.ctx, "fake", n) }()
+			time.Sleep(time.Millisecond)
+		}
+		w.start(ft.Config{}, 0)
+		if err := <-heard; err != nil {
+			t.Error(err)
+		}
+		w.again(10*time.Second, id, 1)
+		w.closed(time.Minute)
+	})
+}

@@ -36,6 +36,7 @@ type world struct {
 	rewrite   func(*slurm.Snapshot)       // what the guard reads of Slurm
 	source    cloud.NoticeSource          // in place of fake
 	committed func(c ft.Change)           // called after each change of the journal
+	loaded    func()                      // called after a life has read it
 	refuse    string                      // stderr of commands that fail with an exit code
 	running   int                         // commands under way
 	most      int                         // at once
