@@ -79,12 +79,12 @@ func (w *world) start(cfg ft.Config, at int) *life {
 	if w.source != nil {
 		source = w.source
 	}
+	w.life = l
 	l.done.Go(func() {
 		if err := l.guard.Run(ctx, map[string]cloud.NoticeSource{"fake": source}); err != nil && ctx.Err() == nil {
 			w.Errorf("the guard ended: %v", err)
 		}
 	})
-	w.life = l
 	return l
 }
 
