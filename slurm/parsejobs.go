@@ -24,7 +24,7 @@ var jobFields = []struct {
 	{"State", func(j *Job, v string) error { j.State = strings.ToUpper(v); return nil }},
 	{"Reason", func(j *Job, v string) error { j.Reason = known(v); return nil }},
 	{"Requeue", func(j *Job, v string) error { return parseBool(v, &j.Requeue) }},
-	{"BatchFlag", func(j *Job, v string) error { return parseBool(v, &j.Batch) }},
+	{"BatchFlag", func(j *Job, v string) error { return parseBatch(v, &j.Batch) }},
 	{"RestartCnt", func(j *Job, v string) error { return parseInt(v, &j.Restarts) }},
 	{"exit_code", parseExit},
 	{"NumNodes", func(j *Job, v string) error { return parseCount(v, &j.NumNodes) }},
@@ -157,6 +157,15 @@ func parseCount(v string, i *int) error {
 	n, err := strconv.ParseFloat(v[:len(v)-1], 64)
 	*i = int(n * float64(unit))
 	return err
+}
+
+// parseBatch reads BatchFlag: Slurm counts failed launches of the script in it.
+func parseBatch(v string, batch *bool) error {
+	if n, err := strconv.Atoi(v); err == nil && n > 0 {
+		*batch = true
+		return nil
+	}
+	return parseBool(v, batch)
 }
 
 func parseBool(v string, b *bool) error {
