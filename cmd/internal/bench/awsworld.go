@@ -95,12 +95,16 @@ func newAWSWorld(ctx context.Context, dir, endpoint string, groups []int) (*awsW
 	if w.journal, err = store.Open(ctx, filepath.Join(dir, "burst.db")); err != nil {
 		return nil, err
 	}
+	cluster, err := w.journal.ClusterID(ctx)
+	if err != nil {
+		return nil, errors.Join(err, w.journal.Close())
+	}
 	client := slurm.New(w.ctl)
 	ctl := struct {
 		*slurm.Client
 		*slurm.Watcher
 	}{client, slurm.NewWatcher(client.Snapshot, 100*time.Millisecond)}
-	w.engine = power.New(power.Config{Cluster: "bench", Pools: w.pools}, w.journal, ctl,
+	w.engine = power.New(power.Config{Cluster: cluster, Pools: w.pools}, w.journal, ctl,
 		map[string]cloud.Provider{"aws": w.provider}, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	if err := w.engine.Load(ctx); err != nil {
 		return nil, errors.Join(err, w.journal.Close())

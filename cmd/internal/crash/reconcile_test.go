@@ -200,6 +200,7 @@ func TestReconcile(t *testing.T) {
 		}
 		s.wait(2*time.Second, "a round has done it", func() bool { return s.live() == 1 && !strings.HasPrefix(s.ctl.Node("c1"), "ALLOCATED") })
 		s.ctl.Down()
+		time.Sleep(time.Second) // a reading of this very moment would do
 		if _, err := l.engine.Plan(t.Context()); err == nil {
 			t.Error("planned without Slurm's answer")
 		}
