@@ -26,7 +26,12 @@ const (
 //	COMPLETING ──► PENDING, Cleaning or BeginTime ──► PENDING, start as asked: done
 //	   │ an update is accepted and forgotten  │ an update takes
 //	   └──────── read again every 150 ms ─────┘
+//
+// A job is let start in a later second than the one in which it was seen
+// pending: slurmd takes no credential of the second in which it was told to end the
+// job before ("Job credential revoked"), and the job would have FAILED.
 func (c *Client) Release(ctx context.Context, id uint32, restarts int, start time.Time) error {
+	var later time.Time // the second after the one in which it was seen pending
 	for {
 		j, err := c.Job(ctx, id)
 		if err != nil {
@@ -43,6 +48,15 @@ func (c *Client) Release(ctx context.Context, id uint32, restarts int, start tim
 		case releaseDone:
 			return nil
 		case releaseSet:
+			if later.IsZero() {
+				later = time.Now().Truncate(time.Second).Add(time.Second)
+			}
+			if wait := time.Until(later); wait > 0 && !start.After(later) {
+				if err := pause(ctx, min(wait, time.Second)); err != nil {
+					return err
+				}
+				continue
+			}
 			err := c.updateJob(ctx, j, JobUpdate{Start: &start})
 			if errors.Is(err, ErrNotPending) {
 				return nil

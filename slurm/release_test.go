@@ -68,15 +68,15 @@ func TestRelease(t *testing.T) {
 			return []step{
 				{0, Job{ID: 7, Restarts: 1, State: "COMPLETING"}},
 				{2 * second, Job{ID: 7, Restarts: 1, State: "PENDING", Reason: "BeginTime", Eligible: held}}}
-		}, 3 * second, 1, nil},
+		}, 4 * second, 1, nil},
 		{"held, reason not yet known", 0, func(held time.Time) []step {
 			return []step{{0, Job{ID: 7, Restarts: 1, State: "PENDING", Eligible: held}}}
-		}, second, 1, nil},
+		}, 2 * second, 1, nil},
 		{"cleaning, then held", 0, func(held time.Time) []step {
 			return []step{
 				{0, Job{ID: 7, Restarts: 1, State: "PENDING", Reason: "Cleaning"}},
 				{5 * second, Job{ID: 7, Restarts: 1, State: "PENDING", Reason: "BeginTime", Eligible: held}}}
-		}, 6 * second, 1, nil},
+		}, 7 * second, 1, nil},
 		{"a later start", 600 * second, func(held time.Time) []step {
 			return []step{
 				{0, Job{ID: 7, Restarts: 1, State: "COMPLETING"}},
@@ -153,4 +153,37 @@ func TestReleaseOfPart(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantLines(t, f, "scontrol update jobid=6 starttime=now")
+}
+
+// TestReleaseStartsInALaterSecond: a job that slurmd was told to end and is
+// told to begin in one second has no valid credential, and fails.
+func TestReleaseStartsInALaterSecond(t *testing.T) {
+	for _, offset := range []time.Duration{0, 300 * time.Millisecond, 990 * time.Millisecond} {
+		for _, ahead := range []time.Duration{-1, 200 * time.Millisecond, 0} { // -1: at once; else a start so far ahead, or this moment
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(offset)
+				began := time.Now()
+				f := replay([]step{{0, Job{ID: 7, Restarts: 1, State: "PENDING", Reason: "BeginTime", Eligible: began.Add(2 * time.Minute)}}})
+				answer, set := f.answer, time.Time{}
+				f.answer = func(c []string) (string, string, error) {
+					set = time.Now()
+					return answer(c)
+				}
+				var start time.Time
+				if ahead >= 0 {
+					start = began.Add(ahead)
+				}
+				if err := newFake(f).Release(t.Context(), 7, 1, start); err != nil {
+					t.Fatal(err)
+				}
+				begins := set
+				if start.After(set) {
+					begins = start
+				}
+				if begins.Unix() <= began.Unix() || set.Sub(began) > 2*time.Second {
+					t.Errorf("pending at %s, let start at %s", began, set)
+				}
+			})
+		}
+	}
 }
