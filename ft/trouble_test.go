@@ -200,8 +200,8 @@ func TestASuspendedJob(t *testing.T) {
 				case j.State == "RUNNING" && j.Restarts == 0 && !(resumed && time.Since(begun) > 40*time.Second):
 					j.State = "SUSPENDED"
 					s.Jobs[id] = j
-				case j.State == "PENDING" && !resumed: // slurmctld holds what was suspended
-					j.Reason = "JobHeldAdmin"
+				case j.Restarts == 1 && !resumed: // slurmctld holds what was suspended; the simulation starts it
+					j.State, j.Nodes, j.Reason = "PENDING", "", "JobHeldAdmin"
 					s.Jobs[id] = j
 				}
 			}
