@@ -253,13 +253,21 @@ func TestCheckLines(t *testing.T) {
 		{"other times", nodes, []Line{part("cloud", "Nodes=s[1-4],b1 SuspendTime=60 ResumeTimeout=900 SuspendTimeout=120"), night},
 			"wrong: SuspendTime is 60 there and 600 in burst.toml."},
 		{"times not set", nodes, []Line{part("cloud", "Nodes=s[1-4],b1"), night}, "wrong: SuspendTime is not set there"},
+		{"a node may be back too soon", nodes, []Line{part("cloud", "Nodes=s[1-4],b1 SuspendTime=600 ResumeTimeout=900 SuspendTimeout=3"), part("night", "Nodes=o[1-3] SuspendTime=2 ResumeTimeout=1800 SuspendTimeout=3")},
+			"advice: SuspendTimeout=3: the next instance"},
 		{"unreadable", nodes, []Line{part("cloud", "Nodes=s[1-"), night}, "wrong: Its nodes cannot be read:"},
 		{"another partition of all", nodes, []Line{part("cloud", "Nodes=s[1-4],b1"+times), night, part("any", "Nodes=all")}, "advice: Nodes=ALL takes in"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := ""
 			s := Site{Lines: true, Nodes: test.nodes, Partitions: test.partitions}
-			for _, f := range append(checkNodes(s, input()), checkPartitions(s, input())...) {
+			in := input()
+			if strings.Contains(test.want, "SuspendTimeout=") {
+				for i := range in.Pools {
+					in.Pools[i].SuspendTimeout = 3 * time.Second
+				}
+			}
+			for _, f := range append(checkNodes(s, in), checkPartitions(s, in)...) {
 				if f.Level != OK && got == "" {
 					got = fmt.Sprintf("%s: %s", f.Level, f.Why)
 				}

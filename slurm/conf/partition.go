@@ -25,11 +25,18 @@ func checkPartitions(site Site, in Input) []Finding {
 			f.Level, f.Have, f.Why = Missing, "", fmt.Sprintf("slurm.conf has no partition %s.", p.name)
 		} else if why := p.differences(attrs); why != "" {
 			f.Level, f.Why = Wrong, why
+		} else if p.SuspendTimeout < safeSuspendTimeout {
+			f.Level, f.Why = Advice, fmt.Sprintf("SuspendTimeout=%d: the next instance of a node may answer what slurmctld still has to say to the last one, "+
+				"and lose its job by that. Write a suspend_timeout of at least %v.", seconds(p.SuspendTimeout), safeSuspendTimeout)
 		}
 		all = append(all, f)
 	}
 	return append(all, inheritors(lines, in)...)
 }
+
+// safeSuspendTimeout is longer than slurmctld goes on sending a node the end of a
+// job (some seconds more than MessageTimeout, of which 10 s is the default).
+const safeSuspendTimeout = 15 * time.Second
 
 // differences says what is wrong with the partition's line, "" if nothing is.
 func (p partition) differences(attrs map[string]string) string {

@@ -204,13 +204,11 @@ func (e *Engine) freeing(job uint32) bool {
 const releaseTimeout = 2 * time.Minute
 
 // tell waits until the job is pending again, and sets its comment and start.
+// What Slurm should have requeued by itself, and has not, it requeues.
 func (e *Engine) tell(ctx context.Context, h Hold) error {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
-	why := toldText + h.Why + "; " + startText(h.Start)
-	if err := e.slurm.UpdateJob(ctx, h.Job, slurm.JobUpdate{AdminComment: &why}); err != nil {
-		return err
-	}
+	told, requeued := false, false
 	for {
 		snap, err := e.slurm.Fresh(ctx, time.Now())
 		if err != nil {
@@ -220,15 +218,27 @@ func (e *Engine) tell(ctx context.Context, h Hold) error {
 		if !ok {
 			return slurm.ErrNoJob
 		}
-		waits := j.State == "PENDING"
-		if !waits && j.State != "CONFIGURING" && j.State != "COMPLETING" {
+		waits, lost := j.State == "PENDING", !h.NoRequeue && lost(snap, j)
+		if !waits && !lost && j.State != "CONFIGURING" && j.State != "COMPLETING" {
 			return cmp.Or(e.undoKeep(ctx, h), slurm.ErrNotPending)
+		}
+		if why := toldText + h.Why + "; " + startText(h.Start); !told && (waits || j.State == "CONFIGURING") { // one that has ended takes none
+			if err := e.slurm.UpdateJob(ctx, h.Job, slurm.JobUpdate{AdminComment: &why}); err != nil {
+				return err
+			}
+			told = true
 		}
 		if waits {
 			if err := e.undoKeep(ctx, h); err != nil {
 				return err
 			}
 			return e.slurm.Release(ctx, h.Job, j.Restarts, h.Start)
+		}
+		if lost && !requeued {
+			if err := e.slurm.Requeue(ctx, h.Job); err != nil {
+				return err
+			}
+			requeued = true
 		}
 		if err := pause(ctx, 250*time.Millisecond); err != nil {
 			return err

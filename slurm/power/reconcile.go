@@ -96,6 +96,7 @@ func (e *Engine) round(ctx context.Context, l *listing) error {
 		}
 	}
 	forgotten(&c, e.mem, snap, time.Now())
+	e.strand(&c, snap)
 	e.mem.started(&c, snap)
 	if err := e.commit(ctx, c); err != nil {
 		return err
@@ -294,15 +295,19 @@ func (e *Engine) act(c *Change, a action, n Node, snap *slurm.Snapshot) {
 		give(c, e.mem, e.mem.whole([]Node{n}, snap), why, now)
 		return
 	case dead:
+		fallen := e.fallen(snap, i, n.Name)
 		if i.State != cloud.Terminated { // it stops, or shuts down: its processes may live for a while
 			a := e.attempts[i.ID]
 			a.jobs = merged(a.jobs, runningOn(snap, func(node string) bool { return node == n.Name })[n.Name])
+			for _, j := range fallen {
+				a.jobs[j.ID] = j.Restarts
+			}
 			e.fence(c, n.Name, i.ID, a)
 		}
 		c.Instances = append(c.Instances, doomed(i, "the cloud ended it"))
 		n.Phase, n.Since, n.Reason, n.Instance, n.Token = Freeing, now, fmt.Sprintf("instance %s is gone", i.ID), "", ""
 		n.Job = 0 // which is all of its jobs, if there are several
-		jobs := jobsOn(snap, []Node{n})[n.Name]
+		jobs := append(jobsOn(snap, []Node{n})[n.Name], fallen...)
 		for _, j := range jobs {
 			hold(c, e.mem, j.ID, now, fmt.Sprintf("node %s died", n.Name))
 		}

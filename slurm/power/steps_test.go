@@ -58,6 +58,10 @@ func (s *scripted) UpdateJob(_ context.Context, id uint32, u slurm.JobUpdate) er
 	return s.note(fmt.Sprintf("job %d %s", id, what))
 }
 
+func (s *scripted) Requeue(_ context.Context, id uint32) error {
+	return s.note(fmt.Sprint("requeue ", id))
+}
+
 func (s *scripted) Release(_ context.Context, id uint32, _ int, _ time.Time) error {
 	return s.note(fmt.Sprintf("job %d release", id))
 }
@@ -338,16 +342,36 @@ func TestTellJobsIsBounded(t *testing.T) {
 	})
 }
 
-// TestTellUndoesWhatKeptAJob: a job with --no-requeue is that again, whatever came of it.
-func TestTellUndoesWhatKeptAJob(t *testing.T) {
-	for state, want := range map[string][]string{
-		"PENDING": {"job 7 comment", "job 7 requeue false", "job 7 release"},
-		"RUNNING": {"job 7 comment", "job 7 requeue false"},
+// TestTell: a job with --no-requeue is that again, whatever came of it; what
+// Slurm has not requeued with its node is requeued.
+func TestTell(t *testing.T) {
+	held, kept := Hold{Job: 7}, Hold{Job: 7, NoRequeue: true}
+	for _, tt := range []struct {
+		name, state, node string
+		batch             bool
+		hold              Hold
+		want              []string
+	}{
+		{"it waits", "PENDING", "IDLE", true, kept, []string{"job 7 comment", "job 7 requeue false", "job 7 release"}},
+		{"it runs", "RUNNING", "ALLOCATED", true, kept, []string{"job 7 requeue false"}},
+		{"it has failed", "FAILED", "DOWN", true, held, []string{"requeue 7"}},
+		{"it was kept, and has failed", "FAILED", "DOWN", true, kept, []string{"job 7 requeue false"}},
+		{"it was cancelled", "CANCELLED", "DOWN", true, held, nil},
+		{"it has finished", "COMPLETED", "DOWN", true, held, nil},
+		{"it ran out of time", "TIMEOUT", "DOWN", true, held, nil},
+		{"it runs on a node that is DOWN", "RUNNING", "DOWN+CLOUD", true, held, []string{"requeue 7"}},
+		{"it runs on a node that is off", "RUNNING", "MIXED+CLOUD+POWERED_DOWN", true, held, []string{"requeue 7"}},
+		{"it configures on a node that is DOWN", "CONFIGURING", "DOWN+CLOUD", true, held, []string{"job 7 comment", "requeue 7"}},
+		{"it runs elsewhere", "RUNNING", "ALLOCATED+CLOUD", true, held, nil},
+		{"it is to go when it ends", "RUNNING", "ALLOCATED+CLOUD+DRAIN+POWER_DOWN", true, held, nil},
+		{"it has no script", "RUNNING", "DOWN+CLOUD", false, held, nil},
 	} {
-		inSlurm(t, State{}, map[string]string{"c1": "IDLE"}, []slurm.Job{{ID: 7, State: state}}, func(t *testing.T, e *Engine, s *scripted) {
-			err := e.tell(t.Context(), Hold{Job: 7, NoRequeue: true})
-			if errors.Is(err, slurm.ErrNotPending) != (state == "RUNNING") || !slices.Equal(s.asked, want) {
-				t.Errorf("%s: asked %v, %v", state, s.asked, err)
+		job := slurm.Job{ID: 7, State: tt.state, Nodes: "c1", Batch: tt.batch, Requeue: true}
+		inSlurm(t, State{}, map[string]string{"c1": tt.node}, []slurm.Job{job}, func(t *testing.T, e *Engine, s *scripted) {
+			err := e.tell(t.Context(), tt.hold)
+			requeued := slices.Contains(tt.want, "requeue 7") // which the script does not carry out
+			if errors.Is(err, slurm.ErrNotPending) == (requeued || tt.state == "PENDING") || errors.Is(err, context.DeadlineExceeded) != requeued || !slices.Equal(s.asked, tt.want) {
+				t.Errorf("%s: asked %v, %v", tt.name, s.asked, err)
 			}
 		})
 	}

@@ -25,6 +25,9 @@ const (
 	absent    action = "absent"    // the cloud's lists lack it, and show others: it is gone
 )
 
+// What a round does beside the table, to jobs.
+const requeue action = "requeue" // Slurm has it run on a node that is gone
+
 // Beside the cloud's states, what is known of an instance may be:
 const (
 	noInstance cloud.State = "none"    // the record has none

@@ -202,6 +202,9 @@ func (c *Controller) finish(j *job, next string, code, signal int) {
 	for _, n := range nodes {
 		c.touch(n)
 		n.busy = now
+		if n.job != j { // see Strand
+			continue
+		}
 		if n.down || n.poweredDown || n.poweringUp {
 			n.job = nil
 			continue

@@ -170,6 +170,17 @@ func (c *Controller) Lost(node string) {
 	})
 }
 
+// Strand takes a node off the job that runs there, unseen by the job, as a late
+// answer to the end of its last attempt does with a real one.
+func (c *Controller) Strand(node string) {
+	c.locked(func() {
+		if n := c.byName[node]; n != nil {
+			n.job = nil
+			c.touch(n)
+		}
+	})
+}
+
 // Forget removes a node, as when it leaves slurm.conf; nothing may run there.
 func (c *Controller) Forget(name string) {
 	c.locked(func() {

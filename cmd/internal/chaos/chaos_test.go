@@ -123,7 +123,7 @@ func begin(t *testing.T, seed uint64, root bool) *world {
 	addr := ln.Addr().String()
 	ln.Close()
 	s, err := rig.Start(t.Context(), rig.Options{Dir: filepath.Join(t.TempDir(), "site"), Bin: bin, Nodes: nodes, Pools: pools, OnPrem: 1, Gate: true, NetNS: root,
-		SuspendTime: 5 * time.Second, SuspendTimeout: 3 * time.Second, ResumeTimeout: 45 * time.Second, CredExpire: 10 * time.Second,
+		SuspendTime: 5 * time.Second, SuspendTimeout: 12 * time.Second, ResumeTimeout: 45 * time.Second, CredExpire: 10 * time.Second,
 		SlurmdTimeout: slurmdTimeout, PoolToml: rules(seed), DaemonToml: fmt.Sprintf("metrics = %q", addr),
 		SlurmExtra: "SchedulerParameters=batch_sched_delay=0,sched_min_interval=0\nMinJobAge=86400\n"})
 	if err != nil {

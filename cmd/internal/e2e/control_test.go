@@ -6,7 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -44,12 +46,13 @@ func (s *site) does(args ...string) string {
 // notice, a plan, and at last the red button when burstd, the journal and
 // slurmctld are gone.
 func TestAnAdminSteers(t *testing.T) {
-	s := start(t, rig.Options{Nodes: 3, OnPrem: 1, Gate: true, SuspendTime: 5 * time.Minute, SlurmExtra: quick})
+	s := start(t, rig.Options{Nodes: 9, OnPrem: 1, Gate: true, SuspendTime: 5 * time.Minute, SuspendTimeout: 15 * time.Second, SlurmExtra: quick})
 	const script = `#!/bin/sh
 #BURST signal=B:USR1 grace=10s
 #SBATCH --requeue --open-mode=append
 trap 'echo signalled; exit 75' USR1
 echo began
+echo $$ >pid
 i=0; while [ $i -lt 6000 ]; do sleep 0.1; i=$((i+1)); done
 `
 	s.does("pause", "--reason", "the bill")
@@ -116,13 +119,16 @@ i=0; while [ $i -lt 6000 ]; do sleep 0.1; i=$((i+1)); done
 }
 
 // redButtonWithoutBurstd: a burstd that starts later launches nothing for the
-// job that has lost its node, until somebody resumes.
+// job that has lost its node, until somebody resumes. The job's script is ended
+// before its machine, as by one that shuts down.
 func (s *site) redButtonWithoutBurstd(id uint32) {
 	s.t.Helper()
 	if err := s.KillBurstd(); err != nil {
 		s.t.Fatal(err)
 	}
 	before := len(s.machines())
+	s.terminateScript()
+	s.wait(20*time.Second, "the job has failed", func() bool { return s.job(id).State == "FAILED" })
 	if s.does("stop-all", "--yes"); s.live() != 0 {
 		s.t.Errorf("%d instances live", s.live())
 	}
@@ -138,6 +144,22 @@ func (s *site) redButtonWithoutBurstd(id uint32) {
 	}
 	s.does("resume")
 	s.wait(60*time.Second, "the job runs after burst resume", func() bool { return strings.Count(s.output(id), "began") == 5 })
+}
+
+// terminateScript sends SIGTERM to the script that has written its pid.
+func (s *site) terminateScript() {
+	s.t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.Work, "pid"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err == nil {
+		err = syscall.Kill(pid, syscall.SIGTERM)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // redButton is pressed when nothing but the instances, their tags and the

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,15 +37,19 @@ func leftovers(dir string) []string {
 
 var itself = func() string { link, _ := os.Readlink("/proc/self"); return link }()
 
-// dump shows the logs of a failed test.
+// dump shows the logs of a failed test, and Slurm's jobs and nodes.
 func (s *site) dump() {
+	for _, what := range []string{"jobs", "nodes"} {
+		out, err := s.Cluster.Command(context.Background(), "scontrol", "show", what).CombinedOutput()
+		s.t.Logf("scontrol show %s: %v\n%s", what, err, out)
+	}
 	for _, pattern := range []string{"burstd.log", "log/slurmctld.log", "slurm-*.out"} {
 		files, _ := filepath.Glob(filepath.Join(s.Dir, "*", pattern))
 		more, _ := filepath.Glob(filepath.Join(s.Dir, pattern))
 		for _, f := range append(files, more...) {
 			text, _ := os.ReadFile(f)
 			lines := strings.Split(string(text), "\n")
-			s.t.Logf("%s:\n%s", f, strings.Join(lines[max(0, len(lines)-60):], "\n"))
+			s.t.Logf("%s:\n%s", f, strings.Join(lines[max(0, len(lines)-200):], "\n"))
 		}
 	}
 }
