@@ -1,0 +1,102 @@
+package ckpt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ErrFinishing is wrapped by Step.Checkpoint when there is nothing to
+// checkpoint: the step has ended by itself, or says that it is about to.
+var ErrFinishing = errors.New("the step has ended or is about to")
+
+// ErrBusy is wrapped by Step.Checkpoint while another one of the step is under way.
+var ErrBusy = errors.New("a checkpoint of the step is under way")
+
+// restartEnv is the environment that every method gives a step: whether it is a
+// restart, and from what.
+func (l Launch) restartEnv() []string {
+	if l.From == nil {
+		return setEnv(l.Env, map[string]string{"BURST_RESTART": "0", "BURST_GENERATION": "", "BURST_ITERATION": ""})
+	}
+	iteration := ""
+	if l.From.Iteration >= 0 {
+		iteration = strconv.FormatInt(l.From.Iteration, 10)
+	}
+	return setEnv(l.Env, map[string]string{"BURST_RESTART": "1", "BURST_GENERATION": l.From.Dir, "BURST_ITERATION": iteration})
+}
+
+// setEnv returns env with the variables set, and without those set to nothing.
+func setEnv(env []string, vars map[string]string) []string {
+	out := slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
+		key, _, _ := strings.Cut(kv, "=")
+		_, ours := vars[key]
+		return ours
+	})
+	for k, v := range vars {
+		if v != "" {
+			out = append(out, k+"="+v)
+		}
+	}
+	return out
+}
+
+// command is l's step as args, found by the PATH of l's own environment.
+func (l Launch) command(args, env []string) (*exec.Cmd, error) {
+	if len(args) == 0 || args[0] == "" {
+		return nil, errors.New("no command is given")
+	}
+	path, err := l.lookPath(args[0])
+	if err != nil {
+		return nil, err
+	}
+	return &exec.Cmd{Path: path, Args: args, Env: env, Dir: l.Dir, Stdin: l.Stdin, Stdout: l.Stdout, Stderr: l.Stderr}, nil
+}
+
+func (l Launch) lookPath(name string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil // as the kernel reads it, from Dir
+	}
+	path := ""
+	for _, kv := range l.Env {
+		if value, ok := strings.CutPrefix(kv, "PATH="); ok {
+			path = value
+		}
+	}
+	for _, dir := range filepath.SplitList(path) {
+		if !filepath.IsAbs(dir) {
+			continue // a program of the current folder is named ./program
+		}
+		found := filepath.Join(dir, name)
+		if st, err := os.Stat(found); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+			return found, nil
+		}
+	}
+	return "", fmt.Errorf("%s: not found on PATH", name)
+}
+
+// dir is where the step runs, absolute.
+func (l Launch) dir() (string, error) {
+	if l.Dir != "" {
+		return filepath.Abs(l.Dir)
+	}
+	return os.Getwd()
+}
+
+// begin starts args as the step, unless ctx is over.
+func (l Launch) begin(ctx context.Context, args, env []string) (*process, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("the step is not started: %w", err)
+	}
+	cmd, err := l.command(args, env)
+	if err != nil {
+		return nil, err
+	}
+	return startProcess(cmd)
+}
