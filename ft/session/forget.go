@@ -1,0 +1,91 @@
+package session
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// Seen is an open session and when it asked last.
+type Seen struct {
+	Session
+	Progress Progress
+	At       time.Time
+}
+
+// Sessions lists the open sessions of an attempt, by step; none: the job has no
+// burst-srun, or none that has spoken since burstd was started.
+func (h *Hub) Sessions(job uint32, attempt int) []Seen {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []Seen
+	if a := h.attempts[attemptID{job, attempt}]; a != nil {
+		for _, s := range a.steps {
+			all = append(all, Seen{s.Session, s.progress, s.seen})
+		}
+	}
+	slices.SortFunc(all, bySteps)
+	return all
+}
+
+func bySteps(a, b Seen) int {
+	if a.Step < b.Step {
+		return -1
+	}
+	return 1
+}
+
+// Count is how many sessions are open, and how many jobs have a request that
+// is not answered.
+func (h *Hub) Count() (sessions, asked int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for o := range h.asked {
+		if !o.over {
+			asked++
+		}
+	}
+	return h.sessions, asked
+}
+
+// Run ends orders whose time is over, and forgets sessions that have been
+// silent for long, until ctx ends.
+func (h *Hub) Run(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			if gone := h.forget(now); len(gone) > 0 {
+				if err := h.journal.CommitSession(ctx, Change{Closed: gone}); err != nil {
+					h.log.Warn("sessions that are silent are not written down as closed", "sessions", len(gone), "error", err)
+				}
+			}
+		}
+	}
+}
+
+// forget drops what is over, and returns the sessions dropped. While a step is
+// asked for something it is not given up: the caller does that, by the time.
+func (h *Hub) forget(now time.Time) (gone []Key) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, a := range h.attempts {
+		if a.order != nil && !a.order.Request.By.After(now) {
+			a.order.end(ErrLate)
+		}
+		if a.order == nil || a.order.over {
+			for _, s := range a.steps {
+				if s.poll == nil && now.Sub(s.seen) >= h.cfg.Silent {
+					gone = append(gone, s.Key)
+					h.leave(a, s)
+				}
+			}
+		}
+		h.tidy(a)
+	}
+	h.turns()
+	return gone
+}

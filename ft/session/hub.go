@@ -1,0 +1,251 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// HubConfig says what a hub may hold; zero fields take the defaults.
+type HubConfig struct {
+	Poll   time.Duration // the longest that a question waits; Poll
+	Silent time.Duration // a session that asks nothing for so long is forgotten; four times Poll
+	Most   int           // sessions; 20,000
+	Steps  int           // sessions of one attempt of a job; 256
+	// AtOnce is how many jobs may write a checkpoint at once, those that must be
+	// ready first before the others; 0: all.
+	AtOnce int
+	// Interval advises a time between periodic checkpoints, 0 for none, to a step
+	// whose Hello has its present cost; nil: never. It must not block.
+	Interval func(Hello) time.Duration
+}
+
+// Hub is burstd's end of all sessions. Whether the uid that speaks owns the job,
+// and whether the attempt is Slurm's present one, is for the caller to check.
+type Hub struct {
+	cfg     HubConfig
+	journal journal
+	log     *slog.Logger
+
+	mu       sync.Mutex
+	attempts map[attemptID]*attempt
+	newest   map[uint32]int      // attempt of each job in attempts
+	asked    map[*order]*attempt // those that are not over, and some that are
+	sessions int
+}
+
+type attemptID struct {
+	job     uint32
+	attempt int
+}
+
+// attempt is one run of a job; it is there while it has a session or an order.
+type attempt struct {
+	id    attemptID
+	steps map[string]*session
+	order *order // the last; nil: none
+}
+
+type session struct {
+	Session
+	costs    []time.Duration // of the last three checkpoints
+	progress Progress
+	seen     time.Time     // when it asked last
+	poll     chan struct{} // of the question that waits, of which there is one: a value has it look again; closed: it is over
+}
+
+// NewHub makes a hub without sessions. Run has it forget.
+func NewHub(c HubConfig, j journal, log *slog.Logger) *Hub {
+	if c.Poll == 0 {
+		c.Poll = Poll
+	}
+	if c.Silent == 0 {
+		c.Silent = 4 * c.Poll
+	}
+	if c.Most == 0 {
+		c.Most = 20_000
+	}
+	if c.Steps == 0 {
+		c.Steps = 256
+	}
+	return &Hub{cfg: c, journal: j, log: log, attempts: map[attemptID]*attempt{}, newest: map[uint32]int{}, asked: map[*order]*attempt{}}
+}
+
+// Open opens a session, or opens it again.
+func (h *Hub) Open(ctx context.Context, uid int, hello Hello) (Word, error) {
+	if err := hello.check(); err != nil {
+		return Word{}, err
+	}
+	hello.Last.Error = oneLine(hello.Last.Error)
+	id := attemptID{hello.Job, hello.Attempt}
+	h.mu.Lock()
+	err := h.admit(uid, hello)
+	known := h.attempts[id] != nil
+	h.mu.Unlock()
+	if err != nil {
+		return Word{}, err
+	}
+	c := Change{Opened: []Session{{uid, hello}}}
+	if hello.Last.ID != "" {
+		c.Answers = []Given{{hello.Key, hello.Token, hello.Last}}
+	}
+	if err := h.journal.CommitSession(ctx, c); err != nil {
+		return Word{}, fmt.Errorf("writing down the session of job %d: %w", hello.Job, err)
+	}
+	var last Order
+	if !known {
+		if last, err = h.journal.OrderOf(ctx, hello.Job, hello.Attempt); err != nil {
+			return Word{}, fmt.Errorf("reading what job %d was asked: %w", hello.Job, err)
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.admit(uid, hello); err != nil { // another came meanwhile
+		return Word{}, err
+	}
+	a := h.attempt(id)
+	if a.order == nil && last.Request.ID != "" && last.Request.By.After(time.Now()) {
+		h.place(newOrder(last))
+	}
+	h.enter(a, uid, hello)
+	if hello.Last.ID != "" {
+		h.note(a, hello.Step, hello.Last)
+	}
+	h.turns()
+	return Word{Interval: h.advice(a.steps[hello.Step])}, nil
+}
+
+// admit says whether a session may be opened. The lock is held.
+func (h *Hub) admit(uid int, hello Hello) error {
+	if hello.Attempt < h.newest[hello.Job] {
+		return fmt.Errorf("%w: job %d is at its attempt %d, and this is %d", ErrReplaced, hello.Job, h.newest[hello.Job], hello.Attempt)
+	}
+	a := h.attempts[attemptID{hello.Job, hello.Attempt}]
+	if a == nil {
+		return h.room()
+	}
+	s := a.steps[hello.Step]
+	switch {
+	case s == nil && len(a.steps) >= h.cfg.Steps:
+		return fmt.Errorf("%w: job %d has %d", ErrFull, hello.Job, len(a.steps))
+	case s == nil:
+		return h.room()
+	case s.UID != uid:
+		return ErrNotYours
+	case s.Token != hello.Token && (s.Began.After(hello.Began) || s.Began.Equal(hello.Began) && s.Token > hello.Token):
+		return fmt.Errorf("%w: of step %s of job %d, on %s", ErrReplaced, hello.Step, hello.Job, s.Host)
+	}
+	return nil
+}
+
+func (h *Hub) room() error {
+	if h.sessions >= h.cfg.Most {
+		return fmt.Errorf("%w: %d", ErrFull, h.sessions)
+	}
+	return nil
+}
+
+// attempt finds or makes the attempt; those before it are over. The lock is held.
+func (h *Hub) attempt(id attemptID) *attempt {
+	a := h.attempts[id]
+	if a != nil {
+		return a
+	}
+	a = &attempt{id: id, steps: map[string]*session{}}
+	if old, ok := h.newest[id.job]; ok && old < id.attempt {
+		for n := range h.attempts {
+			if n.job == id.job {
+				h.drop(h.attempts[n])
+			}
+		}
+	}
+	h.attempts[id], h.newest[id.job] = a, max(h.newest[id.job], id.attempt)
+	return a
+}
+
+// drop ends an attempt whose job has been started anew. The lock is held.
+func (h *Hub) drop(a *attempt) {
+	if a.order != nil {
+		a.order.end(ErrReplaced)
+	}
+	for _, s := range a.steps {
+		h.leave(a, s)
+	}
+	h.tidy(a)
+}
+
+// enter puts the session into its attempt. The lock is held.
+func (h *Hub) enter(a *attempt, uid int, hello Hello) {
+	s := a.steps[hello.Step]
+	if s == nil {
+		s = &session{}
+		a.steps[hello.Step] = s
+		h.sessions++
+	}
+	if s.poll != nil {
+		close(s.poll) // a question under the old token, or of a client that opens again
+	}
+	if a.order != nil {
+		a.order.asked = true
+	}
+	costs := s.costs
+	if hello.Cost > 0 {
+		costs = []time.Duration{hello.Cost}
+	}
+	*s = session{Session: Session{uid, hello}, costs: costs, progress: Progress{Done: -1, Iteration: -1}, seen: time.Now()}
+}
+
+// leave takes the session out of its attempt. The lock is held.
+func (h *Hub) leave(a *attempt, s *session) {
+	if s.poll != nil {
+		close(s.poll)
+		s.poll = nil
+	}
+	delete(a.steps, s.Step)
+	h.sessions--
+}
+
+// tidy forgets an attempt that has nothing. The lock is held.
+func (h *Hub) tidy(a *attempt) {
+	if len(a.steps) > 0 || a.order != nil && !a.order.over {
+		return
+	}
+	delete(h.attempts, a.id)
+	if h.newest[a.id.job] == a.id.attempt {
+		delete(h.newest, a.id.job)
+	}
+}
+
+// find returns the session that the token's owner has. The lock is held.
+func (h *Hub) find(uid int, k Key, token string) (*attempt, *session, error) {
+	a := h.attempts[attemptID{k.Job, k.Attempt}]
+	if a == nil || a.steps[k.Step] == nil {
+		if k.Attempt < h.newest[k.Job] {
+			return nil, nil, ErrReplaced
+		}
+		return nil, nil, ErrUnknown
+	}
+	switch s := a.steps[k.Step]; {
+	case s.UID != uid:
+		return nil, nil, ErrNotYours
+	case s.Token != token:
+		return nil, nil, ErrReplaced
+	default:
+		return a, s, nil
+	}
+}
+
+func (h *Hub) advice(s *session) time.Duration {
+	if h.cfg.Interval == nil {
+		return 0
+	}
+	return h.cfg.Interval(s.Hello)
+}
+
+// learn has the session's cost follow a checkpoint.
+func (s *session) learn(a Answer) {
+	s.costs = lately(s.costs, a)
+	s.Cost = longest(s.costs)
+}
