@@ -1,6 +1,9 @@
 package ckpt
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Generation is one complete checkpoint: a folder gen-<n> with its manifest.
 type Generation struct {
@@ -8,8 +11,35 @@ type Generation struct {
 	Manifest
 }
 
-// manifestName is the file that makes a folder a generation; it is written last.
-const manifestName = "manifest.json"
+// ID says which one it is of its step.
+func (g Generation) ID() ID { return ID{g.Attempt, g.N} }
+
+// Bytes is the size of its files.
+func (g Generation) Bytes() int64 {
+	var sum int64
+	for _, f := range g.Files {
+		sum += f.Size
+	}
+	return sum
+}
+
+// ID names a generation of a step. The zero ID names none.
+type ID struct {
+	Attempt int `json:"attempt"`
+	N       int `json:"n"`
+}
+
+// Before says whether id is older than b. A later attempt began from what an
+// earlier one had made, so whatever it makes is newer, even than what the earlier
+// one writes when it is cut off and goes on.
+func (id ID) Before(b ID) bool {
+	if id.Attempt != b.Attempt {
+		return id.Attempt < b.Attempt
+	}
+	return id.N < b.N
+}
+
+func (id ID) String() string { return fmt.Sprintf("generation %d of attempt %d", id.N, id.Attempt) }
 
 // Manifest says what a generation is. It is JSON, indented, for admins to read.
 type Manifest struct {
@@ -25,7 +55,7 @@ type Manifest struct {
 	Nodes     int               `json:"nodes,omitempty"`
 	Iteration int64             `json:"iteration"` // -1: not known
 	Began     time.Time         `json:"began"`
-	Took      time.Duration     `json:"took_ns"`
+	Took      time.Duration     `json:"took_ns"` // from Began until all files were on disk
 	Stopped   bool              `json:"stopped"` // the step was ended with it
 	Machine   Machine           `json:"machine"`
 	Extra     map[string]string `json:"extra,omitempty"`

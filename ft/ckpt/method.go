@@ -8,6 +8,7 @@ package ckpt
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"time"
@@ -72,3 +73,11 @@ type Cost struct {
 	Took  time.Duration
 	Bytes int64
 }
+
+// ErrFinishing is wrapped by Step.Checkpoint when there is nothing to
+// checkpoint: the step has ended by itself, or says that it is about to.
+var ErrFinishing = errors.New("the step has ended or is about to")
+
+// ErrBusy is wrapped by Step.Checkpoint while another one of the step is under way,
+// and by Open while another process has the attempt's folder.
+var ErrBusy = errors.New("a checkpoint of the step is under way")

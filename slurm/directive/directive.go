@@ -1,52 +1,100 @@
 // Package directive reads what a job's user asks of Burst: the
-// `#BURST key=value …` lines of a batch script, or `burst: key=value …` in the
-// job's comment.
+// `#BURST key=value …` lines of a batch script, `burst: key=value …` in the
+// job's comment, and burst-srun's --ckpt; and merges it with what the site says.
 //
 // The lines stand in the head of the script, before the first command, as
-// sbatch wants its #SBATCH lines. A value with spaces is put in quotes, single or double;
-// within double quotes a backslash keeps the next character. Keys:
-//
-//	signal=[B:]NAME   the signal that tells the job to checkpoint: USR1, or B:USR1
-//	                  to reach the batch script only
-//	grace=TIME        how long the job may take for it: 20s, 2m30s, 90; 20s by default
+// sbatch wants its #SBATCH lines. A value with spaces is put in quotes, single or
+// double; within double quotes a backslash keeps the next character; a word that
+// begins with # ends the line. Keys returns every key and what it means.
 package directive
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
 
-// Directive is what a job asks of Burst. The zero value asks nothing.
+// Directive is what a job asks of Burst. The zero value asks nothing; Parse and
+// ParseComment fill what was written, Merge fills in the defaults too.
 type Directive struct {
-	Signal string        `json:"signal,omitempty"` // name without SIG; "" is none
-	Batch  bool          `json:"batch,omitempty"`  // signal the batch script only
-	Grace  time.Duration `json:"grace,omitempty"`  // from the signal to the requeue
+	Method   string        `json:"ckpt,omitempty"`     // None or another of Methods
+	Strategy string        `json:"strategy,omitempty"` // None, Periodic, Preemptive or Both
+	Interval time.Duration `json:"interval,omitempty"` // between periodic checkpoints; 0: auto
+	Dir      string        `json:"dir,omitempty"`      // where generations go, as written: see Folder
+	Keep     int           `json:"keep,omitempty"`     // generations that are kept
+	Signal   string        `json:"signal,omitempty"`   // name without SIG; "" is none
+	Batch    bool          `json:"batch,omitempty"`    // signal the batch script only
+	Grace    time.Duration `json:"grace,omitempty"`    // from the signal to the requeue
+	Retries  int           `json:"retries,omitempty"`  // requeues by Burst at most
+	Label    string        `json:"label,omitempty"`    // "" is the job's name
+	Files    string        `json:"files,omitempty"`    // of the signal method: see Globs
+	// The commands of the command method.
+	Setup      string `json:"setup,omitempty"`
+	Run        string `json:"run,omitempty"` // "" is the step's own command
+	Checkpoint string `json:"checkpoint,omitempty"`
+	Restart    string `json:"restart,omitempty"`
+	Preset     string `json:"preset,omitempty"` // "" or BLCR: commands that are not given are this tool's
+	After      string `json:"after,omitempty"`  // "" or PowerDown
 }
 
+// None is the method that makes no checkpoint, and the strategy.
+const None = "none"
+
+// Methods of a checkpoint, beside None.
 const (
-	defaultGrace = 20 * time.Second
-	maxGrace     = 24 * time.Hour
+	DMTCP       = "dmtcp"
+	MANA        = "mana"
+	SCR         = "scr"
+	CRIU        = "criu"
+	BySignal    = "signal"  // the application writes it when it gets Signal
+	ByCommand   = "command" // commands of the user's do it
+	BLCR        = "blcr"    // a preset of ByCommand
+	PowerDown   = "power_down"
+	defaultDir  = "burst-checkpoints"
+	defaultKeep = 2
 )
 
-// keys is every key and how it is read. A new key is one line here.
-var keys = map[string]func(d *Directive, value string) error{
-	"signal": setSignal,
-	"grace":  setGrace,
-}
+// Strategies, beside None.
+const (
+	Periodic   = "periodic"
+	Preemptive = "preemptive" // on a notice
+	Both       = "both"
+)
+
+const (
+	defaultGrace   = 20 * time.Second
+	defaultRetries = 5
+	maxGrace       = 24 * time.Hour
+	maxInterval    = 7 * 24 * time.Hour
+)
+
+// Periodical says whether checkpoints are due at intervals.
+func (d Directive) Periodical() bool { return d.Strategy == Periodic || d.Strategy == Both }
+
+// OnNotice says whether a notice asks for a checkpoint.
+func (d Directive) OnNotice() bool { return d.Strategy == Preemptive || d.Strategy == Both }
+
+// Globs are the patterns of Files, relative to the step's working directory where
+// they do not begin with "/".
+func (d Directive) Globs() []string { return strings.Fields(d.Files) }
 
 // Error says where a directive is wrong.
 type Error struct {
-	Line int    // of the script, from 1; 0 for a comment
+	From Source
+	Line int    // of the script, or of burst.toml, from 1; 0 for others
 	Key  string // "" when there is none
 	Err  error
 }
 
 func (e *Error) Error() string {
-	where := "job comment"
-	if e.Line > 0 {
+	where := e.From.String()
+	switch e.From.Kind {
+	case Script:
 		where = fmt.Sprintf("line %d: #BURST", e.Line)
+	case Option:
+		where = "--ckpt"
+	case Pool, Partition, Site:
+		where = Origin{e.From, e.Line}.String()
 	}
 	if e.Key != "" {
 		where += " " + e.Key
@@ -56,76 +104,30 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Parse reads the #BURST lines of a batch script. Each key may stand once.
+// Parse reads the #BURST lines of a batch script, alone. Each key may stand once.
+// Whether what was asked can be, with what else is said of the job, is Merge's to judge.
 func Parse(script string) (Directive, error) {
-	var all []setting
-	number := 0
-	for line := range strings.Lines(script) {
-		number++
-		line = strings.TrimSpace(line)
-		if line != "" && line[0] != '#' {
-			break // the first command
-		}
-		text, ok := strings.CutPrefix(line, "#BURST")
-		if !ok || (text != "" && text[0] != ' ' && text[0] != '\t') {
-			continue
-		}
-		settings, err := split(text, number)
-		if err != nil {
-			return Directive{}, err
-		}
-		all = append(all, settings...)
-	}
-	return build(all)
+	l, err := ReadScript(script)
+	return l.directive(), err
 }
 
-// ParseComment reads a job's comment. A comment that does not begin with
-// "burst:" asks nothing.
+// ParseComment reads a job's comment, alone, as Parse does a script. A comment
+// that does not begin with "burst:" asks nothing.
 func ParseComment(comment string) (Directive, error) {
-	text, ok := strings.CutPrefix(strings.TrimSpace(comment), "burst:")
-	if !ok {
-		return Directive{}, nil
-	}
-	settings, err := split(text, 0)
-	if err != nil {
-		return Directive{}, err
-	}
-	return build(settings)
+	l, err := ReadComment(comment)
+	return l.directive(), err
 }
 
-func build(settings []setting) (Directive, error) {
+// directive is what a layer asks, without any defaults but that of its signal.
+func (l Layer) directive() Directive {
 	var d Directive
-	seen := map[string]int{}
-	for _, s := range settings {
-		set := keys[s.key]
-		if set == nil {
-			return Directive{}, &Error{s.line, s.key, fmt.Errorf("unknown key; known are %s", known())}
-		}
-		if first, ok := seen[s.key]; ok {
-			err := fmt.Errorf("is set twice")
-			if first != s.line {
-				err = fmt.Errorf("is set already in line %d", first)
-			}
-			return Directive{}, &Error{s.line, s.key, err}
-		}
-		seen[s.key] = s.line
-		if err := set(&d, s.value); err != nil {
-			return Directive{}, &Error{s.line, s.key, err}
+	for _, s := range l.Settings {
+		if k := keyNamed(s.Key); k == nil || k.set(&d, s.Value) != nil {
+			return Directive{} // not of this package's readers
 		}
 	}
-	if line, ok := seen["grace"]; ok && d.Signal == "" {
-		return Directive{}, &Error{line, "grace", fmt.Errorf("needs a signal: add signal=USR1 or another")}
-	} else if !ok && d.Signal != "" {
+	if d.Signal != "" && d.Grace == 0 {
 		d.Grace = defaultGrace
 	}
-	return d, nil
-}
-
-func known() string {
-	names := make([]string, 0, len(keys))
-	for name := range keys {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
+	return d
 }

@@ -26,14 +26,36 @@ func TestParse(t *testing.T) {
 		{name: "after the first command", script: "#!/bin/bash\ntrue\n#BURST nonsense\n"},
 		{name: "another word", script: "#BURSTING signal=USR1\n#BURST-OFF x\n#burst signal=USR1\n"},
 		{name: "bare", script: "#BURST\n#BURST   \n"},
-		{name: "unknown key", script: "#!/bin/bash\n#SBATCH -N1\n#BURST sginal=USR1\n", err: "line 3: #BURST sginal: unknown key; known are grace, signal"},
+		{name: "unknown key", script: "#!/bin/bash\n#SBATCH -N1\n#BURST sginal=USR1\n", err: "line 3: #BURST sginal: unknown key; known are ckpt, strategy, interval, dir"},
 		{name: "no value", script: "#BURST signal USR1", err: `line 1: #BURST: "signal" is not key=value`},
 		{name: "no key", script: "#BURST =USR1", err: `line 1: #BURST: "=USR1" is not key=value`},
 		{name: "not a signal", script: "#BURST signal=FOO", err: `line 1: #BURST signal: "FOO" is not one of HUP`},
 		{name: "KILL cannot be caught", script: "#BURST signal=KILL", err: `"KILL" is not one of`},
 		{name: "negative grace", script: "#BURST signal=USR1 grace=-1s", err: `line 1: #BURST grace: "-1s" is not a time`},
 		{name: "huge grace", script: "#BURST signal=USR1 grace=9000h", err: "up to 24h"},
-		{name: "grace alone", script: "\n#BURST grace=20s", err: "line 2: #BURST grace: needs a signal"},
+		{name: "grace alone: the signal may be the site's", script: "\n#BURST grace=20s", want: Directive{Grace: 20 * time.Second}},
+		{name: "the issue's line", script: "#BURST ckpt=dmtcp strategy=both interval=auto dir=/scratch/%u keep=2 signal=USR1 grace=20s retries=5 label=heat",
+			want: Directive{Method: DMTCP, Strategy: Both, Dir: "/scratch/%u", Keep: 2, Signal: "USR1", Grace: 20 * time.Second, Retries: 5, Label: "heat"}},
+		{name: "commands", script: "#BURST ckpt=command setup=\"module load x\" run='t run \"a b\"'\n#BURST checkpoint=\"t -o \\\"$D\\\"\" restart=t after=power_down preset=blcr",
+			want: Directive{Method: ByCommand, Setup: "module load x", Run: `t run "a b"`, Checkpoint: `t -o "$D"`, Restart: "t", After: PowerDown, Preset: BLCR}},
+		{name: "files", script: `#BURST files="out/*.ckpt state"`, want: Directive{Files: "out/*.ckpt state"}},
+		{name: "a comment at the end", script: "#BURST signal=USR1 # what heat wants", want: usr1},
+		{name: "a # in a value", script: "#BURST dir=/a#b", want: Directive{Dir: "/a#b"}},
+		{name: "interval", script: "#BURST strategy=periodic interval=1h30m", want: Directive{Strategy: Periodic, Interval: 90 * time.Minute}},
+		{name: "not a method", script: "#BURST ckpt=ulfm", err: `line 1: #BURST ckpt: "ulfm" is not one of none, dmtcp, mana, scr, criu, signal, command`},
+		{name: "not a strategy", script: "#BURST strategy=always", err: `"always" is not one of none, periodic, preemptive, both`},
+		{name: "not an interval", script: "#BURST interval=often", err: `"often" is not a time such as 20s or 2m30s, above 0 and up to 168h, or auto`},
+		{name: "keep none", script: "#BURST keep=0", err: `"0" is not a number from 1 to 100`},
+		{name: "retries", script: "#BURST retries=-1", err: `"-1" is not a number from 0 to 1000`},
+		{name: "label", script: "#BURST label=../x", err: "is not a name of up to 63"},
+		{name: "empty dir", script: "#BURST dir=", err: "line 1: #BURST dir: is empty"},
+		{name: "pattern in dir", script: "#BURST dir=/x/%N", err: "none of %u"},
+		{name: "another's home", script: "#BURST dir=~bob/x", err: "of homes only ~/ is known"},
+		{name: "bad pattern of files", script: "#BURST files=a[", err: `"a[" is not a pattern`},
+		{name: "empty command", script: `#BURST restart="  "`, err: "restart: is empty"},
+		{name: "control character", script: "#BURST restart='a\x01b'", err: "holds a control character"},
+		{name: "preset", script: "#BURST preset=x", err: `"x" is not blcr`},
+		{name: "after", script: "#BURST after=lunch", err: `"lunch" is not power_down`},
 		{name: "twice", script: "#BURST signal=USR1 signal=USR2", err: "line 1: #BURST signal: is set twice"},
 		{name: "twice, two lines", script: "#BURST signal=USR1\n#BURST signal=USR2", err: "line 2: #BURST signal: is set already in line 1"},
 		{name: "open quote", script: `#BURST signal="USR1`, err: "line 1: #BURST signal: a quote is not closed"},
@@ -105,14 +127,15 @@ func FuzzParse(f *testing.F) {
 	f.Add("#!/bin/bash\n#BURST signal=USR1 grace=20s\nsrun heat\n")
 	f.Add(`#BURST signal="B:USR1" grace='1m'`)
 	f.Add("#BURST a=\"\\")
+	f.Add("#BURST ckpt=command checkpoint='a b' restart=c # x\n#BURST strategy=both interval=auto dir=~/%j")
 	f.Fuzz(func(t *testing.T, script string) {
 		d, err := Parse(script)
 		var e *Error
 		switch {
 		case err != nil && (!errors.As(err, &e) || e.Line < 1 || d != Directive{}):
 			t.Errorf("Parse(%q) = %+v, %v", script, d, err)
-		case err == nil && (d.Signal == "") != (d.Grace == 0):
-			t.Errorf("Parse(%q) = %+v: a signal has a grace time, and only a signal", script, d)
+		case err == nil && d.Signal != "" && d.Grace == 0:
+			t.Errorf("Parse(%q) = %+v: a signal has a grace time", script, d)
 		}
 		if _, err := ParseComment("burst:" + script); err != nil && !errors.As(err, &e) {
 			t.Errorf("ParseComment: %v is no *Error", err)

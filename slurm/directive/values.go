@@ -3,15 +3,53 @@ package directive
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // signals are those that scancel knows by name. KILL and STOP are left out: a
 // job cannot catch them, and so cannot checkpoint.
 var signals = []string{"HUP", "INT", "QUIT", "ABRT", "USR1", "USR2", "ALRM", "TERM", "URG", "CONT", "TSTP", "TTIN", "TTOU", "XCPU"}
+
+// Methods are all values of ckpt=.
+func Methods() []string {
+	return []string{None, DMTCP, MANA, SCR, CRIU, BySignal, ByCommand}
+}
+
+func setMethod(d *Directive, v string) error {
+	d.Method = v
+	return oneOf(v, Methods()...)
+}
+
+func setStrategy(d *Directive, v string) error {
+	d.Strategy = v
+	return oneOf(v, None, Periodic, Preemptive, Both)
+}
+
+func setPreset(d *Directive, v string) error {
+	d.Preset = v
+	return oneOf(v, BLCR)
+}
+
+func setAfter(d *Directive, v string) error {
+	d.After = v
+	return oneOf(v, PowerDown)
+}
+
+func oneOf(v string, words ...string) error {
+	if slices.Contains(words, v) {
+		return nil
+	}
+	if len(words) == 1 {
+		return fmt.Errorf("%q is not %s", v, words[0])
+	}
+	return fmt.Errorf("%q is not one of %s", v, strings.Join(words, ", "))
+}
 
 func setSignal(d *Directive, v string) error {
 	name, batch := strings.CutPrefix(strings.ToUpper(v), "B:")
@@ -23,43 +61,156 @@ func setSignal(d *Directive, v string) error {
 	return nil
 }
 
-func setGrace(d *Directive, v string) error {
-	grace, err := time.ParseDuration(v)
-	if seconds, numErr := strconv.ParseUint(v, 10, 32); numErr == nil {
-		grace, err = time.Duration(seconds)*time.Second, nil
+func getSignal(d *Directive) string {
+	if d.Batch {
+		return "B:" + d.Signal
 	}
-	if err != nil || grace <= 0 || grace > maxGrace {
-		return fmt.Errorf("%q is not a time such as 20s or 2m30s, above 0 and up to 24h", v)
+	return d.Signal
+}
+
+func setGrace(d *Directive, v string) (err error) {
+	d.Grace, err = span(v, maxGrace)
+	return err
+}
+
+func setInterval(d *Directive, v string) (err error) {
+	if d.Interval = 0; v == "auto" {
+		return nil
 	}
-	d.Grace = grace
+	if d.Interval, err = span(v, maxInterval); err != nil {
+		return fmt.Errorf("%w, or auto", err)
+	}
 	return nil
 }
 
-// setting is one key=value.
-type setting struct {
-	line       int
-	key, value string
+func getInterval(d *Directive) string {
+	switch {
+	case !d.Periodical():
+		return ""
+	case d.Interval == 0:
+		return "auto"
+	}
+	return short(d.Interval)
+}
+
+// span is a time above 0.
+func span(v string, most time.Duration) (time.Duration, error) {
+	t, err := time.ParseDuration(v)
+	if seconds, numErr := strconv.ParseUint(v, 10, 32); numErr == nil {
+		t, err = time.Duration(seconds)*time.Second, nil
+	}
+	if err != nil || t <= 0 || t > most {
+		return 0, fmt.Errorf("%q is not a time such as 20s or 2m30s, above 0 and up to %s", v, short(most))
+	}
+	return t, nil
+}
+
+// short is a time without its zero units: 24h, not 24h0m0s; "" for none.
+func short(t time.Duration) string {
+	if t == 0 {
+		return ""
+	}
+	text := t.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+func setKeep(d *Directive, v string) (err error) {
+	d.Keep, err = number(v, 1, 100)
+	return err
+}
+
+func getKeep(d *Directive) string {
+	if d.Keep == 0 {
+		return ""
+	}
+	return strconv.Itoa(d.Keep)
+}
+
+func setRetries(d *Directive, v string) (err error) {
+	d.Retries, err = number(v, 0, 1000)
+	return err
+}
+
+func getRetries(d *Directive) string { return strconv.Itoa(d.Retries) }
+
+func number(v string, least, most int) (int, error) {
+	n, err := strconv.Atoi(v)
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf("%q is not a number from %d to %d", v, least, most)
+	}
+	return n, nil
+}
+
+var labels = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,62}$`)
+
+func setLabel(d *Directive, v string) error {
+	if !labels.MatchString(v) {
+		return fmt.Errorf("%q is not a name of up to 63 letters, digits, dots, dashes, plus signs and underscores, a letter or digit first", v)
+	}
+	d.Label = v
+	return nil
+}
+
+func setFiles(d *Directive, v string) error {
+	if err := plain(v); err != nil {
+		return err
+	}
+	for _, p := range strings.Fields(v) {
+		if _, err := filepath.Match(p, ""); err != nil {
+			return fmt.Errorf("%q is not a pattern such as \"out/*.ckpt\"", p)
+		}
+	}
+	d.Files = v
+	return nil
+}
+
+// command sets one of the commands of the command method.
+func command(field func(d *Directive) *string) func(d *Directive, v string) error {
+	return func(d *Directive, v string) error {
+		*field(d) = v
+		return plain(v)
+	}
+}
+
+// plain refuses a text that is empty, or longer than a path or a command is, or that
+// would be another one on the next line.
+func plain(v string) error {
+	switch {
+	case strings.TrimSpace(v) == "":
+		return errors.New("is empty")
+	case len(v) > 4096:
+		return errors.New("is longer than 4096 bytes")
+	case strings.ContainsFunc(v, func(r rune) bool { return unicode.IsControl(r) && r != '\t' }):
+		return errors.New("holds a control character")
+	}
+	return nil
 }
 
 // split parts a text into its settings.
-func split(text string, line int) ([]setting, error) {
-	var all []setting
+func split(text string, line int) ([]Setting, *Error) {
+	var all []Setting
 	for {
 		text = strings.TrimLeft(text, " \t\r\n")
-		if text == "" {
+		if text == "" || text[0] == '#' {
 			return all, nil
 		}
 		end := strings.IndexAny(text, "= \t\r\n")
 		if end <= 0 || text[end] != '=' {
 			word, _, _ := strings.Cut(text, " ")
-			return nil, &Error{line, "", fmt.Errorf("%q is not key=value", word)}
+			return nil, &Error{Line: line, Err: fmt.Errorf("%q is not key=value", word)}
 		}
-		s := setting{line: line, key: text[:end]}
+		s := Setting{Line: line, Key: text[:end]}
 		value, rest, err := unquote(text[end+1:])
 		if err != nil {
-			return nil, &Error{line, s.key, err}
+			return nil, &Error{Line: line, Key: s.Key, Err: err}
 		}
-		s.value, text = value, rest
+		s.Value, text = value, rest
 		all = append(all, s)
 	}
 }

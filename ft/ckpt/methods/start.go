@@ -1,8 +1,7 @@
-package ckpt
+package methods
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,18 +9,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/burst-hpc/burst/ft/ckpt"
 )
-
-// ErrFinishing is wrapped by Step.Checkpoint when there is nothing to
-// checkpoint: the step has ended by itself, or says that it is about to.
-var ErrFinishing = errors.New("the step has ended or is about to")
-
-// ErrBusy is wrapped by Step.Checkpoint while another one of the step is under way.
-var ErrBusy = errors.New("a checkpoint of the step is under way")
 
 // restartEnv is the environment that every method gives a step: whether it is a
 // restart, and from what.
-func (l Launch) restartEnv() []string {
+func restartEnv(l ckpt.Launch) []string {
 	if l.From == nil {
 		return setEnv(l.Env, map[string]string{"BURST_RESTART": "0", "BURST_GENERATION": "", "BURST_ITERATION": ""})
 	}
@@ -48,7 +42,7 @@ func setEnv(env []string, vars map[string]string) []string {
 }
 
 // command is l's step as args, found by the PATH of l's own environment.
-func (l Launch) command(args, env []string) (*exec.Cmd, error) {
+func (l ckpt.Launch) command(args, env []string) (*exec.Cmd, error) {
 	if len(args) == 0 || args[0] == "" {
 		return nil, errors.New("no command is given")
 	}
@@ -59,7 +53,7 @@ func (l Launch) command(args, env []string) (*exec.Cmd, error) {
 	return &exec.Cmd{Path: path, Args: args, Env: env, Dir: l.Dir, Stdin: l.Stdin, Stdout: l.Stdout, Stderr: l.Stderr}, nil
 }
 
-func (l Launch) lookPath(name string) (string, error) {
+func (l ckpt.Launch) lookPath(name string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil // as the kernel reads it, from Dir
 	}
@@ -82,7 +76,7 @@ func (l Launch) lookPath(name string) (string, error) {
 }
 
 // dir is where the step runs, absolute.
-func (l Launch) dir() (string, error) {
+func (l ckpt.Launch) dir() (string, error) {
 	if l.Dir != "" {
 		return filepath.Abs(l.Dir)
 	}
@@ -90,7 +84,7 @@ func (l Launch) dir() (string, error) {
 }
 
 // begin starts args as the step, unless ctx is over.
-func (l Launch) begin(ctx context.Context, args, env []string) (*process, error) {
+func (l ckpt.Launch) begin(ctx context.Context, args, env []string) (*process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("the step is not started: %w", err)
 	}

@@ -1,0 +1,259 @@
+package ckpt
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"syscall"
+	"time"
+)
+
+// What counts of earlier attempts.
+//
+// A node that is cut off goes on computing, and its attempt's generations may
+// appear long after the next attempt has begun. So each attempt, when it begins and
+// before it restarts anything, writes down its cut: the newest generation of earlier
+// attempts that counts from now on. That is the blessed one, if burstd has said
+// which it is; else the newest whole one on disk. Generations of an attempt a that
+// are after the cut of any later attempt b are late, and not used by b or by any
+// attempt after b:
+//
+//	attempt 0:  1  2  3 [4] 5  6      4 is blessed; 5 and 6 come late
+//	attempt 1:          cut=(0,4)  5  6 [7]
+//	attempt 2:                       cut=(1,7)  8
+//
+// The record of an attempt is never changed: what an opening a second time hears of
+// burstd can only lower the cut (an answer of a cut-off attempt that was blessed by
+// mistake does not bring its generation back).
+
+// begun is an attempt's record of its beginning.
+type begun struct {
+	Cut     ID        `json:"cut"`
+	Blessed bool      `json:"blessed"` // by burstd's word, not by what was on disk
+	At      time.Time `json:"at"`
+	Host    string    `json:"host"`
+}
+
+// begin makes the attempt's folder and its record.
+func (f *Folder) begin(ctx context.Context) error {
+	if err := f.clearEarlierJob(); err != nil {
+		return err
+	}
+	if err := f.superseded(); err != nil {
+		return err
+	}
+	own := attemptName(f.o.Attempt)
+	switch err := f.root.Mkdir(own, 0o700); {
+	case err == nil:
+		if err := syncDir(f.root, "."); err != nil {
+			return f.explain(err, 0)
+		}
+	case !errors.Is(err, fs.ErrExist):
+		return f.explain(err, 0)
+	}
+	f.step("attempt made")
+	if err := f.readCuts(); err != nil {
+		return err
+	}
+	if _, ok := f.cuts[f.o.Attempt]; !ok {
+		cut, err := f.newestEarlier(ctx)
+		if err != nil {
+			return err
+		}
+		if err := f.record(begun{Cut: cut, Blessed: f.o.Blessed != nil, At: time.Now().UTC(), Host: hostname()}); err != nil {
+			return f.explain(err, 0)
+		}
+		f.step("begun")
+		if err := f.readCuts(); err != nil {
+			return err
+		}
+	}
+	return f.tidy()
+}
+
+// superseded returns ErrSuperseded when a later attempt is known.
+func (f *Folder) superseded() error {
+	if b := f.o.Blessed; b != nil && b.Attempt > f.o.Attempt {
+		return fmt.Errorf("this is attempt %d: %w: %s is the last good one", f.o.Attempt, ErrSuperseded, *b)
+	}
+	attempts, err := f.attempts()
+	if err != nil {
+		return err
+	}
+	if n := len(attempts); n > 0 && attempts[n-1] > f.o.Attempt {
+		return fmt.Errorf("this is attempt %d: %w: %s is there", f.o.Attempt, ErrSuperseded, attemptName(attempts[n-1]))
+	}
+	return nil
+}
+
+// newestEarlier is the cut of an attempt that begins now.
+func (f *Folder) newestEarlier(ctx context.Context) (ID, error) {
+	if b := f.o.Blessed; b != nil {
+		if b.Attempt == f.o.Attempt {
+			// The record was lost, and this attempt has begun before: what was
+			// blessed of earlier ones is not known any more, what is on disk is.
+			return f.newestOnDisk(ctx)
+		}
+		return *b, nil
+	}
+	return f.newestOnDisk(ctx)
+}
+
+func (f *Folder) newestOnDisk(ctx context.Context) (ID, error) {
+	all, err := f.List(ctx)
+	if err != nil {
+		return ID{}, err
+	}
+	for _, e := range all {
+		if e.Why == nil && e.Attempt < f.o.Attempt {
+			return e.ID(), nil
+		}
+	}
+	return ID{}, nil
+}
+
+// record writes the attempt's record, once: of two processes that open the same
+// attempt the first one's stands.
+func (f *Folder) record(b begun) error {
+	text, err := json.MarshalIndent(b, "", "  ")
+	if err != nil {
+		return err
+	}
+	own := attemptName(f.o.Attempt)
+	temp := path.Join(own, fmt.Sprintf(".%s-%d-%d", begunName, os.Getpid(), time.Now().UnixNano()))
+	name := path.Join(own, begunName)
+	if err := writeTemp(f.root, temp, append(text, '\n')); err != nil {
+		return errors.Join(err, f.root.Remove(temp))
+	}
+	err = f.root.Link(temp, name)
+	switch {
+	case err == nil || errors.Is(err, fs.ErrExist):
+		err = f.root.Remove(temp)
+	case errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOTSUP) || errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.EMLINK):
+		err = f.root.Rename(temp, name) // no hard links here
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(f.root, own)
+}
+
+// readCuts reads the records of the attempts up to this one. An attempt without
+// one died before it began anything.
+func (f *Folder) readCuts() error {
+	attempts, err := f.attempts()
+	if err != nil {
+		return err
+	}
+	f.cuts = map[int]ID{}
+	for _, a := range attempts {
+		if a > f.o.Attempt {
+			break
+		}
+		b, err := f.readBegun(a)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		f.cuts[a] = b.Cut
+	}
+	return nil
+}
+
+func (f *Folder) readBegun(attempt int) (begun, error) {
+	name := path.Join(attemptName(attempt), begunName)
+	text, err := readBounded(f.root, name, maxWord)
+	if err != nil {
+		return begun{}, err
+	}
+	var b begun
+	if err = json.Unmarshal(text, &b); err == nil && (b.Cut.Attempt < 0 || b.Cut.N < 0 || b.Cut.Attempt >= attempt && b.Cut != ID{}) {
+		err = fmt.Errorf("it says that %s came before it", b.Cut)
+	}
+	if err != nil {
+		return begun{}, fmt.Errorf("%s: %w: delete it to use all that is there of earlier attempts", absOf(f.root, name), err)
+	}
+	return b, nil
+}
+
+// late says whether a generation came after a later attempt's cut.
+func (f *Folder) late(id ID) bool {
+	if id.Attempt >= f.o.Attempt {
+		return false
+	}
+	if b := f.o.Blessed; b != nil && b.Before(id) {
+		return true
+	}
+	for attempt, cut := range f.cuts {
+		if id.Attempt < attempt && cut.Before(id) {
+			return true
+		}
+	}
+	return false
+}
+
+// clearEarlierJob moves the step's attempts out of the way if they are of an
+// earlier job: Slurm gives ids again. They stay for their user, as step-0 is renamed
+// to old-<time>-step-0.
+func (f *Folder) clearEarlierJob() error {
+	if f.o.Submitted.IsZero() || f.o.Attempt != 0 {
+		return nil
+	}
+	attempts, err := f.attempts()
+	if err != nil {
+		return err
+	}
+	dated := false
+	for _, a := range attempts {
+		b, err := f.readBegun(a)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if !b.At.Before(f.o.Submitted.Add(-clockSkew)) {
+			return nil
+		}
+		dated = true
+	}
+	if !dated {
+		return nil
+	}
+	return f.renew()
+}
+
+// renew renames the step's folder and makes it anew.
+func (f *Folder) renew() error {
+	job, err := os.OpenRoot(path.Dir(f.root.Name()))
+	if err != nil {
+		return err
+	}
+	defer job.Close()
+	name := path.Base(f.root.Name())
+	if err := job.Rename(name, "old-"+time.Now().UTC().Format("20060102T150405.000")+"-"+name); err != nil {
+		return err
+	}
+	root, err := enter(job, name, true)
+	if err != nil {
+		return err
+	}
+	f.root.Close()
+	f.root = root
+	return nil
+}
+
+// hostname is for people, and for telling this host's dead from another's.
+func hostname() string {
+	h, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return h
+}

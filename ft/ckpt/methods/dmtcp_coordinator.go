@@ -1,0 +1,114 @@
+package methods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// portTime is how long a new coordinator may take to say its port.
+	portTime = 20 * time.Second
+	// dmtcpLeaveTime is what a coordinator or a step that was told to end gets for it.
+	dmtcpLeaveTime = 5 * time.Second
+	// logLimit is how much of the coordinator's log is read at once: a program
+	// that forks writes a line into it each time.
+	logLimit = 4 << 20
+)
+
+// coordinator is the dmtcp_coordinator of one start of a step. It is this
+// process's child and not --daemon, so that its end is seen.
+type coordinator struct {
+	*process
+	tools   dmtcpTools
+	host    string
+	port    int
+	log     string
+	scripts string // where it writes restart scripts
+}
+
+func startCoordinator(ctx context.Context, t dmtcpTools, work, host string) (*coordinator, error) {
+	c := &coordinator{tools: t, host: host, log: filepath.Join(work, "coordinator.log"), scripts: filepath.Join(work, "scripts")}
+	if err := os.Mkdir(c.scripts, 0o700); err != nil {
+		return nil, fmt.Errorf("dmtcp: %w", err)
+	}
+	log, err := os.OpenFile(c.log, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("dmtcp: the coordinator's log: %w", err)
+	}
+	defer log.Close()
+	portFile := filepath.Join(work, "port")
+	c.process, err = startProcess(&exec.Cmd{
+		Path: t.coordinator,
+		Args: []string{t.coordinator, "-p", "0", "--port-file", portFile, "--exit-on-last", "--ckptdir", c.scripts},
+		Env:  withoutDMTCP(os.Environ()), Stdout: log, Stderr: log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("dmtcp: %w", err)
+	}
+	limit, cancel := context.WithTimeout(ctx, portTime)
+	defer cancel()
+	for c.running() {
+		text, err := os.ReadFile(portFile)
+		if port, bad := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && bad == nil && port > 0 && port < 1<<16 {
+			c.port = port
+			return c, nil
+		}
+		if !pause(limit, 20*time.Millisecond) {
+			return nil, errors.Join(fmt.Errorf("dmtcp: the coordinator did not say its port: %w", limit.Err()), c.end(ctx))
+		}
+	}
+	text, _ := c.logAfter(0) // the message is the better for it
+	return nil, fmt.Errorf("dmtcp: the coordinator ended at once, with code %d: %s", c.code, lastLine(text))
+}
+
+// command runs dmtcp_command.
+func (c *coordinator) command(ctx context.Context, what string) (code int, out string, err error) {
+	return runTool(ctx, &exec.Cmd{
+		Path: c.tools.command,
+		Args: []string{c.tools.command, "-h", "127.0.0.1", "-p", strconv.Itoa(c.port), what},
+		Env:  withoutDMTCP(os.Environ()),
+	})
+}
+
+// end kills the coordinator, and with it what is left of the step below it. A
+// graceful word is of no use: with its clients gone it has left by itself.
+func (c *coordinator) end(ctx context.Context) error {
+	return c.process.end(context.WithoutCancel(ctx), time.Second)
+}
+
+// died says that the coordinator did not leave by itself.
+func (c *coordinator) died() bool { return !c.running() && c.code != 0 }
+
+// logSize is where the log ends now.
+func (c *coordinator) logSize() (int64, error) {
+	st, err := os.Stat(c.log)
+	if err != nil {
+		return 0, err
+	}
+	return st.Size(), nil
+}
+
+// logAfter is the log from a byte on; its end, where that is too much.
+func (c *coordinator) logAfter(from int64) (string, error) {
+	f, err := os.Open(c.log)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err == nil {
+		from = max(from, st.Size()-logLimit)
+	}
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, logLimit))
+	return string(text), err
+}

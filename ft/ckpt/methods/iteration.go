@@ -1,0 +1,65 @@
+package methods
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+)
+
+// iterationTail is how much of a file's end is searched.
+const iterationTail = 64 << 10
+
+// read returns the iteration, -1 if it is not known: a checkpoint is good without.
+func (s iterationSource) read(dir string, stdout io.Writer) int64 {
+	if s.pattern == nil {
+		return -1
+	}
+	path := ""
+	if s.file == fromOutput {
+		f, ok := stdout.(*os.File)
+		if !ok {
+			return -1
+		}
+		path = fmt.Sprintf("/proc/self/fd/%d", f.Fd())
+	} else {
+		l, err := lookAt(dir, []string{s.file})
+		if err != nil {
+			return -1
+		}
+		var newest seen
+		for _, f := range l.files() {
+			if path == "" || f.mtime.After(newest.mtime) {
+				newest, path = f, inPlace(dir, f.name)
+			}
+		}
+	}
+	return lastNumber(path, s)
+}
+
+func lastNumber(path string, s iterationSource) int64 {
+	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
+		return -1 // a pipe or a terminal would be waited for
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return -1
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err == nil && st.Size() > iterationTail {
+		f.Seek(-iterationTail, io.SeekEnd) // else all of it is read, and cut off
+	}
+	text, err := io.ReadAll(io.LimitReader(f, 2*iterationTail))
+	if err != nil {
+		return -1
+	}
+	all := s.pattern.FindAllSubmatch(text, -1)
+	if len(all) == 0 {
+		return -1
+	}
+	n, err := strconv.ParseInt(string(all[len(all)-1][1]), 10, 64)
+	if err != nil || n < 0 {
+		return -1
+	}
+	return n
+}

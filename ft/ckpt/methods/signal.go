@@ -1,0 +1,271 @@
+package methods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/burst-hpc/burst/ft/ckpt"
+)
+
+const (
+	// quietTime is how long the files must stay as they are to be whole.
+	quietTime = 500 * time.Millisecond
+	lookTime  = 150 * time.Millisecond // between two looks
+	// leaveTime is what a step that is to stop gets to leave by itself when its
+	// checkpoint is done, as applications that checkpoint and exit do.
+	leaveTime = 2 * time.Second
+	// leftCode is EX_TEMPFAIL: the application has written a checkpoint and left.
+	leftCode = 75
+
+	defaultKillWait = 30 * time.Second // Slurm's KillWait
+
+	extraWrites    = "writes"
+	writesByRename = "rename"
+)
+
+// signalMethod has the application write its own checkpoint when it gets a
+// signal, proves that it has, and keeps a copy.
+type signalMethod struct {
+	signal    syscall.Signal
+	grace     time.Duration
+	killWait  time.Duration
+	files     []string
+	left      int // exit code; -1: none
+	iteration iterationSource
+}
+
+var _ ckpt.Method = (*signalMethod)(nil)
+
+func newSignal(o Options) (ckpt.Method, error) {
+	m := &signalMethod{grace: o.Grace, killWait: o.KillWait, files: o.Files, left: o.LeftCode}
+	name := o.Signal
+	if name == "" {
+		name = "USR1"
+	}
+	m.signal = unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(name), "SIG"))
+	switch {
+	case m.signal == 0:
+		return nil, fmt.Errorf("signal=%s: there is no such signal; say USR1 or another", o.Signal)
+	case m.signal == syscall.SIGKILL || m.signal == syscall.SIGSTOP:
+		return nil, fmt.Errorf("signal=%s cannot be caught; say USR1 or another", o.Signal)
+	case m.grace < 0:
+		return nil, fmt.Errorf("grace=%v is less than nothing", m.grace)
+	case m.left < -1 || m.left > 255:
+		return nil, fmt.Errorf("the exit code %d is not one of 1 to 255", m.left)
+	case m.left == 0:
+		m.left = leftCode
+	}
+	for _, f := range m.files {
+		if _, err := path.Match(f, ""); err != nil || f == "" {
+			return nil, fmt.Errorf("files=%s: not a pattern of file names", f)
+		}
+		if !path.IsAbs(f) && !filepath.IsLocal(f) || path.Clean(f) != f || f == "." || f == "/" {
+			return nil, fmt.Errorf("files=%s: name files below the job's folder, or by an absolute path, without . and ..", f)
+		}
+	}
+	if len(m.files) == 0 && m.left < 0 {
+		return nil, errors.New("nothing would prove a checkpoint: say files= or an exit code")
+	}
+	var err error
+	m.iteration, err = newIterationSource(o)
+	return m, err
+}
+
+func (m *signalMethod) Name() string { return "signal" }
+
+// Usable is always so: the application does the work.
+func (m *signalMethod) Usable(context.Context) error { return nil }
+
+func (m *signalMethod) Start(ctx context.Context, l ckpt.Launch) (ckpt.Step, error) {
+	dir, err := l.dir()
+	if err != nil {
+		return nil, err
+	}
+	if l.From != nil {
+		if err := putBack(ctx, dir, l.From); err != nil {
+			return nil, err
+		}
+	}
+	p, err := l.begin(ctx, l.Args, restartEnv(l))
+	if err != nil {
+		return nil, err
+	}
+	return &signalStep{m: m, l: l, dir: dir, p: p}, nil
+}
+
+// signalStep is a step of signalMethod.
+type signalStep struct {
+	m    *signalMethod
+	l    ckpt.Launch
+	dir  string
+	p    *process
+	busy sync.Mutex
+}
+
+func (s *signalStep) Wait() (int, error)         { return s.p.wait() }
+func (s *signalStep) Signal(sig os.Signal) error { return s.p.signal(sig) }
+
+// Checkpoint has the files copied before the step is ended, so that a failed
+// copy ends nothing.
+func (s *signalStep) Checkpoint(ctx context.Context, into string, stop bool) (ckpt.Made, error) {
+	if !s.busy.TryLock() {
+		return ckpt.Made{}, ckpt.ErrBusy
+	}
+	defer s.busy.Unlock()
+	if !s.p.running() {
+		return ckpt.Made{}, ckpt.ErrFinishing
+	}
+	if len(s.m.files) == 0 && !stop {
+		return ckpt.Made{}, errors.New("without files= only a checkpoint that ends the step can be proved: its exit code is the proof")
+	}
+	byRename, err := s.write(ctx, into)
+	if err != nil {
+		return ckpt.Made{}, err
+	}
+	if stop && !s.p.goneWithin(ctx, leaveTime) {
+		if err := s.p.end(ctx, s.m.killWait); err != nil {
+			return ckpt.Made{}, err
+		}
+	}
+	made := ckpt.Made{Tool: "signal " + unix.SignalName(s.m.signal), Iteration: s.m.iteration.read(s.dir, s.l.Stdout), Extra: map[string]string{}}
+	if byRename {
+		made.Extra[extraWrites] = writesByRename
+	}
+	return made, nil
+}
+
+// write signals, waits for the proof and copies the files; again, if they were
+// written meanwhile.
+func (s *signalStep) write(ctx context.Context, into string) (byRename bool, err error) {
+	before, err := nextTick(ctx, s.dir, s.m.files)
+	if err != nil {
+		return false, fmt.Errorf("looking at the files before the signal: %w", err)
+	}
+	if err := s.p.signal(s.m.signal); err != nil {
+		if errors.Is(err, os.ErrProcessDone) {
+			return false, ckpt.ErrFinishing
+		}
+		return false, fmt.Errorf("signalling the step: %w", err)
+	}
+	proofCtx := ctx
+	if s.m.grace > 0 {
+		var cancel context.CancelFunc
+		proofCtx, cancel = context.WithTimeout(ctx, s.m.grace)
+		defer cancel()
+	}
+	for {
+		now, err := s.prove(proofCtx, before)
+		if err != nil {
+			return false, err
+		}
+		err = keep(ctx, s.dir, into, now.files())
+		switch {
+		case err == nil && len(s.m.files) == 0:
+			note := fmt.Sprintf("The application said by exit code %d that it has written a checkpoint. files= names none to keep.\n", s.m.left)
+			return false, os.WriteFile(filepath.Join(into, "note.txt"), []byte(note), 0o600)
+		case err == nil:
+			return renamed(before, now), nil
+		case !errors.Is(err, errChanged):
+			return false, err
+		}
+	}
+}
+
+// prove waits until the files are those of a new checkpoint, or the step has left.
+func (s *signalStep) prove(ctx context.Context, before look) (look, error) {
+	var last look
+	var since time.Time // last has not changed since
+	for {
+		running := s.p.running() // before the look: what is written until the end is seen
+		now, err := lookAt(s.dir, s.m.files)
+		if err != nil {
+			return nil, fmt.Errorf("looking for the checkpoint's files: %w", err)
+		}
+		why := missing(before, now)
+		if !running {
+			return now, s.afterEnd(now, why)
+		}
+		if last == nil || !now.equal(last) {
+			last, since = now, time.Now()
+		}
+		if why == "" && len(now) > 0 && time.Since(since) >= quietTime {
+			return now, nil
+		}
+		if why == "" {
+			why = "the files are still being written"
+		}
+		select {
+		case <-s.p.ended: // look at once
+			continue
+		default:
+		}
+		if !pause(ctx, lookTime) {
+			return nil, fmt.Errorf("no checkpoint after %v: %s: %w", unix.SignalName(s.m.signal), why, ctx.Err())
+		}
+	}
+}
+
+// afterEnd says whether a step that ended after the signal has left a checkpoint.
+func (s *signalStep) afterEnd(now look, why string) error {
+	code, err := s.p.wait()
+	name := unix.SignalName(s.m.signal)
+	switch {
+	case err != nil:
+		return err
+	case code == s.m.left:
+		if why := absent(now); why != "" {
+			return fmt.Errorf("the application left with exit code %d, which says that it has checkpointed, but %s", code, why)
+		}
+		return nil
+	case code == 128+int(s.m.signal):
+		return fmt.Errorf("the application died of %s: it does not catch it", name)
+	case code != 0 && why == "" && len(now) > 0:
+		return nil // with another code, but with new files
+	}
+	return fmt.Errorf("%w: it ended with exit code %d after %s", ckpt.ErrFinishing, code, name)
+}
+
+// iterationSource says where the application tells how far it is: the last match
+// in the end of a file or of the step's own output. The zero value knows nothing.
+type iterationSource struct {
+	file    string // a pattern, or output
+	pattern *regexp.Regexp
+}
+
+const (
+	fromOutput = "output"
+	// defaultIteration finds "checkpoint at iteration 400".
+	defaultIteration = `(?i)checkpoint[^0-9\n]*([0-9]+)`
+)
+
+func newIterationSource(o Options) (iterationSource, error) {
+	if o.Iteration == "" {
+		return iterationSource{}, nil
+	}
+	text := o.IterationPattern
+	if text == "" {
+		text = defaultIteration
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return iterationSource{}, fmt.Errorf("the pattern of the iteration: %w", err)
+	}
+	if re.NumSubexp() < 1 {
+		return iterationSource{}, fmt.Errorf("the pattern of the iteration, %s, has no (group) that is the number", text)
+	}
+	if _, err := filepath.Match(o.Iteration, ""); err != nil {
+		return iterationSource{}, fmt.Errorf("the iteration's file %s: not a pattern of file names", o.Iteration)
+	}
+	return iterationSource{o.Iteration, re}, nil
+}

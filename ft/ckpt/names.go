@@ -1,0 +1,170 @@
+package ckpt
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	partSuffix  = ".part"
+	badSuffix   = ".bad"
+	trashPrefix = ".trash-"
+	lockName    = ".lock"
+	begunName   = "begun.json"
+	whyName     = "why.txt"
+)
+
+func attemptName(attempt int) string { return fmt.Sprintf("attempt-%d", attempt) }
+
+// dirOf is the generation's folder, in the step's.
+func dirOf(id ID) string { return path.Join(attemptName(id.Attempt), fmt.Sprintf("gen-%d", id.N)) }
+
+// number reads a number as we write it: no sign, no zeros before it.
+func number(s string) (int, bool) {
+	n, err := strconv.Atoi(s)
+	return n, err == nil && n >= 0 && n <= maxCount && strconv.Itoa(n) == s
+}
+
+// numbered reads prefix-<n>.
+func numbered(prefix, name string) (int, bool) {
+	s, ok := strings.CutPrefix(name, prefix)
+	if !ok {
+		return 0, false
+	}
+	return number(s)
+}
+
+// attempts that have a folder, sorted.
+func (f *Folder) attempts() ([]int, error) {
+	names, err := namesIn(f.root, ".")
+	if err != nil {
+		return nil, err
+	}
+	var all []int
+	for _, name := range names {
+		if n, ok := numbered("attempt-", name); ok {
+			all = append(all, n)
+		}
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+// contents of an attempt's folder.
+type contents struct {
+	whole, part, bad []int
+	trash            []string
+}
+
+// highest number in use.
+func (c contents) highest() int {
+	top := 0
+	for _, l := range [][]int{c.whole, c.part, c.bad} {
+		for _, n := range l {
+			top = max(top, n)
+		}
+	}
+	return top
+}
+
+// contents of an attempt; one without a folder has none.
+func (f *Folder) contents(attempt int) (contents, error) {
+	var c contents
+	names, err := namesIn(f.root, attemptName(attempt))
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	}
+	if err != nil {
+		return c, err
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, trashPrefix) {
+			c.trash = append(c.trash, name)
+			continue
+		}
+		base, part := strings.CutSuffix(name, partSuffix)
+		base, bad := strings.CutSuffix(base, badSuffix)
+		n, ok := numbered("gen-", base)
+		switch {
+		case !ok || n == 0 || part && bad:
+		case part:
+			c.part = append(c.part, n)
+		case bad:
+			c.bad = append(c.bad, n)
+		default:
+			c.whole = append(c.whole, n)
+		}
+	}
+	return c, nil
+}
+
+// maxNames is more than a folder of ours ever has.
+const maxNames = 1_000_000
+
+// namesIn lists a folder, in no order.
+func namesIn(root *os.Root, dir string) ([]string, error) {
+	d, err := root.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(maxNames)
+	if errors.Is(err, io.EOF) {
+		err = nil // it is empty
+	}
+	if err == nil && len(names) == maxNames {
+		err = fmt.Errorf("%s has %d names or more", absOf(root, dir), maxNames)
+	}
+	return names, err
+}
+
+// Find lists the steps that have checkpoints in dir, with their newest attempt;
+// folders that this user may not read are passed over.
+func Find(dir string) ([]Options, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint directory: %w", err)
+	}
+	defer root.Close()
+	jobs, err := namesIn(root, ".")
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint directory: %w", err)
+	}
+	slices.Sort(jobs)
+	var found []Options
+	for _, j := range jobs {
+		job, ok := strings.CutPrefix(j, "job-")
+		if !ok || validWord("job", job) != nil {
+			continue
+		}
+		steps, err := namesIn(root, j)
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("checkpoint directory: %w", err)
+		}
+		slices.Sort(steps)
+		for _, s := range steps {
+			step, ok := strings.CutPrefix(s, "step-")
+			if !ok || validWord("step", step) != nil {
+				continue
+			}
+			f, err := View(Options{Dir: dir, Job: job, Step: step})
+			if err != nil {
+				return nil, err
+			}
+			o := f.o
+			f.Close()
+			found = append(found, o)
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,182 @@
+package directive
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Kind is a kind of place that says something about a job's checkpoints.
+type Kind string
+
+// The places, those before over those after: Merge goes by this order. What is
+// said of one run is over what is said of all, and what a user wrote over what an
+// admin did: the job's user knows the program. burst-srun's --ckpt is about one step.
+// The script is the job's own text, while a comment may also be written by
+// wrappers around sbatch, and by admins. A pool is a part of its partition, and that a
+// part of the site.
+const (
+	Option    Kind = "option" // burst-srun --ckpt
+	Script    Kind = "script" // #BURST lines
+	Comment   Kind = "comment"
+	Pool      Kind = "pool"      // [pool.NAME.checkpoint] of burst.toml
+	Partition Kind = "partition" // [partition.NAME.checkpoint]
+	Site      Kind = "site"      // [checkpoint]
+	Default   Kind = "default"   // Burst's own
+)
+
+// Order is the precedence of layers, the strongest first.
+func Order() []Kind { return []Kind{Option, Script, Comment, Pool, Partition, Site, Default} }
+
+func (k Kind) rank() int { return slices.Index(Order(), k) }
+
+// byAdmin says that the place is not the user's.
+func (k Kind) byAdmin() bool { return k.rank() >= Pool.rank() }
+
+// Source is a place.
+type Source struct {
+	Kind Kind   `json:"kind"`
+	Name string `json:"name,omitempty"` // of the pool or partition
+}
+
+func (s Source) String() string {
+	switch s.Kind {
+	case Option:
+		return "option --ckpt"
+	case Comment:
+		return "job comment"
+	case Default:
+		return "Burst's default"
+	}
+	return strings.TrimSpace(string(s.Kind) + " " + s.Name)
+}
+
+// Origin is where a value comes from.
+type Origin struct {
+	Source
+	Line int `json:"line,omitempty"` // of the script, or of burst.toml
+}
+
+func (o Origin) String() string {
+	switch {
+	case o.Line == 0:
+		return o.Source.String()
+	case o.Kind.byAdmin():
+		return fmt.Sprintf("%s, line %d of burst.toml", o.Source, o.Line)
+	}
+	return fmt.Sprintf("%s, line %d", o.Source, o.Line)
+}
+
+// Setting is one key=value.
+type Setting struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+	Line  int    `json:"line,omitempty"`
+}
+
+// Layer is what one place says: only what is written there, so that a value which
+// happens to be the default is told from one that is not set. It is plain data,
+// to be sent to where it is merged; the zero value says nothing.
+type Layer struct {
+	Source
+	Settings []Setting `json:"settings,omitempty"`
+}
+
+// Value is what the layer says of a key.
+func (l Layer) Value(key string) (Setting, bool) {
+	i := slices.IndexFunc(l.Settings, func(s Setting) bool { return s.Key == key })
+	if i < 0 {
+		return Setting{}, false
+	}
+	return l.Settings[i], true
+}
+
+// ReadScript reads the #BURST lines of a batch script. An error is an *Error.
+func ReadScript(script string) (Layer, error) {
+	l := Layer{Source: Source{Kind: Script}}
+	number := 0
+	for line := range strings.Lines(script) {
+		number++
+		line = strings.TrimSpace(line)
+		if line != "" && line[0] != '#' {
+			break // the first command
+		}
+		text, ok := strings.CutPrefix(line, "#BURST")
+		if !ok || (text != "" && text[0] != ' ' && text[0] != '\t') {
+			continue
+		}
+		if err := l.read(text, number); err != nil {
+			return Layer{}, err
+		}
+	}
+	return l.checked()
+}
+
+// ReadComment reads a job's comment. An error is an *Error; a comment that does
+// not begin with "burst:" says nothing.
+func ReadComment(comment string) (Layer, error) {
+	l := Layer{Source: Source{Kind: Comment}}
+	text, ok := strings.CutPrefix(strings.TrimSpace(comment), "burst:")
+	if !ok {
+		return l, nil
+	}
+	if err := l.read(text, 0); err != nil {
+		return Layer{}, err
+	}
+	return l.checked()
+}
+
+// ReadOptions reads the values of --ckpt: each is key=value …, where a first
+// word without "=" is the method, as in --ckpt "dmtcp interval=10m". An error is an *Error.
+func ReadOptions(values ...string) (Layer, error) {
+	l := Layer{Source: Source{Kind: Option}}
+	for _, v := range values {
+		v = strings.TrimSpace(v)
+		if word, _, _ := strings.Cut(v, " "); !strings.Contains(word, "=") && word != "" {
+			v = "ckpt=" + v
+		}
+		if err := l.read(v, 0); err != nil {
+			return Layer{}, err
+		}
+	}
+	return l.checked()
+}
+
+// Check says what is wrong with a value, in one line.
+func Check(key, value string) error {
+	k := keyNamed(key)
+	if k == nil {
+		return fmt.Errorf("unknown key; known are %s", known())
+	}
+	return k.set(new(Directive), value)
+}
+
+func (l *Layer) read(text string, line int) error {
+	settings, err := split(text, line)
+	l.Settings = append(l.Settings, settings...)
+	if err != nil {
+		err.From = l.Source
+		return err
+	}
+	return nil
+}
+
+// checked is the layer if each of its settings can be, and stands once.
+func (l Layer) checked() (Layer, error) {
+	seen := map[string]int{}
+	for _, s := range l.Settings {
+		err := Check(s.Key, s.Value)
+		if first, twice := seen[s.Key]; twice && err == nil {
+			err = errors.New("is set twice")
+			if first != s.Line {
+				err = fmt.Errorf("is set already in line %d", first)
+			}
+		}
+		if err != nil {
+			return Layer{}, &Error{l.Source, s.Line, s.Key, err}
+		}
+		seen[s.Key] = s.Line
+	}
+	return l, nil
+}
