@@ -45,7 +45,8 @@ var rooms = []room{
 
 	// ft asks Slurm, and Slurm calls us: never slurm/power.
 	{"ft/notice", []string{"cloud"}},
-	{"ft/session", []string{"cloud"}},
+	{"ft/session", nil},
+	{"ft/ckpt/...", []string{"ft/ckpt"}},
 	{"ft", append([]string{"cloud", "ft/..."}, slurmAndLeaves...)},
 
 	{"cmd/...", []string{anything}},
