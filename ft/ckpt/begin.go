@@ -55,7 +55,9 @@ func (f *Folder) begin(ctx context.Context) error {
 	case !errors.Is(err, fs.ErrExist):
 		return f.explain(err, 0)
 	}
-	f.step("attempt made")
+	if err := f.fault("attempt made"); err != nil {
+		return f.explain(err, 0)
+	}
 	if err := f.readCuts(); err != nil {
 		return err
 	}
@@ -67,12 +69,14 @@ func (f *Folder) begin(ctx context.Context) error {
 		if err := f.record(begun{Cut: cut, Blessed: f.o.Blessed != nil, At: time.Now().UTC(), Host: hostname()}); err != nil {
 			return f.explain(err, 0)
 		}
-		f.step("begun")
+		if err := f.fault("begun"); err != nil {
+			return f.explain(err, 0)
+		}
 		if err := f.readCuts(); err != nil {
 			return err
 		}
 	}
-	return f.tidy()
+	return f.tidy(ctx)
 }
 
 // superseded returns ErrSuperseded when a later attempt is known.
@@ -110,7 +114,7 @@ func (f *Folder) newestOnDisk(ctx context.Context) (ID, error) {
 	}
 	for _, e := range all {
 		if e.Why == nil && e.Attempt < f.o.Attempt {
-			return e.ID(), nil
+			return e.ID, nil
 		}
 	}
 	return ID{}, nil

@@ -69,7 +69,8 @@ type Folder struct {
 	cuts map[int]ID // by attempt: what counted of earlier ones when it began
 	view bool
 	good map[ID]bool // verified by this process
-	step func(string)
+	// fault is asked after each step that a kill may follow: tests kill or fail there.
+	fault func(at string) error
 	free func(*os.Root) (space, error)
 }
 
@@ -93,7 +94,7 @@ func View(o Options) (*Folder, error) {
 	f, err := open(o, false)
 	if err == nil {
 		f.view = true
-		if err = f.look(); err != nil {
+		if err = f.asNewest(); err != nil {
 			f.Close()
 		}
 	}
@@ -103,8 +104,8 @@ func View(o Options) (*Folder, error) {
 	return f, nil
 }
 
-// look makes the newest attempt the view's own.
-func (f *Folder) look() error {
+// asNewest makes the newest attempt the view's own.
+func (f *Folder) asNewest() error {
 	attempts, err := f.attempts()
 	if err != nil {
 		return err
@@ -147,7 +148,7 @@ func open(o Options, create bool) (*Folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Folder{o: o, root: root, good: map[ID]bool{}, step: func(string) {}, free: freeSpace}
+	f := &Folder{o: o, root: root, good: map[ID]bool{}, fault: func(string) error { return nil }, free: freeSpace}
 	return f, nil
 }
 

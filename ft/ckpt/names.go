@@ -63,6 +63,8 @@ type contents struct {
 	trash            []string
 }
 
+func (c contents) count() int { return len(c.whole) + len(c.part) + len(c.bad) }
+
 // highest number in use.
 func (c contents) highest() int {
 	top := 0

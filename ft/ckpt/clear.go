@@ -1,0 +1,89 @@
+package ckpt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"time"
+)
+
+// tidy deletes what dead writers and dead deleters of this attempt and of earlier
+// ones have left.
+func (f *Folder) tidy(ctx context.Context) error {
+	attempts, err := f.attempts()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, a := range attempts {
+		if a > f.o.Attempt {
+			break
+		}
+		errs = append(errs, f.tidyAttempt(ctx, a))
+	}
+	return errors.Join(errs...)
+}
+
+func (f *Folder) tidyAttempt(ctx context.Context, attempt int) error {
+	c, err := f.contents(attempt)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range c.trash {
+		errs = append(errs, removeAll(f.root, path.Join(attemptName(attempt), name)))
+	}
+	for _, n := range c.part {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		dir := dirOf(ID{attempt, n}) + partSuffix
+		lock, dead, err := f.abandoned(attempt, dir)
+		if err == nil && dead {
+			err = f.discard(dir)
+		}
+		if lock != nil {
+			err = errors.Join(err, lock.Close())
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// discard deletes a generation's folder: first its name, in one step, so that no
+// part of it is ever taken for the whole.
+func (f *Folder) discard(dir string) error {
+	trash := path.Join(path.Dir(dir), fmt.Sprintf("%s%s-%d", trashPrefix, path.Base(dir), time.Now().UnixNano()))
+	if err := f.root.Rename(dir, trash); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // another process was first
+		}
+		return fmt.Errorf("deleting a checkpoint: %w", err)
+	}
+	if err := f.fault("trash"); err != nil {
+		return err
+	}
+	return removeAll(f.root, trash)
+}
+
+// removeAll deletes a folder, with folders in it that were made read-only.
+func removeAll(root *os.Root, dir string) error {
+	err := root.RemoveAll(dir)
+	if errors.Is(err, fs.ErrPermission) {
+		err = fs.WalkDir(root.FS(), dir, func(name string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				err = root.Chmod(name, 0o700)
+			}
+			return err
+		})
+		err = errors.Join(err, root.RemoveAll(dir))
+	}
+	if err != nil {
+		return fmt.Errorf("deleting %s: %w", strings.TrimPrefix(absOf(root, dir), "./"), err)
+	}
+	return nil
+}
