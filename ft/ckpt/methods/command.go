@@ -92,7 +92,8 @@ func (c commands) usable() error {
 }
 
 // Start runs setup= first, at every start: a restart is on other nodes.
-func (m *commandMethod) Start(ctx context.Context, l ckpt.Launch) (ckpt.Step, error) {
+func (m *commandMethod) Start(ctx context.Context, given ckpt.Launch) (ckpt.Step, error) {
+	l := launch(given)
 	env := m.env(l, nil)
 	if m.setup != "" {
 		code, out, err := runTool(ctx, &exec.Cmd{Path: shell, Args: []string{"sh", "-c", m.setup}, Env: env, Dir: l.Dir, Stderr: l.Stderr})
@@ -118,7 +119,7 @@ func (m *commandMethod) Start(ctx context.Context, l ckpt.Launch) (ckpt.Step, er
 }
 
 // env is a command's environment.
-func (m *commandMethod) env(l ckpt.Launch, more map[string]string) []string {
+func (m *commandMethod) env(l launch, more map[string]string) []string {
 	vars := map[string]string{"BURST_PID": "", "BURST_DIR": "", "BURST_STOP": "", "BURST_JOB": ""}
 	for _, kv := range l.Env {
 		if job, ok := strings.CutPrefix(kv, "SLURM_JOB_ID="); ok {
@@ -141,7 +142,7 @@ func failed(code int, out string) error {
 // commandStep is a step of commandMethod.
 type commandStep struct {
 	m    *commandMethod
-	l    ckpt.Launch
+	l    launch
 	p    *process
 	busy sync.Mutex
 }

@@ -87,7 +87,8 @@ func (m *signalMethod) Name() string { return "signal" }
 // Usable is always so: the application does the work.
 func (m *signalMethod) Usable(context.Context) error { return nil }
 
-func (m *signalMethod) Start(ctx context.Context, l ckpt.Launch) (ckpt.Step, error) {
+func (m *signalMethod) Start(ctx context.Context, given ckpt.Launch) (ckpt.Step, error) {
+	l := launch(given)
 	dir, err := l.dir()
 	if err != nil {
 		return nil, err
@@ -107,7 +108,7 @@ func (m *signalMethod) Start(ctx context.Context, l ckpt.Launch) (ckpt.Step, err
 // signalStep is a step of signalMethod.
 type signalStep struct {
 	m    *signalMethod
-	l    ckpt.Launch
+	l    launch
 	dir  string
 	p    *process
 	busy sync.Mutex

@@ -2,6 +2,7 @@ package methods
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,9 +14,12 @@ import (
 	"github.com/burst-hpc/burst/ft/ckpt"
 )
 
+// launch is a ckpt.Launch, with what methods do with it.
+type launch ckpt.Launch
+
 // restartEnv is the environment that every method gives a step: whether it is a
 // restart, and from what.
-func restartEnv(l ckpt.Launch) []string {
+func restartEnv(l launch) []string {
 	if l.From == nil {
 		return setEnv(l.Env, map[string]string{"BURST_RESTART": "0", "BURST_GENERATION": "", "BURST_ITERATION": ""})
 	}
@@ -42,7 +46,7 @@ func setEnv(env []string, vars map[string]string) []string {
 }
 
 // command is l's step as args, found by the PATH of l's own environment.
-func (l ckpt.Launch) command(args, env []string) (*exec.Cmd, error) {
+func (l launch) command(args, env []string) (*exec.Cmd, error) {
 	if len(args) == 0 || args[0] == "" {
 		return nil, errors.New("no command is given")
 	}
@@ -53,7 +57,7 @@ func (l ckpt.Launch) command(args, env []string) (*exec.Cmd, error) {
 	return &exec.Cmd{Path: path, Args: args, Env: env, Dir: l.Dir, Stdin: l.Stdin, Stdout: l.Stdout, Stderr: l.Stderr}, nil
 }
 
-func (l ckpt.Launch) lookPath(name string) (string, error) {
+func (l launch) lookPath(name string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil // as the kernel reads it, from Dir
 	}
@@ -76,7 +80,7 @@ func (l ckpt.Launch) lookPath(name string) (string, error) {
 }
 
 // dir is where the step runs, absolute.
-func (l ckpt.Launch) dir() (string, error) {
+func (l launch) dir() (string, error) {
 	if l.Dir != "" {
 		return filepath.Abs(l.Dir)
 	}
@@ -84,7 +88,7 @@ func (l ckpt.Launch) dir() (string, error) {
 }
 
 // begin starts args as the step, unless ctx is over.
-func (l ckpt.Launch) begin(ctx context.Context, args, env []string) (*process, error) {
+func (l launch) begin(ctx context.Context, args, env []string) (*process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("the step is not started: %w", err)
 	}
