@@ -3,6 +3,8 @@ package ft
 import (
 	"context"
 	"time"
+
+	"github.com/burst-hpc/burst/ft/session"
 )
 
 // attemptKey names one run of a job.
@@ -21,8 +23,11 @@ type attempt struct {
 	asked     bool   // signal, grace and wrong are known
 	signal    string // as in Eviction
 	grace     time.Duration
-	wrong     string    // with its directive; empty: nothing
-	signalled time.Time // when the signal was sent; zero: not yet
+	wrong     string       // with its directive; empty: nothing
+	ask       session.Kind // as in Eviction
+	by        time.Time    // until when the steps have been asked; zero: not yet
+	request   *request     // of this life of burstd; nil: not yet
+	signalled time.Time    // when the signal was sent, or the steps asked; zero: not yet
 	requeued  bool
 	released  bool
 }
@@ -38,8 +43,11 @@ func (g *Guard) join(e *Eviction) {
 		g.attempts[key] = a
 	}
 	a.users++
-	if e.Signal != "" && (e.Stage == Signalled || e.Stage == Requeued) { // read from the journal
+	if (e.Signal != "" || e.Ask != "") && (e.Stage == Signalled || e.Stage == Requeued) { // read from the journal
 		a.signalled = e.SignalledAt
+		if a.by.IsZero() || e.By.Before(a.by) {
+			a.by = e.By
+		}
 	}
 }
 

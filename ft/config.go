@@ -16,6 +16,9 @@ type Config struct {
 	// Ask is told of an instance whose state is said to have changed: its provider
 	// is to be asked soon. It returns at once; nil: nobody is.
 	Ask func(instance string)
+	// Sessions are those of burst-srun, whose jobs are asked by them, and get no
+	// signal; nil: there are none.
+	Sessions Sessions
 }
 
 // Pool says what is done about notices that are no interruption.

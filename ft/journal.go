@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/ft/session"
 )
 
 // Stage is how far the handling of a notice, or of one job under it, has come.
@@ -49,10 +50,17 @@ type Eviction struct {
 	Stage       Stage
 	Signal      string // as the directive has it: "USR1" or "B:USR1"; empty: none
 	Grace       time.Duration
-	SignalledAt time.Time
-	Began       time.Time
-	Ended       time.Time
-	Outcome     string // for the user: what became of the job, and before its end what is wrong with its directive
+	SignalledAt time.Time    // or when its steps were asked
+	Started     time.Time    // when the attempt began; zero: not known
+	Ask         session.Kind // what the steps are asked in place of a signal; empty: they have no session
+	By          time.Time    // until when
+	// Lost is the time of computing that the attempt has lost, as far as its steps
+	// say; -1: not known. LostIterations is the application's count.
+	Lost           time.Duration
+	LostIterations int64
+	Began          time.Time
+	Ended          time.Time
+	Outcome        string // for the user: what became of the job, and before its end what is wrong with its directive
 }
 
 // Event is one line of the history that admins and users read.

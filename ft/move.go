@@ -102,7 +102,7 @@ func (g *Guard) read(ctx context.Context, e *Eviction) (*sight, error) {
 		s.over = "it cannot be requeued, and ended with its node"
 	case movable(j) && j.State == "COMPLETED":
 		s.over = "it finished in the grace time"
-	case movable(j) && failed(j) && e.Signal != "": // it left to be requeued
+	case movable(j) && failed(j) && (e.Signal != "" || e.Ask != ""): // it left to be requeued
 	default: // by its user, by a limit, or by itself before it was told anything
 		s.over = "it ended meanwhile: " + j.State
 	}
@@ -153,6 +153,10 @@ func (g *Guard) awaitEnd(ctx context.Context, n *Notice, e *Eviction, s *sight) 
 			if !time.Now().Before(g.deadline(n)) {
 				return s, g.close(ctx, e, "left to run to the end of the lead time: it cannot be requeued")
 			}
+		case e.Ask != "":
+			if over, err := g.answered(ctx, n, e); over || err != nil {
+				return s, err
+			}
 		case !time.Now().Before(g.end(n, e)):
 			return s, nil
 		}
@@ -187,6 +191,7 @@ func (g *Guard) requeue(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 	if a.requeued {
 		return nil, g.put(ctx, e, next)
 	}
+	g.account(ctx, &next, a.request)
 	if time.Since(asked) > time.Second { // another of its nodes was before us, and failed
 		if s, err = g.read(ctx, e); err != nil {
 			return nil, err

@@ -14,7 +14,7 @@ import (
 // plan decides how a job is taken off the node.
 func (g *Guard) plan(ctx context.Context, n *Notice, e *Eviction, j slurm.Job) error {
 	next := *e
-	next.Stage = Planned
+	next.Stage, next.Started, next.Lost, next.LostIterations = Planned, j.Start, -1, -1
 	if j.State != "CONFIGURING" || !movable(j) { // else its script has not begun: nothing to save
 		a, release, err := g.hold(ctx, e)
 		if err != nil {
@@ -25,7 +25,7 @@ func (g *Guard) plan(ctx context.Context, n *Notice, e *Eviction, j slurm.Job) e
 		if err != nil {
 			return err
 		}
-		next.Signal, next.Grace, next.Outcome = a.signal, a.grace, a.wrong
+		next.Signal, next.Grace, next.Outcome, next.Ask = a.signal, a.grace, a.wrong, a.ask
 	}
 	if err := g.journal.CommitFT(ctx, Change{Evictions: []Eviction{next}, Events: []Event{{
 		Time: e.Began, Kind: "evict", Node: n.Node, Instance: n.Instance, Job: j.ID, Text: describe(next, j),
@@ -39,6 +39,14 @@ func (g *Guard) plan(ctx context.Context, n *Notice, e *Eviction, j slurm.Job) e
 // ask reads what the job's user wants, once for an attempt.
 func (g *Guard) ask(ctx context.Context, n *Notice, e *Eviction, j slurm.Job, a *attempt) error {
 	if a.asked {
+		return nil
+	}
+	kind, err := g.way(ctx, n, j)
+	if err != nil {
+		return err // our own journal: nothing goes on without it
+	}
+	if kind != "" {
+		a.asked, a.ask = true, kind
 		return nil
 	}
 	d, err := g.directive(ctx, n, j)
@@ -94,14 +102,19 @@ func (g *Guard) directive(ctx context.Context, n *Notice, j slurm.Job) (d direct
 
 func describe(e Eviction, j slurm.Job) string {
 	text := fmt.Sprintf("job %d (%s): ", j.ID, j.Name)
-	if e.Signal == "" {
+	switch {
+	case e.Ask != "":
+		text += "its steps are asked to " + string(e.Ask)
+	case e.Signal == "":
 		text += "no signal"
-	} else {
+	default:
 		text += "signal " + e.Signal
 	}
 	switch {
 	case !movable(j):
 		text += "; it cannot be requeued"
+	case e.Ask != "":
+		text += ", then it is requeued"
 	case e.Signal == "":
 		text += ", requeued at once"
 	default:
@@ -122,7 +135,16 @@ func (g *Guard) send(ctx context.Context, n *Notice, e *Eviction, j slurm.Job) e
 	}
 	defer release()
 	if !a.signalled.IsZero() {
-		return g.sent(ctx, e, a.signalled)
+		return g.sent(ctx, e, a.signalled, a.by)
+	}
+	if e.Ask != "" && running(j) {
+		err := g.request(ctx, n, e, a)
+		if err != nil && time.Since(e.Began) < g.patience(n, e) {
+			return err
+		}
+		if err != nil {
+			g.log.Warn("the job's steps could not be asked", "job", e.Job, "error", err)
+		}
 	}
 	if e.Signal != "" && running(j) && !deaf(j) {
 		name, batch := strings.CutPrefix(e.Signal, "B:")
@@ -137,21 +159,21 @@ func (g *Guard) send(ctx context.Context, n *Notice, e *Eviction, j slurm.Job) e
 		}
 	}
 	at := time.Now()
-	if e.Signal != "" {
+	if e.Signal != "" || e.Ask != "" {
 		a.signalled = at
 	}
 	if !movable(j) {
 		g.comment(ctx, e, fmt.Sprintf("node %s is taken back by the cloud at %s; this job cannot be requeued and ends then", n.Node, g.deadline(n).Format(time.TimeOnly)))
 	}
-	return g.sent(ctx, e, at)
+	return g.sent(ctx, e, at, a.by)
 }
 
 // deaf says that the job takes no signal: scancel would try for 81 s.
 func deaf(j slurm.Job) bool { return j.State == "SUSPENDED" || j.State == "CONFIGURING" }
 
-func (g *Guard) sent(ctx context.Context, e *Eviction, at time.Time) error {
+func (g *Guard) sent(ctx context.Context, e *Eviction, at, by time.Time) error {
 	next := *e
-	next.Stage, next.SignalledAt = Signalled, at
+	next.Stage, next.SignalledAt, next.By = Signalled, at, by
 	return g.put(ctx, e, next)
 }
 

@@ -1,0 +1,238 @@
+package ft
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/burst-hpc/burst/ft/session"
+	"github.com/burst-hpc/burst/slurm"
+)
+
+// Sessions is burstd's end of the sessions with burst-srun.
+type Sessions interface {
+	// Protection is what the attempt's steps have said of themselves; false: it has
+	// no session that is open, or was when burstd was stopped.
+	Protection(ctx context.Context, job uint32, attempt int) (Protection, bool, error)
+	// Ask has all steps of an attempt do something, as session.Hub does.
+	Ask(ctx context.Context, o session.Order) (Asked, error)
+}
+
+// Asked is a request to steps that is under way, as session.Asked is.
+type Asked interface {
+	Wait(ctx context.Context) (map[string]session.Answer, error)
+}
+
+// Protection is how far an attempt's work is safe.
+type Protection struct {
+	OnNotice bool          // all of its steps checkpoint when they are asked
+	Cost     time.Duration // the longest of a step's last checkpoints; 0: none yet
+	Saved    time.Time     // when the oldest of the steps' last good generations was begun; zero: a step has none
+	// Iterations that the application counts: of that generation, and now; -1: not known.
+	SavedIteration, Iteration int64
+}
+
+// request is what an attempt's steps have been asked, and what came of it.
+type request struct {
+	by      time.Time
+	done    chan struct{} // closed when the rest is known
+	answers map[string]session.Answer
+	err     error
+}
+
+// over says whether all that can come of the request has.
+func (r *request) over() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// stopped says that the steps are at their end, each with what it could save.
+func (r *request) stopped() bool {
+	if !r.over() || r.err != nil || len(r.answers) == 0 {
+		return false
+	}
+	for _, a := range r.answers {
+		if !a.Stopped {
+			return false
+		}
+	}
+	return true
+}
+
+// saved says that every step has made a generation by this request.
+func (r *request) saved() bool {
+	if r == nil || !r.over() || len(r.answers) == 0 || r.err != nil {
+		return false
+	}
+	for _, a := range r.answers {
+		if a.Generation == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// way chooses what the attempt's steps are asked; empty: they have no session.
+func (g *Guard) way(ctx context.Context, n *Notice, j slurm.Job) (session.Kind, error) {
+	if g.cfg.Sessions == nil {
+		return "", nil
+	}
+	p, ok, err := g.cfg.Sessions.Protection(ctx, j.ID, j.Restarts)
+	switch {
+	case err != nil || !ok:
+		return "", err
+	case !movable(j):
+		return session.Checkpoint, nil // and goes on while it can
+	case p.OnNotice && g.fits(n, p.Cost):
+		return session.Stop, nil
+	}
+	return session.Leave, nil
+}
+
+// fits says whether a checkpoint is likely to be done in time.
+func (g *Guard) fits(n *Notice, cost time.Duration) bool {
+	by := g.by(n)
+	return time.Now().Add(cost + cost/2).Before(by)
+}
+
+// noDeadline is what steps are given when the notice says no time.
+const noDeadline = 15 * time.Minute
+
+// by is when the steps must have ended.
+func (g *Guard) by(n *Notice) time.Time {
+	if at := g.deadline(n); !at.IsZero() {
+		return at.Add(-g.cfg.Margin)
+	}
+	return n.Received.Add(noDeadline)
+}
+
+// request asks the attempt's steps, once; and again by an earlier time, or after
+// a restart, when it is taken for the same. The attempt is held.
+func (g *Guard) request(ctx context.Context, n *Notice, e *Eviction, a *attempt) error {
+	by := g.by(n)
+	if a.request != nil && !by.Before(a.request.by.Add(-time.Second)) {
+		return nil
+	}
+	if !a.by.IsZero() && a.by.Before(by) {
+		by = a.by // asked before the restart
+	}
+	asked, err := g.cfg.Sessions.Ask(ctx, session.Order{Job: e.Job, Attempt: e.Restarts, Request: session.Request{
+		ID: fmt.Sprintf("%d.%d.%s.%d", e.Job, e.Restarts, e.Ask, by.UnixMilli()), Kind: e.Ask, By: by,
+		Why: fmt.Sprintf("node %s is taken back by the cloud", e.Node)}})
+	if err != nil {
+		return fmt.Errorf("asking the steps of job %d to %s: %w", e.Job, e.Ask, err)
+	}
+	r := &request{by: by, done: make(chan struct{})}
+	a.request, a.by = r, by
+	g.run.Go(func() {
+		defer close(r.done)
+		r.answers, r.err = asked.Wait(ctx)
+	})
+	return nil
+}
+
+// answered says whether the job's steps need no more time: they have ended for
+// this, or cannot save anything any more. Those that ended by themselves leave
+// the rest of the time to their script.
+func (g *Guard) answered(ctx context.Context, n *Notice, e *Eviction) (bool, error) {
+	a, release, err := g.hold(ctx, e)
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	if err := g.request(ctx, n, e, a); err != nil {
+		return false, err
+	}
+	r := a.request
+	if !r.over() || ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	switch {
+	case errors.Is(r.err, session.ErrEnded):
+		return !time.Now().Before(r.by), nil
+	case errors.Is(r.err, session.ErrReplaced): // the reading will show a later attempt
+		return !time.Now().Before(r.by), nil
+	}
+	return r.stopped() || !time.Now().Before(r.by), nil
+}
+
+// account notes in e what the attempt has lost, and says what of it was saved.
+func (g *Guard) account(ctx context.Context, e *Eviction, r *request) {
+	if e.Ask == "" || e.Lost >= 0 { // or it was requeued before, and Slurm has forgotten it
+		return
+	}
+	if r.saved() {
+		e.Lost, e.LostIterations = 0, 0
+		e.Outcome = join(e.Outcome, madeText(r.answers))
+		return
+	}
+	why := "the steps did not answer in time"
+	if r != nil && r.over() {
+		why = unsavedText(r)
+	}
+	if e.Ask == session.Leave {
+		why = "no checkpoint was asked for"
+	}
+	p, _, err := g.cfg.Sessions.Protection(ctx, e.Job, e.Restarts)
+	if err != nil {
+		g.log.Warn("what a job has lost is not known", "job", e.Job, "error", err)
+		return
+	}
+	from, since := "its beginning", e.Started
+	if p.Saved.After(since) {
+		from, since = "its last checkpoint", p.Saved
+	}
+	if since.IsZero() {
+		return
+	}
+	e.Lost = max(0, time.Since(since))
+	if p.Iteration >= 0 && p.SavedIteration >= 0 {
+		e.LostIterations = max(0, p.Iteration-p.SavedIteration)
+	}
+	e.Outcome = join(e.Outcome, fmt.Sprintf("%s: it goes on from %s, %s ago", why, from, e.Lost.Round(time.Second)))
+}
+
+func join(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "; " + b
+}
+
+// madeText says what was saved: of several steps the sum of the sizes and the longest time.
+func madeText(answers map[string]session.Answer) string {
+	var bytes int64
+	var took time.Duration
+	for _, a := range answers {
+		bytes, took = bytes+a.Bytes, max(took, a.Took)
+	}
+	steps := ""
+	if len(answers) > 1 {
+		steps = fmt.Sprintf(" of %d steps", len(answers))
+	}
+	return fmt.Sprintf("checkpoint%s of %.1f MB in %s", steps, float64(bytes)/1e6, took.Round(10*time.Millisecond))
+}
+
+// unsavedText says why steps have not saved their work.
+func unsavedText(r *request) string {
+	var all []string
+	for step, a := range r.answers {
+		if a.Error != "" {
+			all = append(all, fmt.Sprintf("step %s: %s", step, a.Error))
+		}
+	}
+	slices.Sort(all)
+	switch {
+	case len(all) > 0:
+		return all[0] // the others' are in burstd's log and their own output
+	case r.err != nil:
+		return r.err.Error()
+	}
+	return "a step ended without a checkpoint"
+}
