@@ -76,7 +76,10 @@ func (f *Folder) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	return f.tidy(ctx)
+	// What cannot be deleted now does not keep a step from running: Prune tries
+	// again, and returns the error.
+	_ = f.tidy(ctx)
+	return context.Cause(ctx)
 }
 
 // superseded returns ErrSuperseded when a later attempt is known.

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"strings"
+	"syscall"
 	"time"
 )
 
@@ -58,10 +58,16 @@ func (f *Folder) tidyAttempt(ctx context.Context, attempt int) error {
 // part of it is ever taken for the whole.
 func (f *Folder) discard(dir string) error {
 	trash := path.Join(path.Dir(dir), fmt.Sprintf("%s%s-%d", trashPrefix, path.Base(dir), time.Now().UnixNano()))
-	if err := f.root.Rename(dir, trash); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // another process was first
+	switch err := f.root.Rename(dir, trash); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // another process was first
+	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
+		// A full file system that has no room for a name either.
+		if err := f.root.Remove(path.Join(dir, manifestName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("deleting a checkpoint: %w", err)
 		}
+		return removeAll(f.root, dir)
+	case err != nil:
 		return fmt.Errorf("deleting a checkpoint: %w", err)
 	}
 	if err := f.fault("trash"); err != nil {
@@ -74,16 +80,17 @@ func (f *Folder) discard(dir string) error {
 func removeAll(root *os.Root, dir string) error {
 	err := root.RemoveAll(dir)
 	if errors.Is(err, fs.ErrPermission) {
-		err = fs.WalkDir(root.FS(), dir, func(name string, d fs.DirEntry, err error) error {
+		// What cannot be changed is told by the second try.
+		_ = fs.WalkDir(root.FS(), dir, func(name string, d fs.DirEntry, err error) error {
 			if err == nil && d.IsDir() {
 				err = root.Chmod(name, 0o700)
 			}
 			return err
 		})
-		err = errors.Join(err, root.RemoveAll(dir))
+		err = root.RemoveAll(dir)
 	}
 	if err != nil {
-		return fmt.Errorf("deleting %s: %w", strings.TrimPrefix(absOf(root, dir), "./"), err)
+		return fmt.Errorf("deleting %s: %w", absOf(root, dir), err)
 	}
 	return nil
 }

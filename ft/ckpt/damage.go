@@ -63,9 +63,14 @@ func absOf(root *os.Root, name string) string {
 	return filepath.Join(root.Name(), filepath.FromSlash(name))
 }
 
+// openDir opens a folder, and nothing else: a pipe would block.
+func openDir(root *os.Root, name string) (*os.File, error) {
+	return root.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+}
+
 // syncDir makes a folder's names durable, where the file system can.
 func syncDir(root *os.Root, name string) error {
-	d, err := root.Open(name)
+	d, err := openDir(root, name)
 	if err != nil {
 		return err
 	}

@@ -39,9 +39,9 @@ type Options struct {
 	Attempt int    // the job's restarts
 	// Keep is how many good generations Prune leaves; 0: 2.
 	Keep int
-	// Margin is left free of the file system beside what a checkpoint needs, in
+	// Reserve is left free of the file system beside what a checkpoint needs, in
 	// bytes; 0: 64 MiB.
-	Margin int64
+	Reserve int64
 	// Blessed is the last generation that burstd has on record. Nil: not known.
 	// The zero ID: there is none.
 	Blessed *ID
@@ -52,8 +52,8 @@ type Options struct {
 }
 
 const (
-	defaultKeep   = 2
-	defaultMargin = 64 << 20
+	defaultKeep    = 2
+	defaultReserve = 64 << 20
 	// clockSkew between nodes that MUNGE bears.
 	clockSkew = 5 * time.Minute
 )
@@ -69,9 +69,12 @@ type Folder struct {
 	cuts map[int]ID // by attempt: what counted of earlier ones when it began
 	view bool
 	good map[ID]bool // verified by this process
+	// used is the generation that the step started from, and its lock.
+	used    ID
+	useLock *os.File
 	// fault is asked after each step that a kill may follow: tests kill or fail there.
 	fault func(at string) error
-	free func(*os.Root) (space, error)
+	free  func(*os.Root) (space, error)
 }
 
 // Open makes the step's folder if need be, notes what counts of earlier attempts,
@@ -114,6 +117,9 @@ func (f *Folder) asNewest() error {
 	if n := len(attempts); n > 0 {
 		f.o.Attempt = attempts[n-1]
 	}
+	if b := f.o.Blessed; b != nil {
+		f.o.Attempt = max(f.o.Attempt, b.Attempt)
+	}
 	return f.readCuts()
 }
 
@@ -121,8 +127,8 @@ func open(o Options, create bool) (*Folder, error) {
 	if o.Keep == 0 {
 		o.Keep = defaultKeep
 	}
-	if o.Margin == 0 {
-		o.Margin = defaultMargin
+	if o.Reserve == 0 {
+		o.Reserve = defaultReserve
 	}
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -160,8 +166,8 @@ func (o Options) validate() error {
 		return fmt.Errorf("attempt %d", o.Attempt)
 	case o.Keep < 1:
 		return fmt.Errorf("keep=%d: at least 1", o.Keep)
-	case o.Margin < 0:
-		return fmt.Errorf("a margin of %d bytes", o.Margin)
+	case o.Reserve < 0:
+		return fmt.Errorf("a reserve of %d bytes", o.Reserve)
 	case o.Blessed != nil && (o.Blessed.Attempt < 0 || o.Blessed.N < 0):
 		return fmt.Errorf("the last good one is said to be %s", *o.Blessed)
 	}
@@ -263,4 +269,7 @@ func (f *Folder) Scratch() (string, error) {
 }
 
 // Close lets go of the folder. What was written stays.
-func (f *Folder) Close() error { return f.root.Close() }
+func (f *Folder) Close() error {
+	f.Release()
+	return f.root.Close()
+}

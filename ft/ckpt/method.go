@@ -79,5 +79,5 @@ type Cost struct {
 var ErrFinishing = errors.New("the step has ended or is about to")
 
 // ErrBusy is wrapped by Step.Checkpoint while another one of the step is under way,
-// and by Open while another process has the attempt's folder.
+// and by Begin while another process writes a generation of the attempt.
 var ErrBusy = errors.New("a checkpoint of the step is under way")

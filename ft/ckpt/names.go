@@ -49,7 +49,11 @@ func (f *Folder) attempts() ([]int, error) {
 	}
 	var all []int
 	for _, name := range names {
-		if n, ok := numbered("attempt-", name); ok {
+		n, ok := numbered("attempt-", name)
+		if !ok {
+			continue
+		}
+		if info, err := f.root.Lstat(name); err == nil && info.IsDir() {
 			all = append(all, n)
 		}
 	}
@@ -112,7 +116,7 @@ const maxNames = 1_000_000
 
 // namesIn lists a folder, in no order.
 func namesIn(root *os.Root, dir string) ([]string, error) {
-	d, err := root.Open(dir)
+	d, err := openDir(root, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -127,46 +131,3 @@ func namesIn(root *os.Root, dir string) ([]string, error) {
 	return names, err
 }
 
-// Find lists the steps that have checkpoints in dir, with their newest attempt;
-// folders that this user may not read are passed over.
-func Find(dir string) ([]Options, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, fmt.Errorf("checkpoint directory: %w", err)
-	}
-	defer root.Close()
-	jobs, err := namesIn(root, ".")
-	if err != nil {
-		return nil, fmt.Errorf("checkpoint directory: %w", err)
-	}
-	slices.Sort(jobs)
-	var found []Options
-	for _, j := range jobs {
-		job, ok := strings.CutPrefix(j, "job-")
-		if !ok || validWord("job", job) != nil {
-			continue
-		}
-		steps, err := namesIn(root, j)
-		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("checkpoint directory: %w", err)
-		}
-		slices.Sort(steps)
-		for _, s := range steps {
-			step, ok := strings.CutPrefix(s, "step-")
-			if !ok || validWord("step", step) != nil {
-				continue
-			}
-			f, err := View(Options{Dir: dir, Job: job, Step: step})
-			if err != nil {
-				return nil, err
-			}
-			o := f.o
-			f.Close()
-			found = append(found, o)
-		}
-	}
-	return found, nil
-}

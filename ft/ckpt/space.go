@@ -11,7 +11,7 @@ import (
 // SpaceError says that a checkpoint folder has no room. What is in it is untouched.
 type SpaceError struct {
 	Dir  string
-	Need int64 // bytes, with the margin
+	Need int64 // bytes, with the reserve
 	Free int64 // bytes that this user may write; -1: not known
 	Err  error // ENOSPC, EDQUOT, or nil: it was seen before anything was written
 }
@@ -87,13 +87,13 @@ func freeSpace(root *os.Root) (space, error) {
 	return a, nil
 }
 
-// room returns a SpaceError if need and the margin do not fit.
+// room returns a SpaceError if need and the reserve do not fit.
 func (f *Folder) room(need int64) error {
 	s, err := f.free(f.root)
 	if err != nil {
 		return err
 	}
-	want := f.withMargin(need)
+	want := f.withReserve(need)
 	switch {
 	case s.free >= 0 && s.free < want:
 		return &SpaceError{f.root.Name(), want, s.free, nil}
@@ -103,11 +103,11 @@ func (f *Folder) room(need int64) error {
 	return nil
 }
 
-func (f *Folder) withMargin(need int64) int64 {
-	if need > math.MaxInt64-f.o.Margin {
+func (f *Folder) withReserve(need int64) int64 {
+	if need > math.MaxInt64-f.o.Reserve {
 		return math.MaxInt64
 	}
-	return max(need, 0) + f.o.Margin
+	return max(need, 0) + f.o.Reserve
 }
 
 // explain makes ENOSPC and EDQUOT a SpaceError.
@@ -123,5 +123,5 @@ func (f *Folder) explain(err error, need int64) error {
 	if s, ferr := f.free(f.root); ferr == nil {
 		free = s.free
 	}
-	return &SpaceError{f.root.Name(), f.withMargin(need), free, err}
+	return &SpaceError{f.root.Name(), f.withReserve(need), free, err}
 }

@@ -1,0 +1,216 @@
+package ckpt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"time"
+)
+
+// A generation's way, with what a kill leaves at each point:
+//
+//	Begin   lock, mkdir gen-7.part         unfinished: deleted when the lock is free
+//	        the method writes into it      unfinished
+//	Commit  hash and fsync all files       unfinished
+//	        manifest, its sum, fsync       unfinished: the name decides
+//	        rename to gen-7                whole
+//	        fsync of the attempt's folder  whole, and after a power cut too
+//
+// What fails on the way is deleted, and nothing that was there before is touched.
+
+// Part is a generation that is being written. The attempt's lock is held until
+// Commit or Abandon.
+type Part struct {
+	// Dir is the folder, there and empty, that a method writes into; absolute.
+	Dir   string
+	f     *Folder
+	id    ID
+	need  int64
+	began time.Time
+	lock  *os.File
+	over  bool
+}
+
+// About is what Commit is told of a generation.
+type About struct {
+	Made
+	Method  string
+	Nodes   int
+	Stopped bool // the step was ended with it
+	Machine Machine
+}
+
+// Begin makes room for one generation more, and its folder. expect is how many
+// bytes it will have by the method's guess; 0: not known. What the last ones had counts
+// too. Errors: ErrSuperseded, ErrBusy, and a *SpaceError before anything is written.
+func (f *Folder) Begin(ctx context.Context, expect int64) (*Part, error) {
+	if f.view {
+		return nil, fmt.Errorf("checkpoint folder %s is open to be looked at", f.root.Name())
+	}
+	if err := f.superseded(); err != nil {
+		return nil, err
+	}
+	lock, err := f.lockAttempt()
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint folder %s: %w", f.root.Name(), f.explain(err, expect))
+	}
+	p := &Part{f: f, lock: lock, began: time.Now()}
+	if err := p.begin(ctx, expect); err != nil {
+		return nil, errors.Join(fmt.Errorf("beginning a checkpoint: %w", f.explain(err, p.need)), lock.Close())
+	}
+	return p, nil
+}
+
+func (p *Part) begin(ctx context.Context, expect int64) error {
+	f := p.f
+	all, err := f.List(ctx)
+	if err != nil {
+		return err
+	}
+	p.need = max(expect, f.expected(all))
+	if err := f.room(p.need); err != nil {
+		// Only what is not kept anyway goes to make room.
+		_, perr := f.Prune(ctx)
+		if err := f.room(p.need); err != nil {
+			return errors.Join(err, perr)
+		}
+	}
+	top := 0
+	for _, e := range all {
+		top = max(top, e.N)
+	}
+	for _, cut := range f.cuts {
+		top = max(top, cut.N)
+	}
+	if f.o.Blessed != nil {
+		top = max(top, f.o.Blessed.N)
+	}
+	// Without locks another process may take the same number.
+	for p.id = (ID{f.o.Attempt, top + 1}); ; p.id.N++ {
+		err := f.root.Mkdir(p.name(), 0o700)
+		if errors.Is(err, fs.ErrExist) && p.id.N < top+100 {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		p.Dir = absOf(f.root, p.name())
+		return f.fault("part made")
+	}
+}
+
+// expected is what the next generation needs by the largest of the last three of
+// this job, and an eighth more: jobs grow.
+func (f *Folder) expected(all []Entry) int64 {
+	var most int64
+	last := 0
+	for _, e := range all {
+		if e.State == Good && last < 3 {
+			last++
+			most = max(most, e.Bytes)
+		}
+	}
+	return most + most/8
+}
+
+func (p *Part) name() string { return dirOf(p.id) + partSuffix }
+
+// Commit makes a generation of what is in the folder: it hashes all files, brings
+// them to disk, writes the manifest, and gives the folder its name. If it fails the
+// caller abandons it; ErrSuperseded says that a later attempt has begun meanwhile.
+func (p *Part) Commit(ctx context.Context, a About) (Generation, error) {
+	if p.over {
+		return Generation{}, errors.New("the checkpoint is over")
+	}
+	g, err := p.commit(ctx, a)
+	if err != nil {
+		return Generation{}, fmt.Errorf("keeping a checkpoint: %w", p.f.explain(err, p.need))
+	}
+	return g, nil
+}
+
+func (p *Part) commit(ctx context.Context, a About) (Generation, error) {
+	f := p.f
+	files, err := seal(ctx, f.root, p.name())
+	if err != nil {
+		return Generation{}, err
+	}
+	if err := f.fault("sealed"); err != nil {
+		return Generation{}, err
+	}
+	m := Manifest{
+		Format: manifestFormat, N: p.id.N, Cluster: f.o.Cluster, Job: f.o.Job, Attempt: p.id.Attempt, Step: f.o.Step,
+		Method: a.Method, Tool: a.Tool, Ranks: a.Ranks, Nodes: a.Nodes, Iteration: a.Iteration,
+		Began: p.began.UTC(), Took: time.Since(p.began), Stopped: a.Stopped, Machine: a.Machine, Extra: a.Extra, Files: files,
+	}
+	text, sum, err := m.encode()
+	if err != nil {
+		return Generation{}, err
+	}
+	if err := writeSynced(f.root, path.Join(p.name(), sumName), sum); err != nil {
+		return Generation{}, err
+	}
+	if err := f.fault("sum written"); err != nil {
+		return Generation{}, err
+	}
+	if err := writeSynced(f.root, path.Join(p.name(), manifestName), text); err != nil {
+		return Generation{}, err
+	}
+	if err := f.fault("manifest written"); err != nil {
+		return Generation{}, err
+	}
+	if err := syncDir(f.root, p.name()); err != nil {
+		return Generation{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return Generation{}, context.Cause(ctx)
+	}
+	if err := f.superseded(); err != nil {
+		return Generation{}, err
+	}
+	return Generation{absOf(f.root, dirOf(p.id)), m}, p.rename()
+}
+
+// rename makes it a generation. From here on there is nothing to abandon, even if
+// its name may not outlive a power cut.
+func (p *Part) rename() error {
+	f := p.f
+	if err := f.root.Rename(p.name(), dirOf(p.id)); err != nil {
+		return err
+	}
+	p.over = true
+	f.good[p.id] = true
+	err := f.fault("renamed")
+	if err == nil {
+		err = syncDir(f.root, attemptName(p.id.Attempt))
+	}
+	return errors.Join(err, p.lock.Close())
+}
+
+// Abandon deletes what was written. After Commit it does nothing.
+func (p *Part) Abandon() error {
+	if p.over {
+		return nil
+	}
+	p.over = true
+	return errors.Join(p.f.discard(p.name()), p.lock.Close())
+}
+
+// Explain returns what a method failed with, as a *SpaceError if the folder has no
+// room any more: tools seldom say it themselves. It is for before Abandon.
+func (p *Part) Explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if s, ferr := p.f.free(p.f.root); ferr == nil && s.free >= 0 && s.free < nothingLeft {
+		return &SpaceError{p.f.root.Name(), p.f.withReserve(p.need), s.free, err}
+	}
+	return p.f.explain(err, p.need)
+}
+
+// nothingLeft is how little a tool that failed for want of room leaves: less than
+// its next write.
+const nothingLeft = 1 << 20

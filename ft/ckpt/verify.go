@@ -1,0 +1,137 @@
+package ckpt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+)
+
+// Verify reads a generation whole and compares it with its manifest. A
+// *DamageError says that it is not what was written; any other error, that it could
+// not be read now, or is of another cluster. Files that the manifest does not name
+// are passed over.
+func (f *Folder) Verify(ctx context.Context, id ID) (Generation, error) {
+	g, err := f.Check(ctx, id)
+	if err != nil {
+		return g, err
+	}
+	dir := dirOf(id)
+	if !f.view {
+		f.putModes(dir, g.Files)
+	}
+	err = forEach(ctx, len(g.Files), func(ctx context.Context, i int) error {
+		want := g.Files[i]
+		size, sum, err := hashed(ctx, f.root, path.Join(dir, want.Name), false)
+		switch {
+		case err != nil:
+			return damagedIfMissing(err, f.root, dir, want.Name)
+		case size != want.Size:
+			return &DamageError{g.Dir, want.Name, fmt.Sprintf("it has %d bytes and had %d", size, want.Size)}
+		case sum != want.SHA256:
+			return &DamageError{g.Dir, want.Name, "its SHA-256 is not the one that was written"}
+		}
+		return nil
+	})
+	if err = f.unlessGone(dir, err); err == nil {
+		f.good[id] = true
+	} else {
+		delete(f.good, id)
+	}
+	return g, err
+}
+
+// putModes gives files the permission bits that they were written with. Some file
+// systems have none; a file that cannot be read for its mode is found when it is read.
+func (f *Folder) putModes(dir string, files []File) {
+	for _, want := range files {
+		name := path.Join(dir, want.Name)
+		if info, err := f.root.Lstat(name); err == nil && info.Mode().IsRegular() && uint32(info.Mode().Perm()) != want.Mode {
+			_ = f.root.Chmod(name, info.Mode()&^0o777|fs.FileMode(want.Mode))
+		}
+	}
+}
+
+// Choice is what a step restarts from.
+type Choice struct {
+	From *Generation // nil: there is none, and the step starts from its beginning
+	// Passed are newer ones that were not taken, each with Why.
+	Passed []Entry
+}
+
+// Newest chooses the generation that this attempt restarts from: the newest of
+// those that count which is whole to its last byte. Damaged ones are set aside. It
+// is held against every Prune until Release or Close. If none is whole, but some
+// could not be read now, that is an error: the step is not begun anew for it.
+func (f *Folder) Newest(ctx context.Context) (Choice, error) {
+	var c Choice
+	if err := f.superseded(); err != nil {
+		return c, err
+	}
+	all, err := f.List(ctx)
+	if err != nil {
+		return c, err
+	}
+	var unread []error
+	for _, e := range all {
+		if e.State == Good {
+			g, err := f.take(ctx, e.ID)
+			if err == nil {
+				c.From = &g
+				return c, nil
+			}
+			if ctx.Err() != nil {
+				return c, context.Cause(ctx)
+			}
+			if errors.Is(err, errGone) {
+				continue
+			}
+			e.State, e.Why = stateOf(err), err
+		}
+		switch e.State {
+		case Damaged:
+			e.Why = errors.Join(e.Why, f.setAside(e.ID, e.Why))
+		case Unreadable:
+			unread = append(unread, e.Why)
+		case Late, Foreign:
+		default:
+			continue // it was told when it was set aside, or never was one
+		}
+		c.Passed = append(c.Passed, e)
+	}
+	if len(unread) > 0 {
+		return c, fmt.Errorf("no checkpoint can be read now, and the step is not begun anew for that: %w", errors.Join(unread...))
+	}
+	return c, nil
+}
+
+// take holds and verifies a generation.
+func (f *Folder) take(ctx context.Context, id ID) (Generation, error) {
+	if err := f.hold(id); err != nil {
+		return Generation{}, err
+	}
+	g, err := f.Verify(ctx, id)
+	if err != nil {
+		f.Release()
+	}
+	return g, err
+}
+
+// setAside renames a damaged generation, so that it is never chosen, and says why
+// in it. It stays for its user until there are enough newer good ones.
+func (f *Folder) setAside(id ID, why error) error {
+	if f.view {
+		return nil
+	}
+	dir := dirOf(id) + badSuffix
+	if err := f.root.Rename(dirOf(id), dir); err != nil {
+		return fmt.Errorf("setting it aside: %w", err)
+	}
+	if err := f.fault("set aside"); err != nil {
+		return err
+	}
+	// The reason is for people: a full disk must not end a restart here.
+	_ = writeTemp(f.root, path.Join(dir, whyName), fmt.Appendf(nil, "%.*s\n", maxWord-1, why))
+	return syncDir(f.root, attemptName(id.Attempt))
+}

@@ -1,0 +1,120 @@
+package ckpt
+
+import (
+	"math"
+	"time"
+)
+
+// Rate is what is known of how often instances of a kind are evicted.
+type Rate struct {
+	Evictions int
+	Watched   time.Duration // summed over the instances that were, until each went
+}
+
+// Before anything was seen an instance counts as evicted once a month: a little
+// more often than in the highest band that AWS's Spot Instance Advisor knows (over
+// 20 % a month). To be too careful costs only checkpoints.
+const (
+	priorEvictions = 1
+	priorWatched   = 30 * 24 * time.Hour
+)
+
+// Between is the expected time between two evictions that hit a job of so many
+// nodes. With the prior as a Gamma distribution of the rate, this is the inverse of the
+// rate's posterior mean: (watched + a month) / (evictions + 1), over the nodes.
+func (r Rate) Between(nodes int) time.Duration {
+	watched := float64(max(r.Watched, 0)) + float64(priorWatched)
+	between := watched / float64(max(r.Evictions, 0)+priorEvictions) / float64(max(nodes, 1))
+	return time.Duration(max(between, float64(time.Second)))
+}
+
+// Interval is the time from the end of one periodic checkpoint to the beginning of
+// the next that costs least, for checkpoints that take cost each, and faults that come
+// after between on average. heeded is the part of the faults, 0 to 1, that a notice
+// tells in time for a checkpoint: periodic ones are for the others, which come after
+// between/(1-heeded). 0: no periodic checkpoint pays.
+//
+// J. T. Daly, "A higher order estimate of the optimum checkpoint interval for
+// restart dumps", Future Generation Computer Systems 22 (2006) 303–312, equation 37:
+//
+//	sqrt(2·C·M)·(1 + sqrt(C/2M)/3 + (C/2M)/9) − C  for C < 2M, else M
+//
+// of which sqrt(2·C·M) is Young's of 1974. The correction by heeded is equation 3's
+// of G. Aupy, Y. Robert, F. Vivien, D. Zaidouni, "Checkpointing algorithms and fault
+// prediction", JPDC 74 (2014), for precise predictions.
+func Interval(cost, between time.Duration, heeded float64) time.Duration {
+	if between <= 0 || !(heeded < 1) {
+		return 0
+	}
+	c := max(cost, minCost).Seconds()
+	m := between.Seconds() / (1 - max(heeded, 0))
+	best := m
+	if x := c / (2 * m); x < 1 {
+		best = math.Sqrt(2*c*m)*(1+math.Sqrt(x)/3+x/9) - c
+	}
+	// Never more often than a checkpoint takes: the job would do nothing else.
+	best = max(best, c)
+	if best > math.MaxInt64/float64(time.Second)/2 {
+		return 0
+	}
+	return time.Duration(best * float64(time.Second))
+}
+
+// minCost stands for costs that were too small to measure.
+const minCost = 100 * time.Millisecond
+
+// Next is when the next periodic checkpoint is due that follows one that ended at
+// last. u, a random number from 0 to 1, spreads it by a tenth of the interval: jobs that
+// began together must not write together for ever.
+func Next(last time.Time, every time.Duration, u float64) time.Time {
+	spread := 0.1 * (min(max(u, 0), 1) - 0.5)
+	return last.Add(every + time.Duration(spread*float64(every)))
+}
+
+// Deadline is what is known when a notice comes.
+type Deadline struct {
+	Now, At time.Time
+	Past    []Cost        // of this step's checkpoints, oldest first
+	Bytes   int64         // that the next one is expected to have; 0: as the last
+	Factor  float64       // what it may take, over what it took; 0: 1.5
+	Kill    time.Duration // that Slurm needs to end the step after it (KillWait)
+}
+
+// Fit says whether a checkpoint still fits.
+type Fit struct {
+	OK    bool
+	Takes time.Duration // what it is expected to take at most; 0: not known
+	By    time.Time     // by when it must be over
+}
+
+const (
+	usualFactor = 1.5
+	// leastTry is the least time in which a first checkpoint is tried.
+	leastTry = time.Second
+)
+
+// Fits says whether a checkpoint that begins now is over, and the step ended,
+// before the deadline: by the slowest of the last three, as much slower as the next one
+// is bigger. A step without one has nothing to lose: it tries in the time that is left.
+func (d Deadline) Fits() Fit {
+	f := Fit{By: d.At.Add(-max(d.Kill, 0))}
+	left := f.By.Sub(d.Now)
+	for _, c := range d.Past[max(0, len(d.Past)-3):] {
+		takes := float64(c.Took)
+		if d.Bytes > c.Bytes && c.Bytes > 0 {
+			takes *= float64(d.Bytes) / float64(c.Bytes)
+		}
+		factor := d.Factor
+		if !(factor > 0) {
+			factor = usualFactor
+		}
+		takes = min(takes*factor, float64(math.MaxInt64/2))
+		f.Takes = max(f.Takes, time.Duration(takes))
+	}
+	if f.Takes == 0 {
+		f.OK = left >= leastTry
+		return f
+	}
+	f.OK = left >= f.Takes
+	return f
+}
