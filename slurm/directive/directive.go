@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Directive is what a job asks of Burst. The zero value asks nothing; Parse and
@@ -96,10 +97,30 @@ func (e *Error) Error() string {
 	case Pool, Partition, Site:
 		where = Origin{e.From, e.Line}.String()
 	}
+	return where + e.What()
+}
+
+// What is wrong, without where: " key: …".
+func (e *Error) What() string {
+	text := ": " + e.Err.Error()
 	if e.Key != "" {
-		where += " " + e.Key
+		text = " " + e.Key + text
 	}
-	return where + ": " + e.Err.Error()
+	return clip(text)
+}
+
+// clip makes a text that others wrote one line of a log.
+func clip(text string) string {
+	const most = 400
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, text)
 }
 
 func (e *Error) Unwrap() error { return e.Err }

@@ -27,6 +27,8 @@ func TestParse(t *testing.T) {
 		{name: "another word", script: "#BURSTING signal=USR1\n#BURST-OFF x\n#burst signal=USR1\n"},
 		{name: "bare", script: "#BURST\n#BURST   \n"},
 		{name: "unknown key", script: "#!/bin/bash\n#SBATCH -N1\n#BURST sginal=USR1\n", err: "line 3: #BURST sginal: unknown key; known are ckpt, strategy, interval, dir"},
+		{name: "hostile key", script: "#BURST a\x1b[2Jb=1", err: "line 1: #BURST a?[2Jb: unknown key"},
+		{name: "a word that has no end", script: "#BURST " + strings.Repeat("x", 1<<20), err: strings.Repeat("x", 300)},
 		{name: "no value", script: "#BURST signal USR1", err: `line 1: #BURST: "signal" is not key=value`},
 		{name: "no key", script: "#BURST =USR1", err: `line 1: #BURST: "=USR1" is not key=value`},
 		{name: "not a signal", script: "#BURST signal=FOO", err: `line 1: #BURST signal: "FOO" is not one of HUP`},
@@ -99,7 +101,7 @@ func check(t *testing.T, got Directive, err error, want Directive, wantErr strin
 		return
 	}
 	var e *Error
-	if !errors.As(err, &e) || !strings.Contains(err.Error(), wantErr) {
+	if !errors.As(err, &e) || !strings.Contains(err.Error(), wantErr) || len(err.Error()) > 500 {
 		t.Errorf("got %+v, %v; want an *Error with %q", got, err, wantErr)
 	}
 }

@@ -10,16 +10,15 @@ import (
 // Kind is a kind of place that says something about a job's checkpoints.
 type Kind string
 
-// The places, those before over those after: Merge goes by this order. What is
-// said of one run is over what is said of all, and what a user wrote over what an
-// admin did: the job's user knows the program. burst-srun's --ckpt is about one step.
-// The script is the job's own text, while a comment may also be written by
-// wrappers around sbatch, and by admins. A pool is a part of its partition, and that a
-// part of the site.
+// The places, those before over those after: Merge goes by this order. What a user
+// wrote is over what an admin did: the job's user knows the program. What is said of
+// less is over what is said of more: burst-srun's --ckpt is about one step, a
+// comment about one submission, as sbatch's options are over its #SBATCH lines. A pool
+// is a part of its partition, and that a part of the site.
 const (
 	Option    Kind = "option" // burst-srun --ckpt
-	Script    Kind = "script" // #BURST lines
 	Comment   Kind = "comment"
+	Script    Kind = "script"    // #BURST lines
 	Pool      Kind = "pool"      // [pool.NAME.checkpoint] of burst.toml
 	Partition Kind = "partition" // [partition.NAME.checkpoint]
 	Site      Kind = "site"      // [checkpoint]
@@ -27,12 +26,16 @@ const (
 )
 
 // Order is the precedence of layers, the strongest first.
-func Order() []Kind { return []Kind{Option, Script, Comment, Pool, Partition, Site, Default} }
+func Order() []Kind { return []Kind{Option, Comment, Script, Pool, Partition, Site, Default} }
 
 func (k Kind) rank() int { return slices.Index(Order(), k) }
 
 // byAdmin says that the place is not the user's.
 func (k Kind) byAdmin() bool { return k.rank() >= Pool.rank() }
+
+// author is the same for places whose settings are meant together: a user's all
+// are, an admin's of one section.
+func (k Kind) author() int { return max(k.rank(), Script.rank()) }
 
 // Source is a place.
 type Source struct {
@@ -133,7 +136,7 @@ func ReadOptions(values ...string) (Layer, error) {
 	l := Layer{Source: Source{Kind: Option}}
 	for _, v := range values {
 		v = strings.TrimSpace(v)
-		if word, _, _ := strings.Cut(v, " "); !strings.Contains(word, "=") && word != "" {
+		if words := strings.Fields(v); len(words) > 0 && !strings.Contains(words[0], "=") {
 			v = "ckpt=" + v
 		}
 		if err := l.read(v, 0); err != nil {
@@ -150,6 +153,17 @@ func Check(key, value string) error {
 		return fmt.Errorf("unknown key; known are %s", known())
 	}
 	return k.set(new(Directive), value)
+}
+
+// foreign says that the layer may have come from another version of Burst.
+func (l Layer) foreign() bool { return l.Kind.byAdmin() || l.Kind.rank() < 0 }
+
+// takes says why a setting of the layer can have no effect.
+func (l Layer) takes(s Setting) error {
+	if l.Kind.rank() < 0 {
+		return errors.New("this version of Burst knows no such place")
+	}
+	return Check(s.Key, s.Value)
 }
 
 func (l *Layer) read(text string, line int) error {

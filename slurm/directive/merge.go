@@ -35,16 +35,22 @@ func (m Merged) Value(key string) string {
 // Merge puts layers one over the other, by Order whatever order they come in,
 // and fills in the defaults. A key that cannot go with what a stronger layer says,
 // or that an admin wrote for jobs that ask for something else, is Unused; one that
-// its own user made senseless is an *Error, and so is a method that lacks what it needs.
+// its own user made senseless is an *Error, and so is a method that lacks what it
+// needs. Of an admin's layer that a newer burstd may have sent, what this version does
+// not know is Unused: no job fails for it.
 func Merge(layers ...Layer) (Merged, error) {
 	layers = slices.Clone(layers)
 	slices.SortStableFunc(layers, func(a, b Layer) int { return a.Kind.rank() - b.Kind.rank() })
 	m := merging{chosen: map[string]Setting{}, Merged: Merged{From: map[string]Origin{}}}
 	for _, l := range layers {
-		if _, err := l.checked(); err != nil { // it may have come from another process
+		if _, err := l.checked(); err != nil && !l.foreign() {
 			return Merged{}, err
 		}
 		for _, s := range l.Settings {
+			if err := l.takes(s); err != nil {
+				m.Unused = append(m.Unused, Unused{s, l.Source, err.Error()})
+				continue
+			}
 			if o, taken := m.From[s.Key]; taken {
 				m.Unused = append(m.Unused, Unused{s, l.Source, "it is set by the " + o.String()})
 				continue
@@ -88,12 +94,14 @@ func (m *merging) byDefault(key, value string) {
 	}
 }
 
-func (m *merging) rank(key string) int {
+func (m *merging) kind(key string) Kind {
 	if o, ok := m.From[key]; ok {
-		return o.Kind.rank()
+		return o.Kind
 	}
-	return Default.rank()
+	return Default
 }
+
+func (m *merging) rank(key string) int { return m.kind(key).rank() }
 
 // rule is what a key needs of another.
 type rule struct {
@@ -129,11 +137,29 @@ var rules = []rule{
 	{"preset", "ckpt", method(ByCommand), ofCommand},
 	{"grace", "signal", func(m *merging) bool { return m.Signal != "" }, "needs a signal: add signal=USR1 or another"},
 	// A time that was meant for another signal says nothing of this one.
-	{"grace", "signal", func(m *merging) bool { return m.rank("grace") <= m.rank("signal") }, "it goes with another signal"},
+	{"grace", "signal", func(m *merging) bool { return m.kind("grace").author() <= m.kind("signal").author() }, "it goes with another signal"},
+}
+
+// tool are the commands of one tool: those of two authors do not go together.
+var tool = []string{"run", "checkpoint", "restart", "preset"}
+
+// oneTool keeps the commands of the strongest author who names a tool; with run=
+// alone nobody does.
+func (m *merging) oneTool() {
+	best := min(m.kind("checkpoint").author(), m.kind("restart").author(), m.kind("preset").author())
+	for _, key := range tool {
+		if _, set := m.From[key]; set && m.kind(key).author() > best {
+			m.drop(key, "it goes with the commands of another tool")
+		}
+	}
 }
 
 // judge applies the rules and the defaults.
 func (m *merging) judge() error {
+	if m.Method == BySignal && m.Batch && m.kind("ckpt").byAdmin() && !m.kind("signal").byAdmin() {
+		m.drop("ckpt", "the job's own signal is for its batch script") // it asks for no more
+	}
+	m.oneTool()
 	m.byDefault("ckpt", None)
 	if err := m.apply(strategyRule); err != nil {
 		return err
@@ -180,17 +206,24 @@ func (m *merging) apply(r rule) error {
 	return nil
 }
 
-// needs reports a method without what it cannot be without.
+// needs reports a method without what it cannot be without, where its author stands
+// who said the most of it.
 func (m *merging) needs() error {
-	o := m.From["ckpt"]
-	fail := func(text string) error { return &Error{o.Source, o.Line, "ckpt", errors.New(text)} }
+	fail := func(text string, keys ...string) error {
+		at := slices.MinFunc(keys, func(a, b string) int { return m.rank(a) - m.rank(b) })
+		if at != "ckpt" {
+			text = "ckpt=" + text
+		}
+		o := m.From[at]
+		return &Error{o.Source, o.Line, at, errors.New(text)}
+	}
 	switch {
 	case m.Method == BySignal && m.Signal == "":
-		return fail("signal needs a signal: add signal=USR1 or another")
+		return fail("signal needs a signal: add signal=USR1 or another", "ckpt")
 	case m.Method == BySignal && m.Batch:
-		return fail("signal reaches the step that burst-srun starts, not the batch script: write signal=" + m.Signal)
+		return fail("signal reaches the step that burst-srun starts, not the batch script: write signal="+m.Signal, "ckpt")
 	case m.Method == ByCommand && m.Preset == "" && (m.Checkpoint == "" || m.Restart == ""):
-		return fail("command needs checkpoint= and restart=, or preset=blcr")
+		return fail("command needs checkpoint= and restart=, or preset=blcr", "ckpt", "checkpoint", "restart")
 	}
 	return nil
 }

@@ -1,0 +1,44 @@
+package directive
+
+// Defaults is what a site says of one job. A node has no burst.toml: burstd, which
+// knows the job's partition and pool, sends them to burst-srun, as JSON. A receiver
+// of another version leaves out what it does not know.
+type Defaults struct {
+	Layers []Layer `json:"layers"` // of kinds Pool, Partition and Site
+	// Reserve is left free on the file system of the checkpoints, in bytes; 0: the
+	// methods' own default.
+	Reserve int64 `json:"reserve,omitempty"`
+}
+
+// Said is all that is said of the checkpoints of a job, or of one of its steps.
+type Said struct {
+	Script  string   // the batch script; empty: there is none
+	Comment string   // of the job
+	Options []string // of burst-srun --ckpt
+	Site    Defaults
+}
+
+// Merge reads all of it and merges it. An error is an *Error, in one line, and a
+// job ends with it before its step has begun.
+func (s Said) Merge() (Merged, error) {
+	script, err := ReadScript(s.Script)
+	if err != nil {
+		return Merged{}, err
+	}
+	comment, err := ReadComment(s.Comment)
+	if err != nil {
+		return Merged{}, err
+	}
+	options, err := ReadOptions(s.Options...)
+	if err != nil {
+		return Merged{}, err
+	}
+	layers := []Layer{script, comment, options}
+	for _, l := range s.Site.Layers {
+		if !l.Kind.byAdmin() {
+			l.Kind = "" // a site cannot speak for its users: Merge says so
+		}
+		layers = append(layers, l)
+	}
+	return Merge(layers...)
+}

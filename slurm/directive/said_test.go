@@ -1,0 +1,71 @@
+package directive
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+var site = Defaults{Reserve: 5 << 30, Layers: []Layer{
+	{Source: Source{Pool, "c6i"}, Settings: []Setting{{"dir", "/fsx/%u", 40}, {"keep", "3", 41}}},
+	{Source: Source{Partition, "cloud"}, Settings: []Setting{{"strategy", "preemptive", 50}}},
+	{Source: Source{Kind: Site}, Settings: []Setting{{"dir", "/nfs", 12}, {"interval", "10m", 13}, {"signal", "USR1", 14}}},
+}}
+
+func TestSaid(t *testing.T) {
+	tests := []struct {
+		name string
+		said Said
+		want Directive
+		err  string
+	}{
+		{name: "nothing", said: Said{}, want: Directive{Method: None, Strategy: None, Retries: 5}},
+		{name: "all places",
+			said: Said{Script: "#!/bin/sh\n#BURST ckpt=dmtcp keep=4 grace=1m retries=1\n", Comment: "burst: retries=2 label=x", Options: []string{"scr", "label=y"}, Site: site},
+			want: Directive{Method: SCR, Strategy: Preemptive, Dir: "/fsx/%u", Keep: 4, Signal: "USR1", Grace: time.Minute, Retries: 2, Label: "y"}},
+		{name: "a site that speaks for its users",
+			said: Said{Site: Defaults{Layers: []Layer{{Source: Source{Kind: Script}, Settings: []Setting{{"ckpt", "criu", 1}}}}}},
+			want: Directive{Method: None, Strategy: None, Retries: 5}},
+		{name: "wrong script", said: Said{Script: "#BURST ckpt=x", Comment: "burst: y"}, err: `line 1: #BURST ckpt: "x" is not one of`},
+		{name: "wrong comment", said: Said{Comment: "burst: y"}, err: `job comment: "y" is not key=value`},
+		{name: "wrong option", said: Said{Options: []string{"x"}}, err: `--ckpt ckpt: "x" is not one of`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := tt.said.Merge()
+			check(t, got.Directive, err, tt.want, tt.err)
+		})
+	}
+}
+
+// What burstd sends arrives as it was, and a job gets the same from it.
+func TestDefaultsOverAWire(t *testing.T) {
+	wire, err := json.Marshal(site)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Defaults
+	if err := json.Unmarshal(wire, &got); err != nil || !reflect.DeepEqual(got, site) {
+		t.Fatalf("%s\nbecame %+v, %v", wire, got, err)
+	}
+	here, err := Said{Script: "#BURST ckpt=dmtcp", Site: site}.Merge()
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err := Said{Script: "#BURST ckpt=dmtcp", Site: got}.Merge()
+	if err != nil || !reflect.DeepEqual(here, there) {
+		t.Errorf("%+v, %v; want %+v", there, err, here)
+	}
+	// A burstd of a later version says more.
+	later := strings.Replace(string(wire), `"kind":"site"`, `"kind":"site","since":7`, 1)
+	later = strings.Replace(later, `"key":"interval"`, `"key":"cadence"`, 1)
+	if err := json.Unmarshal([]byte(later), &got); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Said{Script: "#BURST ckpt=dmtcp strategy=both", Site: got}.Merge()
+	if err != nil || m.Dir != "/fsx/%u" || m.Interval != 0 || !strings.Contains(m.Unused[len(m.Unused)-1].Why, "known are") {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
