@@ -2,7 +2,6 @@ package methods
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -24,56 +23,66 @@ const (
 )
 
 // coordinator is the dmtcp_coordinator of one start of a step. It is this
-// process's child and not --daemon, so that its end is seen.
+// process's child and not --daemon, so that its end is seen, and so that it ends,
+// and the step's processes with it, when this process dies.
 type coordinator struct {
 	*process
-	tools   dmtcpTools
-	host    string
-	port    int
-	log     string
-	scripts string // where it writes restart scripts
+	tools dmtcpTools
+	host  string
+	port  int
+	log   string
 }
 
-func startCoordinator(ctx context.Context, t dmtcpTools, work, host string) (*coordinator, error) {
-	c := &coordinator{tools: t, host: host, log: filepath.Join(work, "coordinator.log"), scripts: filepath.Join(work, "scripts")}
-	if err := os.Mkdir(c.scripts, 0o700); err != nil {
-		return nil, fmt.Errorf("dmtcp: %w", err)
+func startCoordinator(ctx context.Context, t dmtcpTools, r dmtcpRoom, host string) (*coordinator, error) {
+	c := &coordinator{tools: t, host: host, log: filepath.Join(r.work, "coordinator.log")}
+	scripts := filepath.Join(r.work, "scripts") // it writes restart scripts there
+	if err := os.Mkdir(scripts, 0o700); err != nil {
+		return nil, err
 	}
 	log, err := os.OpenFile(c.log, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("dmtcp: the coordinator's log: %w", err)
+		return nil, fmt.Errorf("the coordinator's log: %w", err)
 	}
 	defer log.Close()
-	portFile := filepath.Join(work, "port")
-	c.process, err = startProcess(&exec.Cmd{
-		Path: t.coordinator,
-		Args: []string{t.coordinator, "-p", "0", "--port-file", portFile, "--exit-on-last", "--ckptdir", c.scripts},
-		Env:  withoutDMTCP(os.Environ()), Stdout: log, Stderr: log,
-	})
+	portFile := filepath.Join(r.work, "port")
+	args := []string{t.coordinator, "-p", "0", "--port-file", portFile, "--exit-on-last", "--ckptdir", scripts}
+	if r.temp != "" {
+		args = append(args, "--tmpdir", r.temp)
+	}
+	c.process, err = startProcess(&exec.Cmd{Path: t.coordinator, Args: args, Env: withoutDMTCP(os.Environ()), Stdout: log, Stderr: log})
 	if err != nil {
-		return nil, fmt.Errorf("dmtcp: %w", err)
+		return nil, err
 	}
 	limit, cancel := context.WithTimeout(ctx, portTime)
 	defer cancel()
 	for c.running() {
-		text, err := os.ReadFile(portFile)
-		if port, bad := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && bad == nil && port > 0 && port < 1<<16 {
-			c.port = port
-			return c, nil
+		if text, err := os.ReadFile(portFile); err == nil {
+			if port := parsePort(string(text)); port > 0 {
+				c.port = port
+				return c, nil
+			}
 		}
 		if !pause(limit, 20*time.Millisecond) {
-			return nil, errors.Join(fmt.Errorf("dmtcp: the coordinator did not say its port: %w", limit.Err()), c.end(ctx))
+			return nil, withMore(fmt.Errorf("the coordinator did not say its port: %w", limit.Err()), c.end(ctx))
 		}
 	}
 	text, _ := c.logAfter(0) // the message is the better for it
-	return nil, fmt.Errorf("dmtcp: the coordinator ended at once, with code %d: %s", c.code, lastLine(text))
+	return nil, fmt.Errorf("the coordinator ended at once: %w", failed(c.code, text))
+}
+
+// parsePort reads a port file; 0: there is no port in it yet.
+func parsePort(text string) int {
+	if port := countOf(strings.TrimSpace(text)); port < 1<<16 {
+		return port
+	}
+	return 0
 }
 
 // command runs dmtcp_command.
 func (c *coordinator) command(ctx context.Context, what string) (code int, out string, err error) {
 	return runTool(ctx, &exec.Cmd{
 		Path: c.tools.command,
-		Args: []string{c.tools.command, "-h", "127.0.0.1", "-p", strconv.Itoa(c.port), what},
+		Args: []string{c.tools.command, "-h", loopback, "-p", strconv.Itoa(c.port), what},
 		Env:  withoutDMTCP(os.Environ()),
 	})
 }

@@ -6,11 +6,17 @@ import (
 	"strings"
 )
 
-// What DMTCP 3 to 5 print, for us to read. Version 4 colours its log and writes
+// What DMTCP 4 and 5 print, for us to read. Version 4 colours its log and writes
 // NAME = value; version 5 writes plainly, NAME=value.
+
+// beginLine is written before the coordinator says yes to a checkpoint.
+const beginLine = "starting checkpoint"
 
 var (
 	scriptLine = regexp.MustCompile(`Wrote restart script.*?(?:restartScriptPath = |path=)([^\n]*?\.sh)`)
+	joinedLine = regexp.MustCompile(`(?i)worker connected`)
+	execLine   = regexp.MustCompile(`(?i)updating (?:process information|worker identity) after exec`)
+	leftLine   = regexp.MustCompile(`(?i)client disconnected`)
 	countLine  = regexp.MustCompile(`(?m)^# Number of processes in the computation = ([0-9]+)$`)
 	peersLine  = regexp.MustCompile(`(?m)^\s*NUM_PEERS=([0-9]+)$`)
 	stateLine  = regexp.MustCompile(`(?m)^\s*RUNNING=yes$`)
@@ -18,9 +24,14 @@ var (
 )
 
 // parseScript finds the path of the restart script in the coordinator's log: it
-// is written when all images are. "": not yet.
+// is written when all images of the checkpoint that began last are. "": not yet.
+// The end of an earlier one may stand before.
 func parseScript(log string) string {
-	if m := scriptLine.FindStringSubmatch(log); m != nil {
+	at := strings.LastIndex(log, beginLine)
+	if at < 0 {
+		return ""
+	}
+	if m := scriptLine.FindStringSubmatch(log[at:]); m != nil {
 		return m[1]
 	}
 	return ""
@@ -43,18 +54,13 @@ func parseProcesses(script string) int {
 	if m == nil {
 		return 0
 	}
-	n, _ := strconv.Atoi(m[1]) // too many for an int are none
-	return n
+	return countOf(m[1])
 }
 
-// parseStatus says whether dmtcp_command -s shows at least so many processes, all running.
-func parseStatus(out string, processes int) bool {
+// parseRunning says whether dmtcp_command -s shows processes, and all running.
+func parseRunning(out string) bool {
 	m := peersLine.FindStringSubmatch(out)
-	if m == nil || !stateLine.MatchString(out) {
-		return false
-	}
-	n, err := strconv.Atoi(m[1])
-	return err == nil && n >= processes
+	return m != nil && countOf(m[1]) > 0 && stateLine.MatchString(out)
 }
 
 // parseClients reads the processes' ids of dmtcp_command -l, and says whether

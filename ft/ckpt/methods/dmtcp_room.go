@@ -1,132 +1,154 @@
 package methods
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
-	"syscall"
+
+	"github.com/burst-hpc/burst/ft/ckpt"
 )
 
-// perImage is what an image has beside the process's memory: DMTCP's libraries.
-const perImage = 32 << 20
-
-// room says no when the images would not fit: DMTCP ends an application whose
-// image it cannot write. What processes on other hosts need is not known here.
-func (s *dmtcpStep) room(ctx context.Context, into string) error {
-	host, err := os.Hostname()
-	if err != nil {
-		return nil
-	}
-	_, out, err := s.coordinator.command(ctx, "-l")
-	if err != nil {
-		return err
-	}
-	pids, all := parseClients(out, host)
-	if !all {
-		return nil
-	}
-	var need int64
-	for _, pid := range pids {
-		status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-		if err != nil {
-			continue // it has ended
-		}
-		need += memoryOf(string(status)) + perImage
-	}
-	for _, dir := range []string{s.images, into} {
-		var fs syscall.Statfs_t
-		if err := syscall.Statfs(dir, &fs); err != nil {
-			return fmt.Errorf("the room in %s: %w", dir, err)
-		}
-		if free := int64(min(fs.Bavail, 1<<40)) * fs.Bsize; free < need {
-			return fmt.Errorf("%s has %d MB free and %d processes need up to %d MB: no checkpoint is begun, which would end the step", dir, free>>20, len(pids), need>>20)
-		}
-	}
-	return nil
+// dmtcpRoom are the folders of one start of a step.
+type dmtcpRoom struct {
+	work   string // on shared storage: log, port file, scripts
+	images string // in work: where DMTCP writes images
+	// temp, on this host, is DMTCP's for the processes of this host: a segment that
+	// they share, their logs. Empty where they run on another one: there it is
+	// DMTCP's own choice, /tmp/dmtcp-USER@HOST, whose files no two starts share.
+	temp string
 }
 
-// memoryOf is the size in bytes of what a process has in memory and in swap, by
-// its /proc/PID/status.
-func memoryOf(status string) int64 {
-	var sum int64
-	for line := range strings.Lines(status) {
-		key, value, _ := strings.Cut(line, ":")
-		if key != "VmRSS" && key != "VmSwap" {
-			continue
-		}
-		kb, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 10, 64)
-		if err == nil && kb > 0 && kb < 1<<40 {
-			sum += kb << 10
-		}
+func newDMTCPRoom(l launch) (dmtcpRoom, error) {
+	work, err := os.MkdirTemp(l.Scratch, "dmtcp-")
+	if err != nil {
+		return dmtcpRoom{}, fmt.Errorf("a folder for the coordinator: %w", err)
 	}
-	return sum
+	r := dmtcpRoom{work: work, images: filepath.Join(work, "images")}
+	err = os.Mkdir(r.images, 0o700)
+	if err == nil && l.dmtcpHost() == loopback {
+		r.temp, err = os.MkdirTemp("", "burst-dmtcp-")
+	}
+	if err != nil {
+		r.remove()
+		return dmtcpRoom{}, err
+	}
+	return r, nil
 }
 
-// clean empties dir.
-func clean(dir string) error {
+// remove deletes all of it; what cannot be deleted is left to the attempt's end.
+func (r dmtcpRoom) remove() {
+	r.clear()
+	os.RemoveAll(r.work)
+}
+
+// clear keeps what an admin may want to read of a step that has ended, the log.
+func (r dmtcpRoom) clear() {
+	os.RemoveAll(r.images)
+	if r.temp != "" {
+		os.RemoveAll(r.temp)
+	}
+}
+
+// imagesOf are the absolute paths of a generation's images; none without one.
+func imagesOf(g *ckpt.Generation) ([]string, error) {
+	if g == nil {
+		return nil, nil
+	}
+	dir, err := filepath.Abs(g.Dir)
+	if err != nil {
+		return nil, err
+	}
+	names, err := imageNames(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 || g.Ranks != 0 && g.Ranks != len(names) {
+		return nil, fmt.Errorf("%s has %d images, and should have %d", dir, len(names), max(g.Ranks, 1))
+	}
+	for i := range names {
+		names[i] = filepath.Join(dir, names[i])
+		if err := isWhole(names[i]); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+// imageNames are the files of dir that are images, sorted.
+func imageNames(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if isImage(e) {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func isImage(e fs.DirEntry) bool {
+	return e.Type().IsRegular() && strings.HasPrefix(e.Name(), "ckpt_") && strings.HasSuffix(e.Name(), ".dmtcp")
+}
+
+// imageMagic is what an image begins with.
+const imageMagic = "DMTCP_CHECKPOINT_IMAGE"
+
+// isWhole looks at an image's first bytes.
+func isWhole(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
 		return err
 	}
-	for _, e := range entries {
-		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
-			return err
-		}
+	defer f.Close()
+	head := make([]byte, len(imageMagic))
+	if _, err := io.ReadFull(f, head); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || err == nil && string(head) != imageMagic {
+		return fmt.Errorf("%s is no image of DMTCP", path)
+	} else if err != nil {
+		return fmt.Errorf("reading %s: %w", path, err)
 	}
 	return nil
 }
 
-// move puts a file or folder elsewhere; between file systems by a copy, as long
-// as ctx allows.
-func move(ctx context.Context, from, to string) error {
-	err := os.Rename(from, to)
-	if link, ok := err.(*os.LinkError); !ok || link.Err != syscall.EXDEV {
-		return err
-	}
-	err = filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		if e.IsDir() {
-			return os.Mkdir(filepath.Join(to, rel), 0o700)
-		}
-		return copyFile(ctx, path, filepath.Join(to, rel))
-	})
+// proved returns the names in the images' folder that belong to the checkpoint,
+// and the number of images. They are those that the script names, all of them;
+// others are of a checkpoint before that was late.
+func (r dmtcpRoom) proved(scriptPath string) (names []string, n int, err error) {
+	text, err := os.ReadFile(scriptPath)
 	if err != nil {
-		return err
+		return nil, 0, fmt.Errorf("the coordinator's restart script: %w", err)
 	}
-	return os.RemoveAll(from)
-}
-
-func copyFile(ctx context.Context, from, to string) error {
-	in, err := os.Open(from)
+	script := string(text)
+	entries, err := os.ReadDir(r.images)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	for err == nil {
-		if err = ctx.Err(); err == nil {
-			_, err = io.CopyN(out, in, 16<<20)
+	for _, e := range entries {
+		image, _ := strings.CutSuffix(e.Name(), "_files")
+		image, _ = strings.CutSuffix(image, ".dmtcp")
+		switch {
+		case strings.HasSuffix(e.Name(), ".temp"):
+			return nil, 0, fmt.Errorf("the image %s is not complete", e.Name())
+		case !strings.Contains(script, "/"+image+".dmtcp"):
+			continue
+		case isImage(e):
+			if err := isWhole(filepath.Join(r.images, e.Name())); err != nil {
+				return nil, 0, err
+			}
+			n++
 		}
+		names = append(names, e.Name())
 	}
-	if err == io.EOF {
-		err = nil
+	if want := parseProcesses(script); n == 0 || n != want {
+		return nil, 0, fmt.Errorf("%d images are there of %d processes", n, want)
 	}
-	if e := out.Close(); err == nil {
-		err = e
-	}
-	return err
+	return names, n, nil
 }

@@ -1,15 +1,11 @@
 package methods
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -31,17 +27,22 @@ const (
 // the processes were started with. So they are moved away each time, whole and
 // proved, into the generation's folder.
 type dmtcpStep struct {
-	tools        dmtcpTools
-	coordinator  *coordinator
-	process      *process
-	work, images string
-	turn         chan struct{} // full while a checkpoint is under way
+	dmtcpRoom
+	o           Options
+	tools       dmtcpTools
+	coordinator *coordinator
+	process     *process
+	own         syscall.Signal // DMTCP's, in the step's processes
+	turn        chan struct{}  // full while a checkpoint is under way
 
-	over    chan struct{} // closed when code and err are set
-	code    int
-	err     error
-	stopped bool // set before the step is killed by us
-	writing bool // images are being written; of the holder of turn
+	over chan struct{} // closed when code and err are set
+	code int
+	err  error
+
+	// Of the holder of turn:
+	writing bool // images are being written
+	stopped bool // it is ended by us, its images are safe
+	halved  bool // it was to be, but did not end in time
 }
 
 // watch waits for the end of the step, and leaves nothing of it behind.
@@ -51,35 +52,42 @@ func (s *dmtcpStep) watch() {
 	died := s.coordinator.died()
 	ended := s.coordinator.end(context.Background())
 	s.turn <- struct{}{} // a checkpoint that was under way sees the end
-	s.code, s.err = s.verdict(code, died), errors.Join(err, ended)
-	if why := s.lost(code, died); why != "" && s.err == nil {
-		s.err = fmt.Errorf("dmtcp: %w: %s (exit code %d)", ErrLost, why, code)
+	s.code, s.err = code, err
+	if s.stopped {
+		s.code = endedByUs
+	} else if why := s.lost(code, died); why != "" && err == nil {
+		s.err = fmt.Errorf("dmtcp: %w: %s", ErrLost, why)
 	}
-	os.RemoveAll(s.images) // the generations are elsewhere; the log stays
+	if ended != nil && s.err == nil {
+		s.err = fmt.Errorf("dmtcp: the step's coordinator: %w", ended)
+	}
+	s.clear() // the generations are elsewhere
 	close(s.over)
 	<-s.turn
-}
-
-func (s *dmtcpStep) verdict(code int, died bool) int {
-	if s.stopped && !died {
-		return endedByUs
-	}
-	return code
 }
 
 // lost says why the exit code is not the application's; "": it is.
 func (s *dmtcpStep) lost(code int, died bool) string {
 	switch {
-	case s.stopped:
-		return ""
-	case died && code == dmtcpFailed:
+	case s.halved:
+		return fmt.Sprintf("it was killed after a checkpoint, and did not end in time (exit code %d)", code)
+	case code == dmtcpFailed && died:
 		return fmt.Sprintf("the coordinator was killed (code %d), and DMTCP ends the processes that lose it", s.coordinator.code)
-	case s.writing && code == dmtcpFailed:
+	case code == dmtcpFailed && s.writing:
 		return "DMTCP failed while it wrote a checkpoint; is the folder or the quota full?"
-	case code == 0:
-		if log, err := s.coordinator.logAfter(0); err == nil && killedByOther(log) {
-			return "somebody has told the coordinator to end it"
-		}
+	case code != 0 && code != dmtcpFailed:
+		return ""
+	}
+	log, err := s.coordinator.logAfter(0)
+	switch {
+	case err != nil && code == 0:
+		return fmt.Sprintf("whether it ended by itself is not known: %v", err)
+	case err != nil:
+		return ""
+	case code == 0 && killedByOther(log):
+		return "somebody has told the coordinator to end it"
+	case code == dmtcpFailed && execLine.MatchString(log):
+		return fmt.Sprintf("DMTCP failed (exit code %d): its message is in the step's output", code)
 	}
 	return ""
 }
@@ -89,10 +97,10 @@ func (s *dmtcpStep) Wait() (int, error) {
 	return s.code, s.err
 }
 
-// Signal passes a signal on, but for SIGUSR2: DMTCP uses it itself.
+// Signal passes a signal on, but for DMTCP's own.
 func (s *dmtcpStep) Signal(sig os.Signal) error {
-	if sig == syscall.SIGUSR2 {
-		return errors.New("dmtcp: SIGUSR2 is DMTCP's own and is not passed on")
+	if sig == s.own {
+		return fmt.Errorf("dmtcp: %v is DMTCP's own and is not passed on; DMTCP_SIGCKPT=NUMBER gives it another", sig)
 	}
 	return s.process.signal(sig)
 }
@@ -101,24 +109,27 @@ func (s *dmtcpStep) Checkpoint(ctx context.Context, into string, stop bool) (ckp
 	select {
 	case s.turn <- struct{}{}:
 	default:
+		if !s.process.running() {
+			return ckpt.Made{}, fmt.Errorf("dmtcp: %w", ckpt.ErrFinishing)
+		}
 		return ckpt.Made{}, fmt.Errorf("dmtcp: %w", ckpt.ErrBusy)
 	}
 	defer func() { <-s.turn }()
 	made, err := s.checkpoint(ctx, into, stop)
-	if err != nil && !s.process.running() {
-		err = errors.Join(err, ckpt.ErrFinishing)
+	switch {
+	case err == nil:
+		return made, nil
+	case !s.process.running() && !s.stopped:
+		return ckpt.Made{}, fmt.Errorf("dmtcp: %w: %w", ckpt.ErrFinishing, err)
 	}
-	if err != nil {
-		return ckpt.Made{}, fmt.Errorf("dmtcp: %w", err)
-	}
-	return made, nil
+	return ckpt.Made{}, fmt.Errorf("dmtcp: %w", err)
 }
 
 func (s *dmtcpStep) checkpoint(ctx context.Context, into string, stop bool) (ckpt.Made, error) {
 	if err := s.alive(); err != nil {
 		return ckpt.Made{}, err
 	}
-	if err := s.room(ctx, into); err != nil {
+	if err := s.fits(ctx, into); err != nil {
 		return ckpt.Made{}, err
 	}
 	from, err := s.order(ctx)
@@ -164,7 +175,7 @@ func (s *dmtcpStep) alive() error {
 // says no, and is asked again until ctx ends.
 func (s *dmtcpStep) order(ctx context.Context) (int64, error) {
 	for {
-		if err := clean(s.images); err != nil {
+		if err := empty(s.images); err != nil {
 			return 0, err
 		}
 		from, err := s.coordinator.logSize()
@@ -206,69 +217,20 @@ func (s *dmtcpStep) written(ctx context.Context, from int64) (script string, err
 	}
 }
 
-// imageMagic is what an image begins with.
-var imageMagic = []byte("DMTCP_CHECKPOINT_IMAGE")
-
-// proved returns the names in the images' folder that belong to the checkpoint,
-// and the number of images. They are those that the script names, all of them;
-// others are of a checkpoint before that was late.
-func (s *dmtcpStep) proved(scriptPath string) (names []string, n int, err error) {
-	text, err := os.ReadFile(scriptPath)
-	if err != nil {
-		return nil, 0, fmt.Errorf("the coordinator's restart script: %w", err)
-	}
-	script := string(text)
-	entries, err := os.ReadDir(s.images)
-	if err != nil {
-		return nil, 0, err
-	}
-	for _, e := range entries {
-		image, _ := strings.CutSuffix(e.Name(), "_files")
-		image, _ = strings.CutSuffix(image, ".dmtcp")
-		switch {
-		case strings.HasSuffix(e.Name(), ".temp"):
-			return nil, 0, fmt.Errorf("the image %s is not complete", e.Name())
-		case !strings.Contains(script, image+".dmtcp"):
-			continue
-		case isImage(e):
-			if err := isWhole(filepath.Join(s.images, e.Name())); err != nil {
-				return nil, 0, err
-			}
-			n++
-		}
-		names = append(names, e.Name())
-	}
-	if want := parseProcesses(script); n == 0 || n != want {
-		return nil, 0, fmt.Errorf("%d images are there of %d processes", n, want)
-	}
-	slices.Sort(names)
-	return names, n, nil
-}
-
-// isWhole looks at an image's first bytes.
-func isWhole(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	head := make([]byte, len(imageMagic))
-	if _, err := io.ReadFull(f, head); err != nil || !bytes.Equal(head, imageMagic) {
-		return fmt.Errorf("%s is no image of DMTCP", filepath.Base(path))
-	}
-	return nil
-}
-
 // stop ends a step whose images are safe. -k and not -kc: should the images not
 // be complete, the step is to go on.
 func (s *dmtcpStep) stop(ctx context.Context) error {
+	if !s.process.running() {
+		return errors.New("the step has ended") // and its exit code is what counts
+	}
 	s.stopped = true
 	code, out, err := s.coordinator.command(ctx, "-k")
 	if err == nil && code == 0 && s.process.goneWithin(ctx, dmtcpLeaveTime) {
 		return nil
 	}
 	// The images are good, so nothing is lost by force.
-	if err := s.process.end(ctx, dmtcpLeaveTime); err != nil {
+	if err := s.process.end(ctx, s.o.KillWait); err != nil {
+		s.stopped, s.halved = false, true
 		return fmt.Errorf("the step does not end (dmtcp_command -k: %s): %w", lastLine(out), err)
 	}
 	return nil
