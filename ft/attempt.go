@@ -45,7 +45,7 @@ func (g *Guard) join(e *Eviction) {
 	a.users++
 	if (e.Signal != "" || e.Ask != "") && (e.Stage == Signalled || e.Stage == Requeued) { // read from the journal
 		a.signalled = e.SignalledAt
-		if a.by.IsZero() || e.By.Before(a.by) {
+		if e.Ask != "" && (a.by.IsZero() || e.By.Before(a.by)) {
 			a.by = e.By
 		}
 	}

@@ -26,6 +26,9 @@ func (g *Guard) plan(ctx context.Context, n *Notice, e *Eviction, j slurm.Job) e
 			return err
 		}
 		next.Signal, next.Grace, next.Outcome, next.Ask = a.signal, a.grace, a.wrong, a.ask
+		if next.Ask != "" {
+			next.By = g.by(n)
+		}
 	}
 	if err := g.journal.CommitFT(ctx, Change{Evictions: []Eviction{next}, Events: []Event{{
 		Time: e.Began, Kind: "evict", Node: n.Node, Instance: n.Instance, Job: j.ID, Text: describe(next, j),
@@ -135,7 +138,7 @@ func (g *Guard) send(ctx context.Context, n *Notice, e *Eviction, j slurm.Job) e
 	}
 	defer release()
 	if !a.signalled.IsZero() {
-		return g.sent(ctx, e, a.signalled, a.by)
+		return g.sent(ctx, e, a.signalled)
 	}
 	if e.Ask != "" && running(j) {
 		err := g.request(ctx, n, e, a)
@@ -165,15 +168,15 @@ func (g *Guard) send(ctx context.Context, n *Notice, e *Eviction, j slurm.Job) e
 	if !movable(j) {
 		g.comment(ctx, e, fmt.Sprintf("node %s is taken back by the cloud at %s; this job cannot be requeued and ends then", n.Node, g.deadline(n).Format(time.TimeOnly)))
 	}
-	return g.sent(ctx, e, at, a.by)
+	return g.sent(ctx, e, at)
 }
 
 // deaf says that the job takes no signal: scancel would try for 81 s.
 func deaf(j slurm.Job) bool { return j.State == "SUSPENDED" || j.State == "CONFIGURING" }
 
-func (g *Guard) sent(ctx context.Context, e *Eviction, at, by time.Time) error {
+func (g *Guard) sent(ctx context.Context, e *Eviction, at time.Time) error {
 	next := *e
-	next.Stage, next.SignalledAt, next.By = Signalled, at, by
+	next.Stage, next.SignalledAt = Signalled, at
 	return g.put(ctx, e, next)
 }
 

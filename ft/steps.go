@@ -2,7 +2,6 @@ package ft
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -33,6 +32,13 @@ type Protection struct {
 	// Iterations that the application counts: of that generation, and now; -1: not known.
 	SavedIteration, Iteration int64
 }
+
+// closed is of requests that are not made any more.
+var closed = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 // request is what an attempt's steps have been asked, and what came of it.
 type request struct {
@@ -112,15 +118,29 @@ func (g *Guard) by(n *Notice) time.Time {
 	return n.Received.Add(noDeadline)
 }
 
-// request asks the attempt's steps, once; and again by an earlier time, or after
-// a restart, when it is taken for the same. The attempt is held.
+// request asks the attempt's steps, once; again if the time has become shorter;
+// and after a restart, when it is taken for the same, since its time is in the
+// journal. The attempt is held.
 func (g *Guard) request(ctx context.Context, n *Notice, e *Eviction, a *attempt) error {
-	by := g.by(n)
-	if a.request != nil && !by.Before(a.request.by.Add(-time.Second)) {
-		return nil
+	if by := g.by(n); by.Before(e.By.Add(-time.Second)) {
+		next := *e
+		next.By = by
+		if err := g.put(ctx, e, next); err != nil {
+			return err
+		}
 	}
+	by := e.By
 	if !a.by.IsZero() && a.by.Before(by) {
-		by = a.by // asked before the restart
+		by = a.by
+	}
+	switch {
+	case a.request != nil && !by.Before(a.request.by):
+		return nil
+	case !by.After(time.Now()): // the hub takes none that is late
+		if a.request == nil {
+			a.request = &request{by: by, done: closed, err: session.ErrLate}
+		}
+		return nil
 	}
 	asked, err := g.cfg.Sessions.Ask(ctx, session.Order{Job: e.Job, Attempt: e.Restarts, Request: session.Request{
 		ID: fmt.Sprintf("%d.%d.%s.%d", e.Job, e.Restarts, e.Ask, by.UnixMilli()), Kind: e.Ask, By: by,
@@ -149,17 +169,7 @@ func (g *Guard) answered(ctx context.Context, n *Notice, e *Eviction) (bool, err
 	if err := g.request(ctx, n, e, a); err != nil {
 		return false, err
 	}
-	r := a.request
-	if !r.over() || ctx.Err() != nil {
-		return false, ctx.Err()
-	}
-	switch {
-	case errors.Is(r.err, session.ErrEnded):
-		return !time.Now().Before(r.by), nil
-	case errors.Is(r.err, session.ErrReplaced): // the reading will show a later attempt
-		return !time.Now().Before(r.by), nil
-	}
-	return r.stopped() || !time.Now().Before(r.by), nil
+	return a.request.stopped() || !time.Now().Before(a.request.by), ctx.Err()
 }
 
 // account notes in e what the attempt has lost, and says what of it was saved.
