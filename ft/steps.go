@@ -189,9 +189,11 @@ func (g *Guard) account(ctx context.Context, e *Eviction, r *request) {
 	if e.Ask == session.Leave {
 		why = "no checkpoint was asked for"
 	}
-	p, _, err := g.cfg.Sessions.Protection(ctx, e.Job, e.Restarts)
+	p, ok, err := g.cfg.Sessions.Protection(ctx, e.Job, e.Restarts)
 	if err != nil {
 		g.log.Warn("what a job has lost is not known", "job", e.Job, "error", err)
+	}
+	if err != nil || !ok { // or its steps have ended by themselves
 		return
 	}
 	from, since := "its beginning", e.Started

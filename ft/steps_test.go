@@ -71,7 +71,10 @@ func TestSteps(t *testing.T) {
 			during: func(s *site, id uint32) { time.Sleep(15 * time.Second); s.w.Exit(id, 0) }, asked: []session.Kind{session.Stop},
 			atLeast: 15 * time.Second, atMost: 16 * time.Second, lost: -1, outcome: "it finished in the grace time"},
 		{name: "the script fails after the checkpoint", steps: []step{{takes: 3 * time.Second}},
-			during: func(s *site, id uint32) { time.Sleep(3*time.Second + 50*time.Millisecond); s.w.Exit(id, 75) }, asked: []session.Kind{session.Stop},
+			during: func(s *site, id uint32) {
+				s.w.until(5*time.Second, "a generation", func() bool { return s.good(id) == 0 })
+				s.w.Exit(id, 75)
+			}, asked: []session.Kind{session.Stop},
 			atLeast: 3 * time.Second, atMost: 5 * time.Second, restarts: 1, outcome: "checkpoint of 12.0 MB"},
 		{name: "it cannot be requeued", fixed: true, steps: []step{{takes: time.Second}}, lead: time.Minute, asked: []session.Kind{session.Checkpoint},
 			atLeast: 59 * time.Second, atMost: 62 * time.Second, lost: -1, outcome: "cannot be requeued"},
