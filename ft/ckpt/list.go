@@ -150,6 +150,9 @@ var (
 // not be read now, or is of another cluster.
 func (f *Folder) Check(ctx context.Context, id ID) (Generation, error) {
 	dir := dirOf(id)
+	if info, err := f.root.Lstat(dir); err == nil && !info.IsDir() {
+		return Generation{Dir: absOf(f.root, dir)}, &DamageError{absOf(f.root, dir), ".", "it is not a folder"}
+	}
 	m, err := readManifest(f.root, dir)
 	if err == nil {
 		if err = f.belongs(m, id); err == nil {

@@ -36,12 +36,15 @@ const (
 // encode returns the manifest's text and that of its sum, or why it would not
 // be read again.
 func (m *Manifest) encode() (text, sum []byte, err error) {
+	if err := m.validate(); err != nil {
+		return nil, nil, err
+	}
 	if text, err = json.MarshalIndent(m, "", "  "); err != nil {
 		return nil, nil, err
 	}
 	text = append(text, '\n')
-	if _, err := parseManifest(text); err != nil {
-		return nil, nil, err
+	if len(text) > maxManifest {
+		return nil, nil, fmt.Errorf("the manifest would be over %d bytes long", maxManifest)
 	}
 	return text, fmt.Appendf(nil, "%s  %s\n", hexSum(text), manifestName), nil
 }

@@ -69,17 +69,6 @@ type contents struct {
 
 func (c contents) count() int { return len(c.whole) + len(c.part) + len(c.bad) }
 
-// highest number in use.
-func (c contents) highest() int {
-	top := 0
-	for _, l := range [][]int{c.whole, c.part, c.bad} {
-		for _, n := range l {
-			top = max(top, n)
-		}
-	}
-	return top
-}
-
 // contents of an attempt; one without a folder has none.
 func (f *Folder) contents(attempt int) (contents, error) {
 	var c contents
@@ -130,4 +119,3 @@ func namesIn(root *os.Root, dir string) ([]string, error) {
 	}
 	return names, err
 }
-

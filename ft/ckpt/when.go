@@ -11,9 +11,9 @@ type Rate struct {
 	Watched   time.Duration // summed over the instances that were, until each went
 }
 
-// Before anything was seen an instance counts as evicted once a month: a little
-// more often than in the highest band that AWS's Spot Instance Advisor knows (over
-// 20 % a month). To be too careful costs only checkpoints.
+// Before anything was seen an instance counts as evicted once a month. The highest
+// band that AWS's Spot Instance Advisor knows begins at 20 % a month, so this is on
+// the careful side, which costs only checkpoints.
 const (
 	priorEvictions = 1
 	priorWatched   = 30 * 24 * time.Hour
@@ -39,9 +39,10 @@ func (r Rate) Between(nodes int) time.Duration {
 //
 //	sqrt(2·C·M)·(1 + sqrt(C/2M)/3 + (C/2M)/9) − C  for C < 2M, else M
 //
-// of which sqrt(2·C·M) is Young's of 1974. The correction by heeded is equation 3's
-// of G. Aupy, Y. Robert, F. Vivien, D. Zaidouni, "Checkpointing algorithms and fault
-// prediction", JPDC 74 (2014), for precise predictions.
+// of which sqrt(2·C·M) is Young's of 1974. That faults which are told count not, and
+// M becomes M/(1-heeded), is of G. Aupy, Y. Robert, F. Vivien, D. Zaidouni,
+// "Checkpointing algorithms and fault prediction", arXiv:1302.3752 (2013), for
+// predictions that come true.
 func Interval(cost, between time.Duration, heeded float64) time.Duration {
 	if between <= 0 || !(heeded < 1) {
 		return 0
