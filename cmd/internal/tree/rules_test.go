@@ -19,6 +19,7 @@ var rooms = []room{
 	// Leaves.
 	{"slurm/hostlist", nil},
 	{"slurm/directive", nil},
+	{"slurm/sbatch", nil},
 	{"slurm/slurmd", nil},
 	{"cloud", nil},
 	{"ft/ckpt", nil},
