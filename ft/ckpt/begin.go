@@ -46,40 +46,49 @@ func (f *Folder) begin(ctx context.Context) error {
 	if err := f.superseded(); err != nil {
 		return err
 	}
-	own := attemptName(f.o.Attempt)
-	switch err := f.root.Mkdir(own, 0o700); {
+	// What cannot be deleted now does not keep a step from running: Prune tries
+	// again, and returns the error.
+	_ = f.tidy(ctx)
+	err := f.beginAttempt(ctx)
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		// A step must be able to restart in a full folder.
+		if _, perr := f.Prune(ctx); perr != nil {
+			return errors.Join(f.explain(err, 0), perr)
+		}
+		err = f.beginAttempt(ctx)
+	}
+	return f.explain(err, 0)
+}
+
+func (f *Folder) beginAttempt(ctx context.Context) error {
+	switch err := f.root.Mkdir(attemptName(f.o.Attempt), 0o700); {
 	case err == nil:
 		if err := syncDir(f.root, "."); err != nil {
-			return f.explain(err, 0)
+			return err
 		}
 	case !errors.Is(err, fs.ErrExist):
-		return f.explain(err, 0)
+		return err
 	}
 	if err := f.fault("attempt made"); err != nil {
-		return f.explain(err, 0)
+		return err
 	}
 	if err := f.readCuts(); err != nil {
 		return err
 	}
-	if _, ok := f.cuts[f.o.Attempt]; !ok {
-		cut, err := f.newestEarlier(ctx)
-		if err != nil {
-			return err
-		}
-		if err := f.record(begun{Cut: cut, Blessed: f.o.Blessed != nil, At: time.Now().UTC(), Host: hostname()}); err != nil {
-			return f.explain(err, 0)
-		}
-		if err := f.fault("begun"); err != nil {
-			return f.explain(err, 0)
-		}
-		if err := f.readCuts(); err != nil {
-			return err
-		}
+	if _, ok := f.cuts[f.o.Attempt]; ok {
+		return nil
 	}
-	// What cannot be deleted now does not keep a step from running: Prune tries
-	// again, and returns the error.
-	_ = f.tidy(ctx)
-	return context.Cause(ctx)
+	cut, err := f.newestEarlier(ctx)
+	if err != nil {
+		return err
+	}
+	if err := f.record(begun{Cut: cut, Blessed: f.o.Blessed != nil, At: time.Now().UTC(), Host: hostname()}); err != nil {
+		return err
+	}
+	if err := f.fault("begun"); err != nil {
+		return err
+	}
+	return f.readCuts()
 }
 
 // superseded returns ErrSuperseded when a later attempt is known.

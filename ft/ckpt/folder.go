@@ -72,8 +72,10 @@ type Folder struct {
 	// used is the generation that the step started from, and its lock.
 	used    ID
 	useLock *os.File
-	// fault is asked after each step that a kill may follow: tests kill or fail there.
+	// fault is asked after each step that a kill may follow, and read before a
+	// generation is read: tests kill or fail there.
 	fault func(at string) error
+	read  func(ID) error
 	free  func(*os.Root) (space, error)
 }
 
@@ -154,7 +156,7 @@ func open(o Options, create bool) (*Folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Folder{o: o, root: root, good: map[ID]bool{}, fault: func(string) error { return nil }, free: freeSpace}
+	f := &Folder{o: o, root: root, good: map[ID]bool{}, fault: func(string) error { return nil }, read: func(ID) error { return nil }, free: freeSpace}
 	return f, nil
 }
 

@@ -3,7 +3,6 @@ package ckpt
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,12 +45,12 @@ func (m *Manifest) encode() (text, sum []byte, err error) {
 	if len(text) > maxManifest {
 		return nil, nil, fmt.Errorf("the manifest would be over %d bytes long", maxManifest)
 	}
-	return text, fmt.Appendf(nil, "%s  %s\n", hexSum(text), manifestName), nil
+	return text, []byte(sumText(text)), nil
 }
 
-func hexSum(text []byte) string {
-	s := sha256.Sum256(text)
-	return hex.EncodeToString(s[:])
+// sumText is what sumName has for a manifest.
+func sumText(text []byte) string {
+	return fmt.Sprintf("%x  %s\n", sha256.Sum256(text), manifestName)
 }
 
 // parseManifest reads a manifest that anybody may have written. Keys that it
@@ -162,7 +161,7 @@ func readManifest(root *os.Root, dir string) (Manifest, error) {
 	if len(text) > maxManifest {
 		return damaged(fmt.Sprintf("it is over %d bytes long", maxManifest))
 	}
-	if want, _, _ := strings.Cut(string(sum), " "); want != hexSum(text) {
+	if string(sum) != sumText(text) {
 		return damaged("its SHA-256 is not the one in " + sumName)
 	}
 	m, err := parseManifest(text)

@@ -13,7 +13,7 @@ type SpaceError struct {
 	Dir  string
 	Need int64 // bytes, with the reserve
 	Free int64 // bytes that this user may write; -1: not known
-	Err  error // ENOSPC, EDQUOT, or nil: it was seen before anything was written
+	Err  error // what failed for it: ENOSPC, EDQUOT, a tool; nil: nothing was written yet
 }
 
 func (e *SpaceError) Error() string {
@@ -25,8 +25,10 @@ func (e *SpaceError) Error() string {
 	switch {
 	case errors.Is(e.Err, syscall.EDQUOT):
 		why = ": the quota is used up"
-	case e.Err != nil:
+	case errors.Is(e.Err, syscall.ENOSPC):
 		why = ": the file system is full"
+	case e.Err != nil:
+		why = fmt.Sprintf(": the file system is full (%v)", e.Err)
 	}
 	return fmt.Sprintf("checkpoint folder %s%s: %s needed (%d bytes), %s free (%d bytes): make room, or name another folder with dir=",
 		e.Dir, why, inUnits(e.Need), e.Need, free, e.Free)

@@ -17,6 +17,9 @@ func (f *Folder) Verify(ctx context.Context, id ID) (Generation, error) {
 	if err != nil {
 		return g, err
 	}
+	if err := f.read(id); err != nil {
+		return g, err
+	}
 	dir := dirOf(id)
 	if !f.view {
 		f.putModes(dir, g.Files)
