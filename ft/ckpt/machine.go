@@ -67,7 +67,9 @@ func cpuFeatures(cpuinfo string) []string {
 			continue
 		}
 		processors++
-		for _, w := range strings.Fields(value) {
+		words := strings.Fields(value)
+		slices.Sort(words)
+		for _, w := range slices.Compact(words) {
 			// Features is Arm's, and has the processor's alone.
 			if key == "Features" || choosesCode(w) {
 				have[w]++

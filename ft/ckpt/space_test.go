@@ -180,3 +180,42 @@ func TestFullFileSystem(t *testing.T) {
 	}
 	wantNewest(t, f, ID{0, 3})
 }
+
+// A step restarts in a full folder too: what is not kept anyway makes room for the
+// new attempt's record, and if there is none the restart fails in clear words.
+func TestBeginningInAFullFolder(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		times int
+		want  string
+	}{
+		{"pruning helps", 1, "0/4 good, 0/3 good"},
+		{"nothing helps", 99, "0/4 good, 0/3 good"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			mustWrite(t, openIn(t, dir, 0), 4)
+			o := optionsIn(dir)
+			o.Attempt, o.Blessed = 1, &ID{0, 4}
+			f, err := open(o, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			f.fault = func(at string) error {
+				if test.times--; at == "attempt made" && test.times >= 0 {
+					return syscall.ENOSPC
+				}
+				return nil
+			}
+			err = f.begin(t.Context())
+			var full *SpaceError
+			if failed := test.times > 0; errors.As(err, &full) != failed || !failed && err != nil {
+				t.Errorf("beginning says %v", err)
+			}
+			wantStates(t, f, test.want)
+			f.fault = func(string) error { return nil }
+			wantNewest(t, openIn(t, dir, 1), ID{0, 4})
+		})
+	}
+}

@@ -1,0 +1,125 @@
+package ckpt
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// The first three are what Daly's paper predicts in its figures 3 to 5.
+func TestInterval(t *testing.T) {
+	for _, test := range []struct {
+		name          string
+		cost, between time.Duration
+		heeded        float64
+		want          time.Duration
+	}{
+		{"figure 3", 5 * time.Minute, 24 * time.Hour, 0, 117 * time.Minute},
+		{"figure 4", 5 * time.Minute, 6 * time.Hour, 0, 57 * time.Minute},
+		{"figure 5", 5 * time.Minute, 15 * time.Minute, 0, 9*time.Minute + 6*time.Second},
+		{"three of four are told", 5 * time.Minute, 6 * time.Hour, 0.75, 117 * time.Minute},
+		{"all are told", 5 * time.Minute, 6 * time.Hour, 1, 0},
+		{"more than all", 5 * time.Minute, 6 * time.Hour, 7, 0},
+		{"no number", 5 * time.Minute, 6 * time.Hour, math.NaN(), 0},
+		{"less than none", 5 * time.Minute, 6 * time.Hour, -3, 57 * time.Minute},
+		{"no faults ever", 5 * time.Minute, 0, 0, 0},
+		{"too dear: one after the other", time.Hour, 10 * time.Minute, 0, time.Hour},
+		{"too cheap to measure", 0, 24 * time.Hour, 0, 131*time.Second + 500*time.Millisecond},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := Interval(test.cost, test.between, test.heeded)
+			if diff := math.Abs(float64(got - test.want)); diff > 0.01*float64(test.want) {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestIntervalProperty(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		cost := time.Duration(rapid.Int64Range(0, int64(100*time.Hour)).Draw(r, "cost"))
+		between := time.Duration(rapid.Int64().Draw(r, "between"))
+		heeded := rapid.Float64().Draw(r, "heeded")
+		got := Interval(cost, between, heeded)
+		if got < 0 || got > 0 && got < cost {
+			r.Fatalf("the interval is %s", got)
+		}
+		if between > 0 && between < math.MaxInt64/2 && heeded >= 0 && heeded < 1 && Interval(cost, 2*between, heeded) < got-time.Nanosecond {
+			r.Fatalf("with rarer faults it is shorter than %s", got)
+		}
+	})
+}
+
+func TestRate(t *testing.T) {
+	month := 30 * 24 * time.Hour
+	for _, test := range []struct {
+		name  string
+		rate  Rate
+		nodes int
+		want  time.Duration
+	}{
+		{"nothing seen: once a month", Rate{}, 1, month},
+		{"of ten nodes one goes ten times as often", Rate{}, 10, month / 10},
+		{"a year without", Rate{0, 11 * month}, 1, 12 * month},
+		{"much seen outweighs it", Rate{999, 999 * time.Hour}, 1, (999*time.Hour + month) / 1000},
+		{"garbage", Rate{-5, -time.Hour}, -1, month},
+		{"never under a second", Rate{1 << 40, 0}, 1 << 30, time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := test.rate.Between(test.nodes); got.Round(time.Second) != test.want.Round(time.Second) {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestNext(t *testing.T) {
+	last := time.Unix(1000, 0)
+	for _, test := range []struct {
+		u    float64
+		want time.Duration
+	}{{0, 95}, {0.5, 100}, {1, 105}, {-1, 95}, {9, 105}} {
+		if got := Next(last, 100*time.Second, test.u).Sub(last); got.Round(time.Millisecond) != test.want*time.Second {
+			t.Errorf("u=%g: after %s, want %d s", test.u, got, test.want)
+		}
+	}
+}
+
+func TestDeadline(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	took := func(seconds, bytes int64) Cost { return Cost{time.Duration(seconds) * time.Second, bytes} }
+	for _, test := range []struct {
+		name  string
+		left  time.Duration
+		d     Deadline
+		ok    bool
+		takes time.Duration
+	}{
+		{"it fits", 120 * time.Second, Deadline{Past: []Cost{took(40, 1)}, Kill: 30 * time.Second}, true, 60 * time.Second},
+		{"just", 90 * time.Second, Deadline{Past: []Cost{took(40, 1)}, Kill: 30 * time.Second}, true, 60 * time.Second},
+		{"a moment too late", 90*time.Second - 1, Deadline{Past: []Cost{took(40, 1)}, Kill: 30 * time.Second}, false, 60 * time.Second},
+		{"the slowest of the last three", time.Hour, Deadline{Past: []Cost{took(900, 1), took(10, 1), took(20, 1), took(8, 1)}}, true, 30 * time.Second},
+		{"it has grown", time.Hour, Deadline{Past: []Cost{took(10, 100)}, Bytes: 300}, true, 45 * time.Second},
+		{"it has shrunk: who knows", time.Hour, Deadline{Past: []Cost{took(10, 100)}, Bytes: 3}, true, 15 * time.Second},
+		{"a factor of its own", time.Hour, Deadline{Past: []Cost{took(10, 1)}, Factor: 3}, true, 30 * time.Second},
+		{"a first one tries", 40 * time.Second, Deadline{Kill: 30 * time.Second}, true, 0},
+		{"a first one has no time", 30 * time.Second, Deadline{Kill: 30 * time.Second}, false, 0},
+		{"it is over", -time.Second, Deadline{Past: []Cost{took(1, 1)}}, false, 1500 * time.Millisecond},
+		{"a notice of five seconds", 5 * time.Second, Deadline{Past: []Cost{took(1, 1)}, Kill: 30 * time.Second}, false, 1500 * time.Millisecond},
+		{"garbage", time.Hour, Deadline{Past: []Cost{{math.MaxInt64, 1}}, Bytes: math.MaxInt64, Factor: math.Inf(1), Kill: -time.Hour}, false, math.MaxInt64 / 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := test.d
+			d.Now, d.At = now, now.Add(test.left)
+			fit := d.Fits()
+			if fit.OK != test.ok || fit.Takes != test.takes && fit.Takes-test.takes > 1000 {
+				t.Errorf("fits: %v, takes %s; want %v, %s", fit.OK, fit.Takes, test.ok, test.takes)
+			}
+			if want := d.At.Add(-max(d.Kill, 0)); !fit.By.Equal(want) {
+				t.Errorf("by %s, want %s", fit.By, want)
+			}
+		})
+	}
+}
