@@ -26,6 +26,30 @@ func (l launch) fitsDMTCP() error {
 	case l.Program > 0 && !l.isMPI() && l.tasks() > 1:
 		// dmtcp_restart starts all images, and each task would run it.
 		return fmt.Errorf("checkpoints one task below srun, and the step has %d: MPI on one node is started by mpirun; use mana, scr or signal for more nodes", l.tasks())
+	case l.Program == 0:
+		return l.isThere(l.Args[0]) // dmtcp_launch would say so by an exit code
+	}
+	return nil
+}
+
+// isThere says why the program cannot be started on this host.
+func (l launch) isThere(program string) error {
+	path, err := l.lookPath(program)
+	if err != nil {
+		return err
+	}
+	if !filepath.IsAbs(path) {
+		dir, err := l.dir()
+		if err != nil {
+			return err
+		}
+		path = filepath.Join(dir, path)
+	}
+	switch st, err := os.Stat(path); {
+	case err != nil:
+		return err
+	case !st.Mode().IsRegular() || st.Mode()&0o111 == 0:
+		return fmt.Errorf("%s is not a program", path)
 	}
 	return nil
 }

@@ -21,6 +21,9 @@ type Options struct {
 	Grace    time.Duration // from the signal to the proof; 0: as long as the caller has
 	Files    []string      // patterns, all of which must match a new file; see docs/methods/signal.md
 	LeftCode int           // exit code by which the application says that it has checkpointed and left; 0: 75; -1: none
+	// Exact has a restart put the generation's files back over younger ones too,
+	// as a rehearsal needs it.
+	Exact bool
 	// Iteration is where the application tells its iteration: a pattern of files,
 	// or "output"; empty: nowhere. IterationPattern has the number as its first
 	// group; empty: the first number after the word checkpoint.
@@ -40,6 +43,7 @@ type maker struct {
 
 // makers, in the order in which they are shown.
 var makers = []maker{
+	{"dmtcp", newDMTCP, usableDMTCP},
 	{"signal", newSignal, func(context.Context) error { return nil }},
 	{"command", newCommand, func(context.Context) error { return commands{}.usable() }},
 }
