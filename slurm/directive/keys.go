@@ -7,6 +7,7 @@ type Key struct {
 	Name    string
 	Example string // a value, as it is written
 	Meaning string // one line for people
+	Number  bool   // its value is a whole number
 	set     func(d *Directive, value string) error
 	get     func(d *Directive) string // "" where there is none
 }
@@ -16,33 +17,33 @@ type Key struct {
 func Keys() []Key { return keys }
 
 var keys = []Key{
-	{"ckpt", "dmtcp", "the method: dmtcp, mana, scr, criu, signal, command or none", setMethod,
+	{"ckpt", "dmtcp", "the method: dmtcp, mana, scr, criu, signal, command or none", false, setMethod,
 		func(d *Directive) string { return d.Method }},
-	{"strategy", "both", "when: periodic, preemptive (on a notice), both or none", setStrategy,
+	{"strategy", "both", "when: periodic, preemptive (on a notice), both or none", false, setStrategy,
 		func(d *Directive) string { return d.Strategy }},
-	{"interval", "10m", "time between periodic checkpoints, or auto", setInterval, getInterval},
-	{"dir", "/scratch/%u", "folder of the checkpoints, on storage that all nodes share", setDir,
+	{"interval", "10m", "time between periodic checkpoints, or auto", false, setInterval, getInterval},
+	{"dir", "/scratch/%u", "folder of the checkpoints, on storage that all nodes share", false, setDir,
 		func(d *Directive) string { return d.Dir }},
-	{"keep", "2", "so many good generations are kept", setKeep, getKeep},
-	{"signal", "USR1", "the signal that tells the job to checkpoint; B:USR1 reaches the batch script only", setSignal, getSignal},
-	{"grace", "60s", "how long the job may take after the signal", setGrace,
+	{"keep", "2", "so many good generations are kept", true, setKeep, getKeep},
+	{"signal", "USR1", "the signal that tells the job to checkpoint; B:USR1 reaches the batch script only", false, setSignal, getSignal},
+	{"grace", "60s", "how long the job may take after the signal", false, setGrace,
 		func(d *Directive) string { return short(d.Grace) }},
-	{"files", `"out/*.ckpt"`, "what proves a checkpoint of ckpt=signal: patterns of files", setFiles,
+	{"files", `"out/*.ckpt"`, "what proves a checkpoint of ckpt=signal: patterns of files", false, setFiles,
 		func(d *Directive) string { return d.Files }},
-	{"setup", `"module load app"`, "of ckpt=command: what prepares the node for the others", command(func(d *Directive) *string { return &d.Setup }),
+	{"setup", `"module load app"`, "of ckpt=command: what prepares the node for the others", false, command(func(d *Directive) *string { return &d.Setup }),
 		func(d *Directive) string { return d.Setup }},
-	{"run", `"tool run ./app"`, "of ckpt=command: what starts the step; else its own command", command(func(d *Directive) *string { return &d.Run }),
+	{"run", `"tool run ./app"`, "of ckpt=command: what starts the step; else its own command", false, command(func(d *Directive) *string { return &d.Run }),
 		func(d *Directive) string { return d.Run }},
-	{"checkpoint", `"tool save"`, "of ckpt=command: what writes a checkpoint", command(func(d *Directive) *string { return &d.Checkpoint }),
+	{"checkpoint", `"tool save"`, "of ckpt=command: what writes a checkpoint", false, command(func(d *Directive) *string { return &d.Checkpoint }),
 		func(d *Directive) string { return d.Checkpoint }},
-	{"restart", `"tool load"`, "of ckpt=command: what starts the step from a checkpoint", command(func(d *Directive) *string { return &d.Restart }),
+	{"restart", `"tool load"`, "of ckpt=command: what starts the step from a checkpoint", false, command(func(d *Directive) *string { return &d.Restart }),
 		func(d *Directive) string { return d.Restart }},
-	{"preset", "blcr", "of ckpt=command: a tool whose commands are known", setPreset,
+	{"preset", "blcr", "of ckpt=command: a tool whose commands are known", false, setPreset,
 		func(d *Directive) string { return d.Preset }},
-	{"retries", "5", "so often at most Burst requeues the job", setRetries, getRetries},
-	{"label", "heat-4k", "a name for the runs of this program; else the job's name", setLabel,
+	{"retries", "5", "so often at most Burst requeues the job", true, setRetries, getRetries},
+	{"label", "heat-4k", "a name for the runs of this program; else the job's name", false, setLabel,
 		func(d *Directive) string { return d.Label }},
-	{"after", "power_down", "the nodes are powered down when the job has ended, not after SuspendTime", setAfter,
+	{"after", "power_down", "the nodes are powered down when the job has ended, not after SuspendTime", false, setAfter,
 		func(d *Directive) string { return d.After }},
 }
 

@@ -33,12 +33,6 @@ type Config struct {
 	controllers []string // hosts of slurmctld, as nodes of a cloud know them
 }
 
-// Checkpoint is what holds for jobs that say nothing of their own.
-type Checkpoint struct {
-	Signal string        // "USR1"; empty: none is sent
-	Grace  time.Duration // between the signal and the requeue
-}
-
 // Health says when a node that has registered is sick: it is drained then, and
 // replaced. A limit of 0 does not judge.
 type Health struct {

@@ -33,7 +33,7 @@ func TestLoad(t *testing.T) {
 			Socket: "/run/b.sock", Spool: "/var/spool/b", State: "/var/lib/b", Metrics: "127.0.0.1:9810",
 			SlurmConf: "/etc/slurm/slurm.conf", SlurmBin: "/opt/slurm/bin", SlurmUser: "slurmadm",
 		},
-		Checkpoint: Checkpoint{Signal: "USR1", Grace: 20 * time.Second},
+		Checkpoint: Checkpoint{Signal: "USR1", Grace: 20 * time.Second, AtOnce: 16, Reserve: 10 << 30, Margin: 8 * time.Second, Layers: fullLayers},
 		Health:     Health{SlurmdRestarts: 0, SlurmdWindow: 5 * time.Minute, SpoolFull: 90, AgentSilent: 2 * time.Minute},
 		Providers: []Provider{
 			{Name: "here", Kind: "local", PriceTable: "/etc/burst/prices.csv",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/burst-hpc/burst/cloud/fleet"
 	"github.com/burst-hpc/burst/slurm/conf"
+	"github.com/burst-hpc/burst/slurm/directive"
 	"github.com/burst-hpc/burst/slurm/hostlist"
 	"github.com/burst-hpc/burst/slurm/power"
 )
@@ -70,6 +71,7 @@ func pool(s *section, c *Config, def times) Pool {
 	checkFleet(s, &p.Power.Fleet)
 	checkWords(s, p.Slurm)
 	onProvider(s, c, &p)
+	c.Checkpoint.read(s, directive.Pool)
 	s.done()
 	return p
 }

@@ -6,11 +6,9 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/BurntSushi/toml"
-	"golang.org/x/sys/unix"
 
 	"github.com/burst-hpc/burst/cmd/internal/endpoint"
 )
@@ -47,6 +45,8 @@ func (f *file) config(tree map[string]any) *Config {
 		c.Pools = append(c.Pools, pool(s, c, times))
 	}
 	f.together(subs, c.Pools)
+	f.partitions(top, c)
+	f.judge(c)
 	top.done()
 	return c
 }
@@ -77,18 +77,6 @@ func daemon(s *section) endpoint.Config {
 	if u, err := url.Parse(c.NodeURL); c.NodeURL != "" && (err != nil || u.Scheme != "http" || !isPort(u.Port()) || u.Hostname() == "" || u.Path != "" || u.RawQuery != "") {
 		s.failAt("node_url", "%q is not where nodes reach this host: write it as in \"http://head.example.org:9811\"", c.NodeURL)
 		c.NodeURL = ""
-	}
-	s.done()
-	return c
-}
-
-func checkpoint(s *section) Checkpoint {
-	c := Checkpoint{
-		Signal: strings.TrimPrefix(strings.ToUpper(s.text("signal", "")), "SIG"),
-		Grace:  s.duration("grace", 0),
-	}
-	if c.Signal != "" && unix.SignalNum("SIG"+c.Signal) == 0 {
-		s.failAt("signal", "%q is no signal: write its name, as in \"USR1\"", c.Signal)
 	}
 	s.done()
 	return c

@@ -159,7 +159,7 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	engine := o.Config.Power(id)
 	engine.Price, engine.Cores, engine.Tried = d.market.price, d.market.coresOf, d.meters.Tried
 	d.engine = power.New(engine, journal, ctl, providers, o.Log)
-	d.guard = ft.New(ft.Config{Signal: o.Config.Checkpoint.Signal, Grace: o.Config.Checkpoint.Grace, Pools: poolRules(o.Config.Pools),
+	d.guard = ft.New(ft.Config{Signal: o.Config.Checkpoint.Signal, Grace: o.Config.Checkpoint.Grace, Margin: o.Config.Checkpoint.Margin, Pools: poolRules(o.Config.Pools),
 		Ask: func(instance string) { d.engine.Ask(instance) }}, d.journal, ctl, providers, o.Log)
 	sick := o.Config.Health
 	d.health = health.New(health.Limits{SlurmdRestarts: sick.SlurmdRestarts, SlurmdWindow: sick.SlurmdWindow, SpoolFull: sick.SpoolFull,
