@@ -52,7 +52,7 @@ func (f *Folder) begin(ctx context.Context) error {
 	err := f.beginAttempt(ctx)
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		// A step must be able to restart in a full folder.
-		if _, perr := f.Prune(ctx); perr != nil {
+		if perr := f.makeRoom(ctx); perr != nil {
 			return errors.Join(f.explain(err, 0), perr)
 		}
 		err = f.beginAttempt(ctx)

@@ -125,6 +125,24 @@ func TestWhatCannotBeReadNow(t *testing.T) {
 	wantNewest(t, f, g.ID())
 }
 
+// A step that does not start from one, whole as it is, is given the one before.
+func TestOlder(t *testing.T) {
+	f := openIn(t, t.TempDir(), 0)
+	g := mustWrite(t, f, 3)
+	wantNewest(t, f, g.ID())
+	if err := os.WriteFile(filepath.Join(filepath.Dir(g.Dir), "gen-2", "image.0"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := f.Older(t.Context(), g.ID())
+	if err != nil || c.From == nil || c.From.ID() != (ID{0, 1}) || len(c.Passed) != 1 {
+		t.Errorf("before the newest there is %+v, %v", c, err)
+	}
+	if c, err = f.Older(t.Context(), ID{0, 1}); err != nil || c.From != nil {
+		t.Errorf("before the first there is %+v, %v", c, err)
+	}
+	wantStates(t, f, "0/3 good, 0/2 aside, 0/1 good")
+}
+
 func TestVerifyEndsWithItsContext(t *testing.T) {
 	f := openIn(t, t.TempDir(), 0)
 	g := mustWrite(t, f, 1)

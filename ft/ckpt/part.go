@@ -72,8 +72,7 @@ func (p *Part) begin(ctx context.Context, expect int64) error {
 	}
 	p.need = max(expect, f.expected(all))
 	if err := f.room(p.need); err != nil {
-		// Only what is not kept anyway goes to make room.
-		_, perr := f.Prune(ctx)
+		perr := f.makeRoom(ctx)
 		if err := f.room(p.need); err != nil {
 			return errors.Join(err, perr)
 		}

@@ -87,6 +87,19 @@ func (f *Folder) backed(ctx context.Context, all, gone []Entry) (int, error) {
 // it deleted, with what it could not delete as the error. Its place is after Bless:
 // the generation that burstd has on record must not go before the next one is.
 func (f *Folder) Prune(ctx context.Context) ([]Entry, error) {
+	return f.prune(ctx, func(Entry) bool { return true })
+}
+
+// makeRoom prunes before there is a newer generation. burstd may have on record
+// any good one since the last that it is known to have: those stay.
+func (f *Folder) makeRoom(ctx context.Context) error {
+	_, err := f.prune(ctx, func(e Entry) bool {
+		return e.State != Good || f.o.Blessed != nil && e.Before(*f.o.Blessed)
+	})
+	return err
+}
+
+func (f *Folder) prune(ctx context.Context, may func(Entry) bool) ([]Entry, error) {
 	if err := f.superseded(); err != nil {
 		return nil, err
 	}
@@ -98,6 +111,9 @@ func (f *Folder) Prune(ctx context.Context) ([]Entry, error) {
 	var done []Entry
 	errs := []error{untidy}
 	for _, e := range gone {
+		if !may(e) {
+			continue
+		}
 		if ctx.Err() != nil {
 			errs = append(errs, context.Cause(ctx))
 			break

@@ -68,10 +68,16 @@ func TestNoMoreFiles(t *testing.T) {
 	}
 }
 
-// Only what is not kept anyway goes to make room.
+// Only what is not kept anyway goes to make room, and burstd has no need of.
 func TestRoomIsMade(t *testing.T) {
 	f := openIn(t, t.TempDir(), 0)
 	mustWrite(t, f, 4)
+	withFree(f, func() int64 { return 0 })
+	if _, err := f.Begin(t.Context(), 0); err == nil {
+		t.Error("there is no room")
+	}
+	wantStates(t, f, "0/4 good, 0/3 good, 0/2 good, 0/1 good")
+	f.Bless(ID{0, 3})
 	withFree(f, func() int64 {
 		if all, err := f.contents(0); err != nil || len(all.whole) > 2 {
 			return 0

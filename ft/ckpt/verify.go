@@ -68,6 +68,17 @@ type Choice struct {
 // is held against every Prune until Release or Close. If none is whole, but some
 // could not be read now, that is an error: the step is not begun anew for it.
 func (f *Folder) Newest(ctx context.Context) (Choice, error) {
+	return f.choose(ctx, func(ID) bool { return true })
+}
+
+// Older is Newest among those before a generation from which the step did not
+// start. That one is let go.
+func (f *Folder) Older(ctx context.Context, than ID) (Choice, error) {
+	f.Release()
+	return f.choose(ctx, func(id ID) bool { return id.Before(than) })
+}
+
+func (f *Folder) choose(ctx context.Context, may func(ID) bool) (Choice, error) {
 	var c Choice
 	if err := f.superseded(); err != nil {
 		return c, err
@@ -78,6 +89,9 @@ func (f *Folder) Newest(ctx context.Context) (Choice, error) {
 	}
 	var unread []error
 	for _, e := range all {
+		if !may(e.ID) {
+			continue
+		}
 		if e.State == Good {
 			g, err := f.take(ctx, e.ID)
 			if err == nil {
