@@ -30,6 +30,7 @@ type order struct {
 }
 
 func newOrder(o Order) *order {
+	o.Request.Left, o.Request.Held = 0, false // the hub's to say
 	n := &order{Order: o, answers: map[string]Answer{}, done: make(chan struct{})}
 	n.held = n.writes() // until its turn, which may be at once
 	return n
@@ -180,20 +181,35 @@ func (h *Hub) settle(a *attempt) {
 	}
 }
 
+// absent is how long after its last question a burst-srun is taken to be there:
+// longer than it pauses after a failure. One that writes a checkpoint asks too.
+const absent = mostPause + callTimeout/4
+
+// works says whether a step that has not answered the attempt's order is there.
+func (a *attempt) works(now time.Time) bool {
+	for step, s := range a.steps {
+		if !a.order.has(step) && !s.lost && (s.poll != nil || now.Sub(s.seen) < absent) {
+			return true
+		}
+	}
+	return false
+}
+
 // turns lets as many write as may, those first that must be ready first. The
 // lock is held.
 func (h *Hub) turns() {
 	var waiting []*order
 	writing := 0
+	now := time.Now()
 	for o, a := range h.asked {
 		switch {
 		case o.over:
 			delete(h.asked, o)
-		case !o.writes():
-		case !o.held:
-			writing++
-		case len(a.steps) > 0: // else nobody is there to take the turn
+		case !o.writes() || !a.works(now): // nobody is there to take the turn, or to use it
+		case o.held:
 			waiting = append(waiting, o)
+		default:
+			writing++
 		}
 	}
 	slices.SortFunc(waiting, func(a, b *order) int {

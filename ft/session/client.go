@@ -41,7 +41,8 @@ var ErrCancelled = errors.New("the request was called off")
 // How a client goes on.
 const (
 	patience    = 5 * time.Second  // before the user is told that burstd is away
-	callTimeout = 20 * time.Second // for what burstd answers at once, and beyond a question's wait
+	callTimeout = 20 * time.Second // for what burstd answers at once
+	pollSlack   = 10 * time.Second // for an answer, beyond the question's wait
 	busyPoll    = 5 * time.Second  // while progress is of interest
 	firstPause  = 2 * time.Second  // after a failure, at most; thousands come back at once
 	mostPause   = 15 * time.Second // an order must not be missed for long
@@ -55,13 +56,14 @@ type Client struct {
 	cfg   ClientConfig
 	began time.Time
 
-	opening sync.Mutex // held while the session is opened
+	opening chan struct{} // full while the session is opened
 
 	mu       sync.Mutex
 	changed  chan struct{} // closed, and made anew, at every change of what follows
 	epoch    int           // how often it was opened; 0: never
 	open     bool
 	interval time.Duration
+	failed   bool // a question has failed
 	told     struct{ away, back, refused bool }
 	have     string // the last request that has come
 	held     bool
@@ -76,7 +78,7 @@ type Client struct {
 // NewClient makes a client, which says nothing until Run.
 func NewClient(c ClientConfig) *Client {
 	c.Hello.Token, c.Hello.Began = rand.Text(), time.Now()
-	return &Client{cfg: c, began: time.Now(), changed: make(chan struct{})}
+	return &Client{cfg: c, began: time.Now(), opening: make(chan struct{}, 1), changed: make(chan struct{})}
 }
 
 // Run keeps the session until ctx ends, which leaves it as it is: Close ends it.
@@ -116,7 +118,7 @@ func (c *Client) Close(ctx context.Context) {
 		_ = c.call(ctx, PathClose, End{c.cfg.Hello.Key, c.cfg.Hello.Token}, nil)
 	}
 	c.mu.Lock()
-	never := c.epoch == 0 && !c.told.away && !c.told.refused
+	never := c.epoch == 0 && c.failed && !c.told.away && !c.told.refused
 	c.mu.Unlock()
 	if never {
 		c.cfg.Say("burstd has not answered: this step was not protected against evictions")
@@ -153,7 +155,7 @@ func (c *Client) listen(ctx context.Context) {
 		q := c.question()
 		sent := time.Now()
 		var w Word
-		err := c.callFor(ctx, q.Wait+callTimeout, message{PathPoll, q, &w})
+		err := c.callFor(ctx, q.Wait+pollSlack, message{PathPoll, q, &w})
 		if err == nil {
 			c.advise(w.Interval)
 			if !c.take(w, sent) && time.Since(sent) < min(quick, q.Wait) {
@@ -220,8 +222,12 @@ func (c *Client) callFor(ctx context.Context, most time.Duration, m message) err
 
 // ensure opens the session if it is not open.
 func (c *Client) ensure(ctx context.Context) (epoch int, err error) {
-	c.opening.Lock()
-	defer c.opening.Unlock()
+	select {
+	case c.opening <- struct{}{}:
+		defer func() { <-c.opening }()
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
 	c.mu.Lock()
 	open, epoch, hello := c.open, c.epoch, c.cfg.Hello
 	if len(c.last) > 0 {

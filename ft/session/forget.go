@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -10,18 +11,19 @@ import (
 type Seen struct {
 	Session
 	Progress Progress
-	At       time.Time
+	At       time.Time // of a lost one, when the journal was taken up
+	Lost     bool
 }
 
 // Sessions lists the open sessions of an attempt, by step; none: the job has no
-// burst-srun, or none that has spoken since burstd was started.
+// burst-srun. One that has not spoken since burstd was started is Lost.
 func (h *Hub) Sessions(job uint32, attempt int) []Seen {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var all []Seen
 	if a := h.attempts[attemptID{job, attempt}]; a != nil {
 		for _, s := range a.steps {
-			all = append(all, Seen{s.Session, s.progress, s.seen})
+			all = append(all, Seen{s.Session, s.progress, s.seen, s.lost})
 		}
 	}
 	slices.SortFunc(all, bySteps)
@@ -33,6 +35,27 @@ func bySteps(a, b Seen) int {
 		return -1
 	}
 	return 1
+}
+
+// Load takes up the sessions that the journal has open. It is called once, before
+// anything is asked or opened: a step that has not spoken since burstd was
+// started is waited for like one that has.
+func (h *Hub) Load(ctx context.Context) error {
+	all, err := h.journal.OpenSessions(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the sessions of burst-sruns: %w", err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range all {
+		if s.Attempt < h.newest[s.Job] {
+			continue
+		}
+		a := h.attempt(attemptID{s.Job, s.Attempt})
+		h.enter(a, s.UID, s.Hello)
+		a.steps[s.Step].lost = true
+	}
+	return nil
 }
 
 // Count is how many sessions are open, and how many jobs have a request that
@@ -53,23 +76,29 @@ func (h *Hub) Count() (sessions, asked int) {
 func (h *Hub) Run(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	var gone []End
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			if gone := h.forget(now); len(gone) > 0 {
-				if err := h.journal.CommitSession(ctx, Change{Closed: gone}); err != nil {
-					h.log.Warn("sessions that are silent are not written down as closed", "sessions", len(gone), "error", err)
-				}
+			if gone = append(gone, h.forget(now)...); len(gone) == 0 {
+				continue
 			}
+			if err := h.journal.CommitSession(ctx, Change{Closed: gone}); err != nil {
+				if ctx.Err() == nil {
+					h.log.Warn("sessions that are silent are not written down as closed; it will be tried again", "sessions", len(gone), "error", err)
+				}
+				continue
+			}
+			gone = nil
 		}
 	}
 }
 
 // forget drops what is over, and returns the sessions dropped. While a step is
 // asked for something it is not given up: the caller does that, by the time.
-func (h *Hub) forget(now time.Time) (gone []Key) {
+func (h *Hub) forget(now time.Time) (gone []End) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, a := range h.attempts {
@@ -79,7 +108,7 @@ func (h *Hub) forget(now time.Time) (gone []Key) {
 		if a.order == nil || a.order.over {
 			for _, s := range a.steps {
 				if s.poll == nil && now.Sub(s.seen) >= h.cfg.Silent {
-					gone = append(gone, s.Key)
+					gone = append(gone, End{s.Key, s.Token})
 					h.leave(a, s)
 				}
 			}

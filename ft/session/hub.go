@@ -14,6 +14,7 @@ type HubConfig struct {
 	Silent time.Duration // a session that asks nothing for so long is forgotten; four times Poll
 	Most   int           // sessions; 20,000
 	Steps  int           // sessions of one attempt of a job; 256
+	User   int           // sessions of one user; half of Most
 	// AtOnce is how many jobs may write a checkpoint at once, those that must be
 	// ready first before the others; 0: all.
 	AtOnce int
@@ -33,6 +34,7 @@ type Hub struct {
 	attempts map[attemptID]*attempt
 	newest   map[uint32]int      // attempt of each job in attempts
 	asked    map[*order]*attempt // those that are not over, and some that are
+	users    map[int]int         // sessions of each
 	sessions int
 }
 
@@ -50,13 +52,18 @@ type attempt struct {
 
 type session struct {
 	Session
+	// lost: it is known from the journal alone, and has not spoken since burstd was
+	// started. Its step is waited for, but has to open it again.
+	lost     bool
 	costs    []time.Duration // of the last three checkpoints
+	newest   string          // the last generation that was learnt of
 	progress Progress
 	seen     time.Time     // when it asked last
 	poll     chan struct{} // of the question that waits, of which there is one: a value has it look again; closed: it is over
 }
 
-// NewHub makes a hub without sessions. Run has it forget.
+// NewHub makes a hub without sessions. Load has it take up the journal's, Run
+// has it forget.
 func NewHub(c HubConfig, j journal, log *slog.Logger) *Hub {
 	if c.Poll == 0 {
 		c.Poll = Poll
@@ -70,7 +77,11 @@ func NewHub(c HubConfig, j journal, log *slog.Logger) *Hub {
 	if c.Steps == 0 {
 		c.Steps = 256
 	}
-	return &Hub{cfg: c, journal: j, log: log, attempts: map[attemptID]*attempt{}, newest: map[uint32]int{}, asked: map[*order]*attempt{}}
+	if c.User == 0 {
+		c.User = c.Most / 2
+	}
+	return &Hub{cfg: c, journal: j, log: log, attempts: map[attemptID]*attempt{}, newest: map[uint32]int{},
+		asked: map[*order]*attempt{}, users: map[int]int{}}
 }
 
 // Open opens a session, or opens it again.
@@ -82,7 +93,6 @@ func (h *Hub) Open(ctx context.Context, uid int, hello Hello) (Word, error) {
 	id := attemptID{hello.Job, hello.Attempt}
 	h.mu.Lock()
 	err := h.admit(uid, hello)
-	known := h.attempts[id] != nil
 	h.mu.Unlock()
 	if err != nil {
 		return Word{}, err
@@ -94,11 +104,10 @@ func (h *Hub) Open(ctx context.Context, uid int, hello Hello) (Word, error) {
 	if err := h.journal.CommitSession(ctx, c); err != nil {
 		return Word{}, fmt.Errorf("writing down the session of job %d: %w", hello.Job, err)
 	}
-	var last Order
-	if !known {
-		if last, err = h.journal.OrderOf(ctx, hello.Job, hello.Attempt); err != nil {
-			return Word{}, fmt.Errorf("reading what job %d was asked: %w", hello.Job, err)
-		}
+	// Also of an attempt that is known: it may be forgotten before it is locked.
+	last, err := h.journal.OrderOf(ctx, hello.Job, hello.Attempt)
+	if err != nil {
+		return Word{}, fmt.Errorf("reading what job %d was asked: %w", hello.Job, err)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -124,14 +133,16 @@ func (h *Hub) admit(uid int, hello Hello) error {
 	}
 	a := h.attempts[attemptID{hello.Job, hello.Attempt}]
 	if a == nil {
-		return h.room()
+		return h.room(uid)
 	}
 	s := a.steps[hello.Step]
 	switch {
 	case s == nil && len(a.steps) >= h.cfg.Steps:
 		return fmt.Errorf("%w: job %d has %d", ErrFull, hello.Job, len(a.steps))
 	case s == nil:
-		return h.room()
+		return h.room(uid)
+	case s.UID != uid && s.lost: // the job's number is another's by now
+		return h.room(uid)
 	case s.UID != uid:
 		return ErrNotYours
 	case s.Token != hello.Token && (s.Began.After(hello.Began) || s.Began.Equal(hello.Began) && s.Token > hello.Token):
@@ -140,9 +151,12 @@ func (h *Hub) admit(uid int, hello Hello) error {
 	return nil
 }
 
-func (h *Hub) room() error {
-	if h.sessions >= h.cfg.Most {
+func (h *Hub) room(uid int) error {
+	switch {
+	case h.sessions >= h.cfg.Most:
 		return fmt.Errorf("%w: %d", ErrFull, h.sessions)
+	case h.users[uid] >= h.cfg.User:
+		return fmt.Errorf("%w: %d of uid %d", ErrFull, h.users[uid], uid)
 	}
 	return nil
 }
@@ -178,23 +192,20 @@ func (h *Hub) drop(a *attempt) {
 
 // enter puts the session into its attempt. The lock is held.
 func (h *Hub) enter(a *attempt, uid int, hello Hello) {
-	s := a.steps[hello.Step]
-	if s == nil {
-		s = &session{}
-		a.steps[hello.Step] = s
-		h.sessions++
-	}
-	if s.poll != nil {
-		close(s.poll) // a question under the old token, or of a client that opens again
+	var costs []time.Duration
+	if old := a.steps[hello.Step]; old != nil {
+		costs = old.costs
+		h.leave(a, old) // a question under the old token, or of a client that opens again, is over
 	}
 	if a.order != nil {
 		a.order.asked = true
 	}
-	costs := s.costs
 	if hello.Cost > 0 {
 		costs = []time.Duration{hello.Cost}
 	}
-	*s = session{Session: Session{uid, hello}, costs: costs, progress: Progress{Done: -1, Iteration: -1}, seen: time.Now()}
+	a.steps[hello.Step] = &session{Session: Session{uid, hello}, costs: costs, progress: Progress{Done: -1, Iteration: -1}, seen: time.Now()}
+	h.sessions++
+	h.users[uid]++
 }
 
 // leave takes the session out of its attempt. The lock is held.
@@ -205,6 +216,9 @@ func (h *Hub) leave(a *attempt, s *session) {
 	}
 	delete(a.steps, s.Step)
 	h.sessions--
+	if h.users[s.UID]--; h.users[s.UID] == 0 {
+		delete(h.users, s.UID)
+	}
 }
 
 // tidy forgets an attempt that has nothing. The lock is held.
@@ -218,8 +232,17 @@ func (h *Hub) tidy(a *attempt) {
 	}
 }
 
-// find returns the session that the token's owner has. The lock is held.
+// find returns the session that the token's owner has opened. The lock is held.
 func (h *Hub) find(uid int, k Key, token string) (*attempt, *session, error) {
+	a, s, err := h.holds(uid, k, token)
+	if err == nil && s.lost {
+		return nil, nil, ErrUnknown
+	}
+	return a, s, err
+}
+
+// holds is find, with those that have not been opened again.
+func (h *Hub) holds(uid int, k Key, token string) (*attempt, *session, error) {
 	a := h.attempts[attemptID{k.Job, k.Attempt}]
 	if a == nil || a.steps[k.Step] == nil {
 		if k.Attempt < h.newest[k.Job] {
@@ -228,6 +251,8 @@ func (h *Hub) find(uid int, k Key, token string) (*attempt, *session, error) {
 		return nil, nil, ErrUnknown
 	}
 	switch s := a.steps[k.Step]; {
+	case s.lost && (s.UID != uid || s.Token != token): // who is right shows when it is opened
+		return nil, nil, ErrUnknown
 	case s.UID != uid:
 		return nil, nil, ErrNotYours
 	case s.Token != token:
@@ -244,8 +269,12 @@ func (h *Hub) advice(s *session) time.Duration {
 	return h.cfg.Interval(s.Hello)
 }
 
-// learn has the session's cost follow a checkpoint.
+// learn has the session's cost follow a checkpoint, once.
 func (s *session) learn(a Answer) {
+	if a.Generation == s.newest {
+		return
+	}
+	s.newest = a.Generation
 	s.costs = lately(s.costs, a)
 	s.Cost = longest(s.costs)
 }

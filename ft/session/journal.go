@@ -1,6 +1,9 @@
 package session
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Order is a request to all steps of one attempt of a job, those that start
 // later included. A later order for the attempt replaces it.
@@ -16,12 +19,27 @@ type Session struct {
 	Hello
 }
 
-// Change is what one transaction writes.
+// Change is what one transaction writes, in this order.
 type Change struct {
-	Opened  []Session // put whole, by their key
-	Closed  []Key     // the steps have ended, or have been silent for long
-	Orders  []Order   // each replaces what its attempt had
-	Answers []Given   // the generation of each, if it has one, is the step's blessed one; again is no error
+	// Opened are put whole, by their key; of two the later by Began counts, then
+	// by Token. What earlier attempts of the job have open is closed.
+	Opened []Session
+	// Answers bless the generation that each has, if any: see Blessed.
+	Answers []Given
+	Orders  []Order // each replaces what its attempt had
+	// Closed have ended, or have been silent for long; of no effect on a session
+	// that is another's by now.
+	Closed []End
+}
+
+// Blessed is the generation of a step that counts: of the latest attempt that has
+// made one, the one with the highest number. It never goes back, whatever an
+// earlier attempt says that was cut off and goes on; nor is anything blessed of
+// an attempt after which another has opened a session.
+type Blessed struct {
+	Key           // Attempt is the one that made it
+	Answer Answer // Generation, N, Bytes, Took, Iteration; the rest is not kept
+	At     time.Time
 }
 
 // journal is what the hub needs of the store.
@@ -30,6 +48,9 @@ type journal interface {
 	// a transaction. An order is handed out, and an answer acknowledged, only then.
 	CommitSession(ctx context.Context, c Change) error
 	// OrderOf is the last order of the attempt, zero if there is none. Which steps
-	// have answered it need not be known: they say so again.
+	// have answered it need not be known: they say so again. Of Request it has
+	// what the caller of Ask has given.
 	OrderOf(ctx context.Context, job uint32, attempt int) (Order, error)
+	// OpenSessions are those that are not closed, in any order.
+	OpenSessions(ctx context.Context) ([]Session, error)
 }

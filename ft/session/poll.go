@@ -28,8 +28,9 @@ func (h *Hub) Poll(ctx context.Context, uid int, q Question) (Word, error) {
 	timer := time.NewTimer(min(max(q.Wait, 0), h.cfg.Poll))
 	defer timer.Stop()
 	for {
+		waited := time.Since(begun) // before Left is taken: together they are never too long
 		w, over, err := h.look(uid, q, mine)
-		w.Waited = time.Since(begun)
+		w.Waited = waited
 		if err != nil || over || w.Request != nil {
 			return w, err
 		}
@@ -140,7 +141,7 @@ func (h *Hub) Close(ctx context.Context, uid int, e End) error {
 		return err
 	}
 	h.mu.Lock()
-	_, _, err := h.find(uid, e.Key, e.Token)
+	_, _, err := h.holds(uid, e.Key, e.Token)
 	h.mu.Unlock()
 	if err != nil {
 		if errors.Is(err, ErrUnknown) {
@@ -148,12 +149,12 @@ func (h *Hub) Close(ctx context.Context, uid int, e End) error {
 		}
 		return err
 	}
-	if err := h.journal.CommitSession(ctx, Change{Closed: []Key{e.Key}}); err != nil {
+	if err := h.journal.CommitSession(ctx, Change{Closed: []End{e}}); err != nil {
 		return fmt.Errorf("writing down the end of a step of job %d: %w", e.Job, err)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	a, s, err := h.find(uid, e.Key, e.Token)
+	a, s, err := h.holds(uid, e.Key, e.Token)
 	if err != nil {
 		return nil
 	}

@@ -185,6 +185,7 @@ func hopeless(err error) bool {
 func (c *Client) trouble(err error) {
 	var text string
 	c.mu.Lock()
+	c.failed = true
 	switch {
 	case hopeless(err) && !c.told.refused:
 		c.told.refused = true
