@@ -91,7 +91,7 @@ func TestRoomIsMade(t *testing.T) {
 	if _, err := f.Begin(t.Context(), 0); !errors.As(err, &full) {
 		t.Errorf("Begin says %v", err)
 	}
-	wantStates(t, f, "0/5 good, 0/4 good")
+	wantStates(t, f, "0/5 good, 0/4 good, 0/3 good")
 }
 
 // The file system fills up at each point of the way.
