@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm"
 )
@@ -101,10 +102,15 @@ func (g *Guard) way(ctx context.Context, n *Notice, j slurm.Job) (session.Kind, 
 	return session.Leave, nil
 }
 
-// fits says whether a checkpoint is likely to be done in time.
+// fits says whether a checkpoint is likely to be done in time. KillWait is not
+// taken off that: a step that has checkpointed ends itself, and one that is too late
+// has lost nothing by trying.
 func (g *Guard) fits(n *Notice, cost time.Duration) bool {
-	by := g.by(n)
-	return time.Now().Add(cost + cost/2).Before(by)
+	d := ckpt.Deadline{Now: time.Now(), At: g.by(n)}
+	if cost > 0 {
+		d.Past = []ckpt.Cost{{Took: cost}}
+	}
+	return d.Fits().OK
 }
 
 // noDeadline is what steps are given when the notice says no time.
