@@ -79,7 +79,7 @@ var programs = []string{
 // internals are the rooms of cmd/internal.
 var internals = []string{
 	"agent", "api", "bench", "chaos", "cli", "clouds", "config", "crash", "daemon", "demo", "e2e", "endpoint", "handover", "journald", "ledger", "munge", "nodeapi",
-	"rig", "spool", "stopall", "store", "tree",
+	"rig", "spool", "srun", "stopall", "store", "tree",
 }
 
 // top is what may lie at the top, besides names that begin with a dot.

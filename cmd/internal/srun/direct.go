@@ -1,0 +1,97 @@
+package srun
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/burst-hpc/burst/slurm/step"
+)
+
+// markName is in the environment of a protected step: a burst-srun within it, by
+// PATH, is srun and no more.
+const markName = "BURST_STEP"
+
+// loopName holds the process id that this program has already been replaced under:
+// what it found as srun leads back to it.
+const loopName = "BURST_SRUN_PID"
+
+// findSrun is the real srun: BURST_SRUN, or the first on PATH that is not this
+// program.
+func findSrun(env func(string) string) (string, error) {
+	if env(loopName) == strconv.Itoa(os.Getpid()) {
+		return "", errors.New("what is srun on PATH leads back to burst-srun: set BURST_SRUN to the path of Slurm's")
+	}
+	if path := env("BURST_SRUN"); path != "" {
+		if !filepath.IsAbs(path) {
+			return "", fmt.Errorf("BURST_SRUN=%s is no absolute path", path)
+		}
+		return path, nil
+	}
+	self, err := os.Stat("/proc/self/exe")
+	if err != nil {
+		return "", err
+	}
+	return step.FindSrun(env("PATH"), self)
+}
+
+// become replaces this process by srun.
+func become(srun string, args, environ []string) error {
+	environ = append(without(environ, loopName), loopName+"="+strconv.Itoa(os.Getpid()))
+	err := syscall.Exec(srun, append([]string{"srun"}, args...), environ)
+	return fmt.Errorf("running %s: %w", srun, err)
+}
+
+func without(environ []string, name string) []string {
+	var left []string
+	for _, kv := range environ {
+		if !strings.HasPrefix(kv, name+"=") {
+			left = append(left, kv)
+		}
+	}
+	return left
+}
+
+// oldSaid is after how long the sign that a job was told something is deleted.
+const oldSaid = 7 * 24 * time.Hour
+
+// firstOf says whether this is the first step of the job's attempt to say something
+// on this host, below the folder temp. If that cannot be found out it is.
+func firstOf(temp string, j step.Job) bool {
+	dir := filepath.Join(temp, fmt.Sprintf("burst-srun-%d", os.Getuid()))
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return true
+	}
+	st, err := os.Lstat(dir)
+	if err != nil || !st.IsDir() {
+		return true
+	}
+	if s, ok := st.Sys().(*syscall.Stat_t); !ok || int(s.Uid) != os.Getuid() {
+		return true // another user's
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return true
+	}
+	defer root.Close()
+	f, err := root.OpenFile(fmt.Sprintf("%s.%d", j.Folder(), j.Attempt), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return !errors.Is(err, os.ErrExist)
+	}
+	f.Close()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return true
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > oldSaid {
+			_ = root.Remove(e.Name()) // the next one tries again
+		}
+	}
+	return true
+}

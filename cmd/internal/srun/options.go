@@ -1,0 +1,116 @@
+package srun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/burst-hpc/burst/slurm/step"
+)
+
+// own are burst-srun's options, beside srun's.
+var own = []step.Option{
+	{Name: "ckpt", Arg: step.Required, Own: true},
+	{Name: "once", Arg: step.Required, Own: true},
+	{Name: "explain", Own: true},
+}
+
+// Help is what burst-srun --help prints.
+const Help = `Usage: burst-srun [options] [srun's options] program [arguments]
+
+Runs a step of a job as srun does, with srun's own options, and protects it:
+takes checkpoints at intervals and when burstd says that a node is about to be
+taken back, and restarts the step from the last good one when the job has been
+requeued. What is wanted is in the batch script's #BURST lines, in the job's
+comment, in the site's defaults, or in --ckpt; burst explain job.sh shows it.
+Standard input, output, exit codes and signals are srun's.
+
+Outside of a job, in salloc, within a step, with --pty, and where no method is
+asked for, it is srun and no more; one line says so, once for a job.
+
+  --ckpt TEXT     key=value ... as in #BURST lines, for this step and over them;
+                  a first word without = is the method
+  --once NAME     when the step has ended with exit code 0 it is not run again
+                  by later attempts of the job; NAME is unique in the script
+  --explain       print what would be done, run nothing
+  --help          this text; srun --help has srun's options
+  --version       the version
+
+Environment: BURST_CKPT and BURST_ONCE are as --ckpt and --once, which are over
+them; BURST_SRUN is the path of srun; BURST_URLS is where burstd is, by default
+as in /etc/burst/agent.env; BURST_SRUN_OFF=1 makes it srun and no more.
+
+Exit codes: the step's; 2 wrong usage or directive, before anything is started;
+75 the step has been checkpointed and ended, or its job is started anew
+elsewhere. A step that is to be requeued is waited for: the script does not go on.
+`
+
+// request is what the command line and the environment ask of burst-srun.
+type request struct {
+	call    step.Call
+	ckpt    []string
+	once    string
+	explain bool
+}
+
+// asker asks the real srun: "--version", "--help".
+type asker func(ctx context.Context, option string) (string, error)
+
+// read parses the arguments after the program's name. What is not known of srun's
+// options is learnt from srun itself. An error says that the arguments are not
+// understood: srun is to have them as they are.
+func read(ctx context.Context, args []string, env func(string) string, ask asker) (request, error) {
+	options := append(step.Options(""), own...)
+	call, err := step.Parse(args, options)
+	var unknown *step.UnknownError
+	if errors.As(err, &unknown) {
+		version, verr := ask(ctx, "--version")
+		help, herr := ask(ctx, "--help")
+		if verr != nil || herr != nil {
+			return request{}, errors.Join(err, verr, herr)
+		}
+		call, err = step.Parse(args, append(step.Learn(step.Options(version), help), own...))
+	}
+	if err != nil {
+		return request{}, err
+	}
+	r := request{call: call, ckpt: call.OwnValues("ckpt"), once: env("BURST_ONCE"), explain: len(call.OwnValues("explain")) > 0}
+	if len(r.ckpt) == 0 && env("BURST_CKPT") != "" {
+		r.ckpt = []string{env("BURST_CKPT")}
+	}
+	if names := call.OwnValues("once"); len(names) > 0 {
+		r.once = names[len(names)-1]
+	}
+	return r, nil
+}
+
+// checkName says what is wrong with the name of --once.
+func checkName(name string) error {
+	const ok = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-"
+	if len(name) > 60 || strings.Trim(name, ok) != "" || strings.Contains(name, "..") || strings.Trim(name, "0123456789") == "" {
+		return fmt.Errorf("--once %.70q: a name has at most 60 letters, digits and . _ + -, and is no number", name)
+	}
+	return nil
+}
+
+// stripped are the arguments without burst-srun's own options, for arguments that
+// are not understood: srun would refuse what is not its own.
+func stripped(args []string) []string {
+	var left []string
+	for i := 0; i < len(args); i++ {
+		name, _, has := strings.Cut(args[i], "=")
+		switch {
+		case args[i] == "--" || len(args[i]) < 2 || args[i][0] != '-' && i > 0 && !strings.HasPrefix(args[i-1], "-"):
+			return append(left, args[i:]...)
+		case name == "--explain" && !has:
+		case name == "--ckpt" || name == "--once":
+			if !has {
+				i++
+			}
+		default:
+			left = append(left, args[i])
+		}
+	}
+	return left
+}

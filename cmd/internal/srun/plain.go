@@ -1,0 +1,54 @@
+package srun
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/burst-hpc/burst/ft/ckpt"
+)
+
+// plainMethod runs a step that is not protected, but whose end is of interest.
+type plainMethod struct{}
+
+// Start runs srun as its caller would: in this process's group.
+func (plainMethod) Start(_ context.Context, l ckpt.Launch) (*plainStep, error) {
+	cmd := &exec.Cmd{Path: l.Args[0], Args: append([]string{"srun"}, l.Args[1:]...), Env: l.Env, Stdin: l.Stdin, Stdout: l.Stdout, Stderr: l.Stderr}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return &plainStep{cmd}, nil
+}
+
+type plainStep struct{ cmd *exec.Cmd }
+
+func (s *plainStep) Signal(sig os.Signal) error { return s.cmd.Process.Signal(sig) }
+
+// Wait returns the exit code as a shell has it.
+func (s *plainStep) Wait() (int, error) {
+	err := s.cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return 1, err
+	}
+	if w, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+		return 128 + int(w.Signal()), nil
+	}
+	return s.cmd.ProcessState.ExitCode(), nil
+}
+
+// pause waits about d, and says false when ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d/2 + rand.N(d))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,73 @@
+package srun
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/burst-hpc/burst/slurm/directive"
+	"github.com/burst-hpc/burst/slurm/step"
+)
+
+// plan is what is done with a step.
+type plan struct {
+	// Direct: srun takes this process's place. Why is what the user is told of it,
+	// once for a job; empty: nothing.
+	Direct bool
+	Why    string
+}
+
+func direct(why string) plan { return plan{Direct: true, Why: why} }
+
+// before judges what is known without asking anybody.
+func before(r request, j step.Job, env func(string) string) plan {
+	nature := r.call.Nature(env)
+	switch {
+	case env("BURST_SRUN_OFF") == "1" || env(markName) != "" || j.Place == step.InStep || nature == step.Query:
+		return direct("")
+	case j.Place == step.Outside:
+		if len(r.ckpt) == 0 && r.once == "" {
+			return direct("")
+		}
+		return direct("this is outside of a job: the step is not protected")
+	case j.Place == step.Interactive:
+		return direct("an allocation of salloc is never requeued: the step is not protected")
+	case nature == step.Foreign:
+		return direct("this is a step of another job: it is not protected")
+	case nature == step.Terminal:
+		return direct("a step with --pty is not protected")
+	}
+	return plan{}
+}
+
+// launchers are the methods that put a launcher before the user's command.
+var launchers = []string{directive.DMTCP, directive.MANA, directive.CRIU}
+
+// facts are what a step's protection depends on.
+type facts struct {
+	request
+	job    step.Job
+	merged directive.Merged
+	burstd bool  // it is known where burstd is
+	usable error // why the method cannot work here
+}
+
+// after judges what is asked for.
+func after(f facts, env func(string) string) plan {
+	m := f.merged
+	switch {
+	case m.Method == directive.None:
+		if f.once != "" || m.From["ckpt"].Kind != directive.Default {
+			return direct("") // by somebody's word
+		}
+		return direct("no method of checkpoints is asked for (#BURST ckpt=...): the job is not protected")
+	case m.Strategy == directive.None:
+		return direct("")
+	case !m.Periodical() && !f.burstd:
+		return direct("it is not known here where burstd is, and checkpoints are asked for on its word alone: the job is not protected")
+	case slices.Contains(launchers, m.Method) && !f.call.Whole(env):
+		return direct(fmt.Sprintf("ckpt=%s cannot checkpoint a step of several programs (--multi-prog, or parted by ':'): it is not protected", m.Method))
+	case f.usable != nil:
+		return direct(fmt.Sprintf("ckpt=%s: %v: the step is not protected", m.Method, f.usable))
+	}
+	return plan{}
+}

@@ -1,0 +1,344 @@
+package srun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/ft/ckpt"
+	"github.com/burst-hpc/burst/ft/ckpt/methods"
+	"github.com/burst-hpc/burst/ft/session"
+	"github.com/burst-hpc/burst/slurm/directive"
+	"github.com/burst-hpc/burst/slurm/step"
+)
+
+// known is what a protected step is made of.
+type known struct {
+	facts
+	seen
+	transport session.Transport // nil: burstd is not known
+	word      Before
+	heard     bool // word is burstd's
+	dir       string
+	method    ckpt.Method
+}
+
+// protect runs a step of a batch job under its method.
+func (p *program) protect(ctx context.Context, r request, j step.Job) int {
+	k := known{facts: facts{request: r, job: j}, transport: p.transport()}
+	k.burstd = k.transport != nil
+	var err error
+	if k.seen, err = look(ctx, p.slurm(), j, "/proc"); err != nil {
+		return p.decided(plan{Direct: true, Why: fmt.Sprintf("what the job asks for cannot be read (%v): it is not protected", err)}, r, j)
+	}
+	if k.burstd {
+		if k.word, err = askBefore(ctx, k.transport, Asking{j.ID, j.Attempt}); err == nil {
+			k.heard = true
+		}
+	}
+	said := directive.Said{Script: k.script, Comment: k.state.Comment, Options: r.ckpt, Site: k.word.Site}
+	if k.merged, err = said.Merge(); err != nil {
+		return p.wrong(err)
+	}
+	if k.merged.Method != directive.None {
+		if k.method, err = methods.New(k.merged.Method, methodOptions(k.merged)); err != nil {
+			return p.wrong(err)
+		}
+		k.usable = k.method.Usable(ctx)
+	}
+	d := after(k.facts, p.env)
+	if d.Direct && r.once == "" {
+		return p.decided(d, r, j)
+	}
+	k.dir = k.merged.Folder(p.names(k))
+	if k.dir == "" { // --once alone
+		k.dir = directive.Directive{Dir: onceDir}.Folder(p.names(k))
+	}
+	if r.explain {
+		fmt.Fprint(p.stdout, k.explain(d))
+		return cli.OK
+	}
+	return p.start(ctx, k, d)
+}
+
+// onceDir is where finished steps are recorded when no checkpoints are asked for.
+const onceDir = "burst-checkpoints"
+
+// methodOptions are a directive's settings as a method takes them.
+func methodOptions(m directive.Merged) methods.Options {
+	o := methods.Options{Signal: m.Signal, Files: m.Globs(), Setup: m.Setup, Run: m.Run, Checkpoint: m.Checkpoint, Restart: m.Restart, Preset: m.Preset}
+	if m.From["grace"].Kind != directive.Default {
+		o.Grace = m.Grace
+	}
+	return o
+}
+
+// names are what the folder's pattern may stand for.
+func (p *program) names(k known) directive.Names {
+	n := directive.Names{User: k.job.User, Home: p.env("HOME"), Work: p.env("SLURM_SUBMIT_DIR"), JobName: k.job.Name, Job: k.job.Folder()}
+	if u, err := user.Current(); err == nil && n.User == "" {
+		n.User = u.Username
+	}
+	if n.Work == "" {
+		n.Work, _ = os.Getwd() // a folder that is gone has no checkpoints either: opening it says so
+	}
+	if k.job.Array != 0 {
+		n.Array, n.Task = fmt.Sprint(k.job.Array), k.job.Task
+	}
+	return n
+}
+
+// explain says what would be done.
+func (k known) explain(d plan) string {
+	var b strings.Builder
+	if d.Direct {
+		fmt.Fprintf(&b, "runs srun: %s\n", d.Why)
+	} else {
+		fmt.Fprintf(&b, "runs under %s\n", k.how())
+	}
+	if k.once != "" {
+		fmt.Fprintf(&b, "step %s, recorded in %s when it has ended well\n", k.once, k.dir)
+	}
+	for _, u := range k.merged.Unused {
+		fmt.Fprintf(&b, "not used: %s=%s of the %s: %s\n", u.Key, u.Value, u.From, u.Why)
+	}
+	return b.String()
+}
+
+// how a step is protected, in a line.
+func (k known) how() string {
+	var when []string
+	if k.merged.Periodical() {
+		when = append(when, "every "+k.merged.Value("interval"))
+	}
+	if k.merged.OnNotice() {
+		when = append(when, "on a notice of burstd")
+	}
+	return fmt.Sprintf("ckpt=%s, %s, in %s", k.merged.Method, strings.Join(when, " and "), k.dir)
+}
+
+// start claims the step, and runs it, unless it has been done before.
+func (p *program) start(ctx context.Context, k known, d plan) int {
+	b := book{dir: k.dir, cluster: k.job.Cluster, job: k.job.Folder(), attempt: k.job.Attempt, script: k.script, began: k.began}
+	e := entry{Args: k.call.Args, Program: programName(k.call), Began: time.Now().UTC()}
+	var was entry
+	err := b.change(ctx, func(r *record) error {
+		if r.Attempt > k.job.Attempt {
+			return ckpt.ErrSuperseded
+		}
+		var i int
+		i, was = r.claim(e, k.once)
+		e = r.Steps[i]
+		return nil
+	})
+	if err != nil {
+		return p.noFolder(k.job, err)
+	}
+	if k.once != "" && e.Done {
+		p.say("step %s is done since attempt %d: it is not run again", e.Name, e.Attempt)
+		return cli.OK
+	}
+	note := func(e entry) {
+		err := b.change(context.WithoutCancel(ctx), func(r *record) error {
+			if i := slices.IndexFunc(r.Steps, func(s entry) bool { return s.Name == e.Name }); i >= 0 {
+				r.Steps[i] = e
+			}
+			return nil
+		})
+		if err != nil {
+			p.say("what became of step %s is not recorded: %v", e.Name, err)
+		}
+	}
+	if d.Direct {
+		return p.recorded(ctx, k, d, recorded{e, note})
+	}
+	return p.runProtected(ctx, k, recorded{e, note}, was)
+}
+
+// recorded is a step of the record, and what writes down how it went.
+type recorded struct {
+	entry
+	note func(entry)
+}
+
+// recorded runs a step of --once that is not protected.
+func (p *program) recorded(ctx context.Context, k known, d plan, e recorded) int {
+	if d.Why != "" && firstOf(os.TempDir(), k.job) {
+		p.say("%s", d.Why)
+	}
+	signals := listen()
+	s, err := plainMethod{}.Start(ctx, p.launch(k, ""))
+	if err != nil {
+		p.say("error: %v", err)
+		return cli.Failed
+	}
+	go func() {
+		for sig := range signals {
+			_ = s.Signal(sig) // it may have ended
+		}
+	}()
+	code, err := s.Wait()
+	if err != nil {
+		p.say("%v", err)
+	}
+	e.Ended, e.Done, e.Ran = time.Now().UTC(), code == 0 && err == nil, e.Ran+time.Since(e.Began)
+	e.note(e.entry)
+	return code
+}
+
+// noFolder says why the checkpoint folder cannot be used. A first attempt has not
+// begun its work; a later one would do it again from the beginning.
+func (p *program) noFolder(j step.Job, err error) int {
+	switch {
+	case errors.Is(err, ckpt.ErrSuperseded):
+		p.say("%v: this one is over", err)
+		return CutOff
+	case j.Attempt == 0:
+		return p.wrong(fmt.Errorf("%w: name another folder with dir=", err))
+	}
+	p.say("error: %v", err)
+	return cli.Failed
+}
+
+func programName(c step.Call) string {
+	if words := c.Program(); len(words) > 0 {
+		return filepath.Base(words[0])
+	}
+	return ""
+}
+
+// launch is the step's start. At a restart its own output files are appended to.
+func (p *program) launch(k known, name string) ckpt.Launch {
+	args := append([]string{p.srun}, k.call.Args...)
+	at := 1 + k.call.Parts[0].Program
+	if k.job.Attempt > 0 && k.call.Truncates(p.env) != "" && k.call.Whole(p.env) {
+		args = slices.Insert(args, 1, "--open-mode=append")
+		at++
+	}
+	environ := without(p.environ, loopName)
+	if name != "" {
+		environ = append(without(environ, markName), fmt.Sprintf("%s=%s/%s", markName, k.job.Folder(), name))
+	}
+	return ckpt.Launch{Args: args, Program: at, Env: environ, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+}
+
+// runProtected runs the step under its method.
+func (p *program) runProtected(ctx context.Context, k known, e recorded, was entry) int {
+	o := ckpt.Options{Dir: k.dir, Cluster: k.job.Cluster, Job: k.job.Folder(), Step: e.Name, Attempt: k.job.Attempt,
+		Keep: k.merged.Keep, Reserve: k.word.Site.Reserve, Submitted: k.state.Submitted}
+	if k.heard {
+		blessed := k.word.Blessed[e.Name]
+		o.Blessed = &blessed
+	}
+	folder, err := ckpt.Open(ctx, o)
+	if err != nil {
+		return p.noFolder(k.job, err)
+	}
+	defer folder.Close()
+	r := &runner{job: k.job, name: e.Name, merged: k.merged, method: k.method, folder: folder, launch: p.launch(k, e.Name),
+		say: p.say, note: e.note, entry: e.entry, was: was, slot: make(chan struct{}, 1), advice: make(chan struct{}, 1)}
+	if slices.Contains(launchers, k.merged.Method) || k.merged.Preset != "" {
+		r.machine = ckpt.Here(ctx)
+	}
+	if r.launch.Scratch, err = folder.Scratch(); err != nil {
+		return p.noFolder(k.job, err)
+	}
+	signals := listen()
+	p.say("step %s of job %s: %s", e.Name, k.job.Folder(), k.how())
+	if file := overwritten(os.Stdout); file != "" && k.job.Attempt == 0 {
+		p.say("a restart empties the output %s: write #SBATCH --open-mode=append, or >> for a file of your own", file)
+	}
+	if err := r.begin(ctx); err != nil {
+		if isPlain(err) && k.job.Attempt == 0 {
+			return p.direct(plan{Direct: true, Why: fmt.Sprintf("%v: the step is not protected", err)}, k.job, k.call.Args)
+		}
+		if r.over().IsZero() {
+			p.say("error: %v", err)
+			return cli.Failed
+		}
+		return p.noFolder(k.job, err)
+	}
+	code := p.within(ctx, k, r, signals)
+	r.finish(code)
+	return code
+}
+
+// within runs the step within its session.
+func (p *program) within(ctx context.Context, k known, r *runner, signals <-chan os.Signal) int {
+	if k.transport == nil {
+		return r.run(ctx, signals)
+	}
+	c := session.ClientConfig{Hello: session.Hello{
+		Key:  session.Key{Job: k.job.ID, Attempt: k.job.Attempt, Step: r.name},
+		Host: hostname(), Method: k.merged.Method, Strategy: k.merged.Strategy, Dir: r.folder.Path(), Interval: k.merged.Interval,
+	}, Do: r.order, Say: func(text string) { p.say("%s", text) }}
+	if k.merged.Periodical() && k.merged.Interval == 0 {
+		c.Advise = r.advise
+	}
+	c.Transport = noting{k.transport, k.job.Attempt, r.recordedAt}
+	r.burstd = session.NewClient(c)
+	running, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { r.burstd.Run(running) })
+	code := r.run(ctx, signals)
+	if r.over().IsZero() {
+		closing, cancel := context.WithTimeout(ctx, closeTime)
+		r.burstd.Close(closing)
+		cancel()
+	}
+	stop()
+	wg.Wait()
+	return code
+}
+
+// closeTime is how long the end of a step waits for burstd to hear of it.
+const closeTime = 3 * time.Second
+
+// recordedAt notes that burstd has a generation on record.
+func (r *runner) recordedAt(id ckpt.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.delivered.Before(id) {
+		r.delivered = id
+	}
+}
+
+func hostname() string {
+	h, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return h
+}
+
+// overwritten names a file that a restart of the job would empty: f is one, and was
+// not opened to append.
+func overwritten(w io.Writer) string {
+	f, ok := w.(*os.File)
+	if !ok {
+		return ""
+	}
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() {
+		return ""
+	}
+	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
+	if err != nil || flags&unix.O_APPEND != 0 {
+		return ""
+	}
+	if name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd())); err == nil {
+		return name
+	}
+	return f.Name()
+}

@@ -1,0 +1,246 @@
+package srun
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/burst-hpc/burst/ft/ckpt"
+)
+
+// What is known of a job's steps is a file for each attempt, steps-<n>.json in
+// the job's folder. An attempt begins with a copy of the one before, so that what an
+// attempt writes after it was cut off is not read by any later one.
+
+// entry is one step of a job.
+type entry struct {
+	Name    string    `json:"name"` // "0", "1", … in the order of their first start, or that of --once
+	Args    []string  `json:"args"` // srun's
+	Program string    `json:"program"`
+	Attempt int       `json:"attempt"` // that ran it last
+	Began   time.Time `json:"began"`   // there
+	Ended   time.Time `json:"ended,omitzero"`
+	Done    bool      `json:"done"` // it has ended by itself with exit code 0
+	stats
+}
+
+// stats are summed over the attempts of a step.
+type stats struct {
+	Ran         time.Duration `json:"ran_ns"`
+	Checkpoints int           `json:"checkpoints"`
+	Writing     time.Duration `json:"checkpointing_ns"`
+	Restarts    int           `json:"restarts"`
+	Lost        time.Duration `json:"lost_ns"`
+	LostUnknown int           `json:"lost_unknown"` // attempts that ended without a word
+}
+
+// record is the file.
+type record struct {
+	Cluster string    `json:"cluster,omitempty"`
+	Script  string    `json:"script"` // SHA-256 in hex: ids of jobs are given again, and a requeue changes no script
+	Attempt int       `json:"attempt"`
+	Began   time.Time `json:"began"`
+	Steps   []entry   `json:"steps"`
+}
+
+// claim finds the step that a command line is in this attempt, or makes a new one:
+// that of the name; else the first with the same arguments that no other has
+// claimed; else the first with the same program, as arguments may have changed
+// with the time of day. It returns its index, and what it was before.
+func (r *record) claim(e entry, once string) (index int, was entry) {
+	free := func(s entry) bool { return s.Attempt < r.Attempt && !named(s) }
+	i := -1
+	switch {
+	case once != "":
+		i = slices.IndexFunc(r.Steps, func(s entry) bool { return s.Name == once })
+	default:
+		i = slices.IndexFunc(r.Steps, func(s entry) bool { return free(s) && slices.Equal(s.Args, e.Args) })
+		if i < 0 {
+			i = slices.IndexFunc(r.Steps, func(s entry) bool { return free(s) && s.Program == e.Program && e.Program != "" })
+		}
+	}
+	if i < 0 {
+		n := 0
+		for _, s := range r.Steps {
+			if !named(s) {
+				n++
+			}
+		}
+		e.Name = once
+		if once == "" {
+			e.Name = strconv.Itoa(n)
+		}
+		e.Attempt = r.Attempt
+		r.Steps = append(r.Steps, e)
+		return len(r.Steps) - 1, entry{}
+	}
+	s := &r.Steps[i]
+	was = *s
+	if !s.Done || once == "" {
+		s.Done, s.Ended = false, time.Time{}
+		s.Args, s.Program, s.Attempt, s.Began = e.Args, e.Program, r.Attempt, e.Began
+	}
+	return i, was
+}
+
+// named says whether a step has a name of --once.
+func named(e entry) bool { _, err := strconv.Atoi(e.Name); return err != nil }
+
+// book keeps the record of a job in its folder.
+type book struct {
+	dir     string
+	cluster string
+	job     string
+	attempt int
+	script  string    // the text
+	began   time.Time // when the attempt's batch script did, by this host's clock; zero: not known
+}
+
+func (b book) fileOf(attempt int) string { return fmt.Sprintf("steps-%d.json", attempt) }
+
+// change reads the attempt's record, has it changed and writes it, while no other
+// step of the job does.
+func (b book) change(ctx context.Context, with func(*record) error) error {
+	root, err := ckpt.OpenJob(b.dir, b.job)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	lock, err := b.lock(ctx, root)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	r, err := b.read(root)
+	if err != nil {
+		return err
+	}
+	if err := with(&r); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeWhole(root, b.fileOf(b.attempt), append(text, '\n'))
+}
+
+// read is the attempt's record, or a new one with what the last one before knew.
+func (b book) read(root *os.Root) (record, error) {
+	fresh := record{Cluster: b.cluster, Script: sum(b.script), Attempt: b.attempt, Began: time.Now().UTC()}
+	r, err := readRecord(root, b.fileOf(b.attempt))
+	switch {
+	case err == nil && b.ours(r) && !r.Began.Before(b.began):
+		return r, nil
+	case err == nil || errors.Is(err, fs.ErrNotExist):
+	default:
+		return record{}, err
+	}
+	for a := b.attempt - 1; a >= 0; a-- {
+		r, err := readRecord(root, b.fileOf(a))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it never began a step
+		}
+		if err != nil {
+			return record{}, err
+		}
+		if b.ours(r) {
+			fresh.Steps = r.Steps
+			for i := range fresh.Steps {
+				fresh.Steps[i].settle()
+			}
+		}
+		break
+	}
+	return fresh, nil
+}
+
+// settle counts an attempt that ended without a word.
+func (e *entry) settle() {
+	if e.Ended.IsZero() {
+		e.LostUnknown++
+	}
+}
+
+// ours says whether a record is this job's, and not an earlier one's of the same id.
+func (b book) ours(r record) bool {
+	return r.Script == sum(b.script) && r.Cluster == b.cluster
+}
+
+// lock waits for the job's lock. On a file system without locks it is done without.
+func (b book) lock(ctx context.Context, root *os.Root) (*os.File, error) {
+	f, err := root.OpenFile(".steps.lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lockTime)
+	defer cancel()
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil || errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.ENOTSUP) || errors.Is(err, syscall.ENOLCK) || errors.Is(err, syscall.EINVAL) {
+			return f, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) || !pause(ctx, 20*time.Millisecond) {
+			return nil, errors.Join(fmt.Errorf("locking %s: %w", f.Name(), err), f.Close())
+		}
+	}
+}
+
+// lockTime is how long another step of the job may hold the lock: it writes a
+// small file.
+const lockTime = 30 * time.Second
+
+func readRecord(root *os.Root, name string) (record, error) {
+	text, err := root.ReadFile(name)
+	if err != nil {
+		return record{}, err
+	}
+	var r record
+	if err := json.Unmarshal(text, &r); err != nil {
+		return record{}, fmt.Errorf("%s: %w: delete it, and steps that --once had recorded run again", path.Join(root.Name(), name), err)
+	}
+	return r, nil
+}
+
+// writeWhole writes a file that is whole or as it was.
+func writeWhole(root *os.Root, name string, text []byte) error {
+	temp := fmt.Sprintf(".%s-%d", name, os.Getpid())
+	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = root.Rename(temp, name)
+	}
+	if err != nil {
+		return errors.Join(err, root.Remove(temp))
+	}
+	d, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
+		return err
+	}
+	return nil
+}
+
+func sum(text string) string {
+	s := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(s[:])
+}

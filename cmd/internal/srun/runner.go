@@ -1,0 +1,258 @@
+package srun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/burst-hpc/burst/ft/ckpt"
+	"github.com/burst-hpc/burst/ft/ckpt/methods"
+	"github.com/burst-hpc/burst/ft/session"
+	"github.com/burst-hpc/burst/slurm/directive"
+	"github.com/burst-hpc/burst/slurm/step"
+)
+
+// CutOff is the exit code of a step whose job goes on elsewhere: EX_TEMPFAIL.
+const CutOff = 75
+
+// runner runs one protected step.
+//
+//	choose a generation -> start -> runs -> ended by itself     -> its exit code
+//	        ^                        |  \-> stopped for burstd   -> waits for the requeue -> 75
+//	        |                        |  \-> a later attempt runs -> 75
+//	        \------- its tool died --/
+type runner struct {
+	job     step.Job
+	name    string // of the step
+	merged  directive.Merged
+	method  ckpt.Method
+	folder  *ckpt.Folder
+	machine ckpt.Machine // zero: generations are no images of processes
+	launch  ckpt.Launch  // without From
+	burstd  *session.Client
+	say     func(format string, args ...any)
+	note    func(entry) // writes down how far the step is
+	entry   entry       // of the record; its stats are those before this attempt
+	was     entry       // of the attempt before; no name: there was none
+
+	slot chan struct{} // full while folder and step are used for a checkpoint
+
+	mu        sync.Mutex
+	step      ckpt.Step
+	ended     chan struct{} // of step
+	stopped   time.Time     // the step was ended by us, to be requeued by then; zero: it was not
+	cut       bool          // a later attempt runs
+	costs     []ckpt.Cost
+	stats     stats // of this attempt
+	advised   time.Duration
+	advice    chan struct{} // has a value when advised has changed
+	delivered ckpt.ID       // the newest that burstd has on record by this attempt
+	failure   string        // of the last checkpoint that failed
+}
+
+// run sees the step, which begin has started, to its end, and returns its exit code.
+func (r *runner) run(ctx context.Context, signals <-chan os.Signal) int {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	told := make(chan os.Signal, 1)
+	wg.Go(func() { r.pass(ctx, signals, told) })
+	code := r.life(ctx)
+	r.mu.Lock()
+	stopped, cut := r.stopped, r.cut
+	r.mu.Unlock()
+	switch {
+	case cut:
+		r.say("a later attempt of job %d has begun: this one is over", r.job.ID)
+		return CutOff
+	case !stopped.IsZero():
+		r.wait(ctx, stopped, told)
+		return CutOff
+	}
+	return code
+}
+
+// mostLosses is how often in a row a step is started again in place whose tool
+// died, without a checkpoint between.
+const mostLosses = 3
+
+// life waits for the step that has been started, and starts it again if its
+// method has lost it.
+func (r *runner) life(ctx context.Context) int {
+	for losses := 0; ; losses++ {
+		made := r.made()
+		code, err := r.watch(ctx)
+		if err == nil {
+			return code
+		}
+		if r.made() > made {
+			losses = 0
+		}
+		if code == 0 {
+			code = 1
+		}
+		r.say("%v", err)
+		if !errors.Is(err, methods.ErrLost) || losses >= mostLosses || !r.over().IsZero() || ctx.Err() != nil {
+			return code
+		}
+		if err := r.begin(ctx); err != nil {
+			r.say("%v", err)
+			return code
+		}
+	}
+}
+
+// current is the step that runs, or ran last.
+func (r *runner) current() (ckpt.Step, chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.step, r.ended
+}
+
+func (r *runner) made() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stats.Checkpoints
+}
+
+// over says by when a step that we have ended is to be requeued; zero: we have not.
+func (r *runner) over() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cut {
+		return time.Now()
+	}
+	return r.stopped
+}
+
+// watch waits for the end of the step and takes its periodic checkpoints.
+func (r *runner) watch(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	if r.merged.Periodical() {
+		wg.Go(func() { r.periodic(ctx) })
+	}
+	running, ended := r.current()
+	code, err := running.Wait()
+	close(ended)
+	cancel()
+	wg.Wait()
+	// An order that is being carried out sees the end, and says whether it was its own.
+	r.slot <- struct{}{}
+	<-r.slot
+	return code, err
+}
+
+// pass has the step get the signals that this process gets. Those that say the
+// job's end are told on.
+func (r *runner) pass(ctx context.Context, signals <-chan os.Signal, told chan<- os.Signal) {
+	shares := methods.SharesTerminal(r.launch.Stdin)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case s := <-signals:
+			if s == syscall.SIGPIPE {
+				continue // it is of our own writing
+			}
+			switch s {
+			case syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT:
+				r.jot()
+				select {
+				case told <- s:
+				default: // one is enough
+				}
+			}
+			if shares && slices.Contains([]os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTSTP}, s) {
+				continue // the terminal has sent it to the step too
+			}
+			running, _ := r.current()
+			if err := running.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+				r.say("signal %v: %v", s, err)
+			}
+		}
+	}
+}
+
+// jot writes down how far the step is, in case no later word comes.
+func (r *runner) jot() {
+	r.mu.Lock()
+	e := r.entry
+	e.stats = r.total()
+	r.mu.Unlock()
+	e.Ended = time.Now().UTC()
+	r.note(e)
+}
+
+// total is what all attempts have done. The lock is held.
+func (r *runner) total() stats {
+	a, b := r.entry.stats, r.stats
+	return stats{Ran: a.Ran + time.Since(r.entry.Began), Checkpoints: a.Checkpoints + b.Checkpoints, Writing: a.Writing + b.Writing,
+		Restarts: a.Restarts + b.Restarts, Lost: a.Lost + b.Lost, LostUnknown: a.LostUnknown + b.LostUnknown}
+}
+
+// waitTime is how long a stopped step waits to be requeued, beyond the time by
+// which it should have been.
+const waitTime = 10 * time.Minute
+
+// wait waits until Slurm ends the job to requeue it. To return would have the
+// script go on as if the step were done.
+func (r *runner) wait(ctx context.Context, by time.Time, told <-chan os.Signal) {
+	r.jot()
+	r.say("the step is ended, and waits for its job to be requeued")
+	timer := time.NewTimer(time.Until(by) + waitTime)
+	defer timer.Stop()
+	select {
+	case <-told:
+	case <-timer.C:
+		r.say("the job was not requeued in time: `scontrol requeue %d` restarts it from its checkpoint", r.job.ID)
+	case <-ctx.Done():
+	}
+}
+
+// finish writes down the step's end and says the summary.
+func (r *runner) finish(code int) {
+	r.mu.Lock()
+	e := r.entry
+	e.stats = r.total()
+	ours := !r.stopped.IsZero() || r.cut
+	r.mu.Unlock()
+	e.Ended, e.Done = time.Now().UTC(), code == 0
+	if !ours {
+		r.note(e)
+	}
+	r.say("%s", summary(r.job, e))
+}
+
+// summary is the last line about a step.
+func summary(j step.Job, e entry) string {
+	lost := "none lost"
+	switch {
+	case e.Lost > 0:
+		lost = fmt.Sprintf("%s of work lost", shortly(e.Lost))
+	case e.LostUnknown > 0:
+		lost = "work lost"
+	}
+	if e.LostUnknown > 0 {
+		lost += fmt.Sprintf(" (not known for %d of the restarts)", e.LostUnknown)
+	}
+	return fmt.Sprintf("job %s step %s: ran %s, %d checkpoints (%s), %d restarts, %s",
+		j.Folder(), e.Name, shortly(e.Ran), e.Checkpoints, shortly(e.Writing), e.Restarts, lost)
+}
+
+// shortly writes a time for people.
+func shortly(d time.Duration) string {
+	switch {
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Millisecond).String()
+}

@@ -1,0 +1,183 @@
+// Package srun is burst-srun: it stands in for srun, and protects the step that
+// it runs. What is to be done with a command line is decided by pure functions
+// (read, before, after, claim); a runner sees one step through.
+package srun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/cmd/internal/munge"
+	"github.com/burst-hpc/burst/ft/session"
+	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/step"
+)
+
+// Main is the program: it returns the exit code, or does not return where srun
+// takes its place.
+func Main(ctx context.Context, args, environ []string) int {
+	p := program{name: filepath.Base(args[0]), args: args[1:], environ: environ, stdout: os.Stdout, stderr: os.Stderr}
+	if text := p.help(); text != "" {
+		fmt.Fprint(p.stdout, text)
+		return cli.OK
+	}
+	return p.run(ctx)
+}
+
+// program is one run of burst-srun.
+type program struct {
+	name           string // "burst-srun", or "srun"
+	args, environ  []string
+	stdout, stderr io.Writer
+	srun           string // the real one
+}
+
+// env looks a variable up; the last of a name counts, as in a shell.
+func (p *program) env(name string) string {
+	value := ""
+	for _, kv := range p.environ {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}
+
+// say tells the user something in a line.
+func (p *program) say(format string, args ...any) {
+	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ")
+	fmt.Fprintf(p.stderr, "burst-srun: %s\n", text)
+}
+
+// help is burst-srun's own, when it is called by its name: srun --help has srun's.
+func (p *program) help() string {
+	if p.name == "srun" || len(p.args) == 0 {
+		return ""
+	}
+	switch p.args[0] {
+	case "--help", "-h":
+		return Help
+	case "--version":
+		return "burst-srun " + cli.Version + "\n"
+	}
+	return ""
+}
+
+func (p *program) run(ctx context.Context) int {
+	var err error
+	if p.srun, err = findSrun(p.env); err != nil {
+		p.say("error: %v", err)
+		return cli.Failed
+	}
+	r, err := read(ctx, p.args, p.env, p.ask)
+	if err != nil {
+		// srun says what is wrong, or knows more than we do.
+		return p.direct(plan{Direct: true, Why: fmt.Sprintf("%v: the step is not protected", err)}, step.Job{}, stripped(p.args))
+	}
+	if r.once != "" {
+		if err := checkName(r.once); err != nil {
+			return p.wrong(err)
+		}
+	}
+	job, err := step.ReadJob(p.env)
+	if err != nil {
+		return p.direct(plan{Direct: true, Why: fmt.Sprintf("%v: the step is not protected", err)}, job, r.call.Args)
+	}
+	if d := before(r, job, p.env); d.Direct {
+		return p.decided(d, r, job)
+	}
+	return p.protect(ctx, r, job)
+}
+
+// wrong reports what the user has to change; nothing was started.
+func (p *program) wrong(err error) int {
+	p.say("error: %v", err)
+	return cli.Usage
+}
+
+// decided carries out a direct plan, or explains it.
+func (p *program) decided(d plan, r request, j step.Job) int {
+	if r.explain {
+		why := d.Why
+		if why == "" {
+			why = "nothing is to be protected"
+		}
+		fmt.Fprintf(p.stdout, "runs srun as it is: %s\n  %s %s\n", why, p.srun, strings.Join(r.call.Args, " "))
+		return cli.OK
+	}
+	return p.direct(d, j, r.call.Args)
+}
+
+// direct has srun take this process's place.
+func (p *program) direct(d plan, j step.Job, args []string) int {
+	if d.Why != "" && firstOf(os.TempDir(), j) {
+		p.say("%s", d.Why)
+	}
+	p.say("error: %v", become(p.srun, args, p.environ))
+	return cli.Failed
+}
+
+// askTime bounds a question to srun itself.
+const askTime = 20 * time.Second
+
+// ask asks the real srun for --help or --version.
+func (p *program) ask(ctx context.Context, option string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, p.srun, option)
+	cmd.Env = append(without(p.environ, markName), markName+"=ask")
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("srun %s: %w", option, err)
+	}
+	return string(out), nil
+}
+
+// slurm is how Slurm is asked.
+func (p *program) slurm() client { return slurm.New(slurm.Exec{Timeout: lookTime}) }
+
+// transport leads to burstd; nil: it is not known where that is.
+func (p *program) transport() session.Transport {
+	file := agentEnv
+	if f := p.env("BURST_AGENT_ENV"); f != "" {
+		file = f
+	}
+	w := findBurstd(p.env, file)
+	if len(w.urls) == 0 {
+		return nil
+	}
+	return newBurstd(w, munge.New(munge.Options{Socket: p.env("BURST_MUNGE_SOCKET")}))
+}
+
+// passed are the signals that a step gets from burst-srun, as from srun.
+var passed = []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGALRM,
+	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGPIPE}
+
+// listen takes the signals; those that the caller had ignored stay so, as for a
+// step in the background of a shell.
+func listen() <-chan os.Signal {
+	signals := make(chan os.Signal, 16)
+	for _, s := range passed {
+		if !signal.Ignored(s) {
+			signal.Notify(signals, s)
+		}
+	}
+	return signals
+}
+
+// isPlain says that the method could not start the step, and srun may.
+func isPlain(err error) bool {
+	var e plainError
+	return errors.As(err, &e)
+}

@@ -1,0 +1,278 @@
+package srun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"time"
+
+	"github.com/burst-hpc/burst/ft/ckpt"
+	"github.com/burst-hpc/burst/ft/session"
+)
+
+const (
+	// patience is how long a periodic checkpoint may take.
+	patience = 30 * time.Minute
+	// firstAuto is when the first checkpoint of interval=auto is taken at the latest:
+	// what it costs decides on the others, and on whether one fits before a deadline.
+	firstAuto = 10 * time.Minute
+	// guessedCost stands for what a checkpoint takes before there was one.
+	guessedCost = 10 * time.Second
+	// sealTime is what a generation gets beyond its deadline when the step has
+	// already been ended for it.
+	sealTime = time.Minute
+	killTime = 30 * time.Second // from SIGTERM to SIGKILL, as Slurm's KillWait
+)
+
+// take makes a generation of the running step, and ends it with stop.
+func (r *runner) take(ctx context.Context, stop bool) (g ckpt.Generation, err error) {
+	select {
+	case r.slot <- struct{}{}:
+		defer func() { <-r.slot }()
+	case <-ctx.Done():
+		return g, fmt.Errorf("another checkpoint was under way: %w", context.Cause(ctx))
+	}
+	began := time.Now()
+	part, err := r.folder.Begin(ctx, 0)
+	if err != nil {
+		r.superseded(err)
+		return g, err
+	}
+	running, _ := r.current()
+	made, err := running.Checkpoint(ctx, part.Dir, stop)
+	if stop && (err == nil || !errors.Is(err, ckpt.ErrFinishing) && r.hasEnded(settleTime)) {
+		r.setStopped(ctx)
+	}
+	if err != nil {
+		err = part.Explain(err)
+		return g, errors.Join(err, part.Abandon())
+	}
+	seal := ctx
+	if stop {
+		var cancel context.CancelFunc
+		seal, cancel = context.WithTimeout(context.WithoutCancel(ctx), max(0, untilDeadline(ctx))+sealTime)
+		defer cancel()
+	}
+	g, err = part.Commit(seal, ckpt.About{Made: made, Method: r.method.Name(), Nodes: r.job.Nodes, Stopped: stop, Machine: r.machine})
+	if err != nil {
+		r.superseded(err)
+		return g, errors.Join(err, part.Abandon())
+	}
+	r.folder.Release()
+	r.mu.Lock()
+	r.stats.Checkpoints++
+	r.stats.Writing += time.Since(began)
+	r.costs = append(r.costs, ckpt.Cost{Took: time.Since(began), Bytes: g.Bytes()})
+	r.failure = ""
+	delivered := r.delivered
+	r.mu.Unlock()
+	if !stop {
+		r.prune(ctx, delivered)
+	}
+	return g, nil
+}
+
+// settleTime is how long a step that a checkpoint may have ended is looked at.
+const settleTime = time.Second
+
+func untilDeadline(ctx context.Context) time.Duration {
+	if at, ok := ctx.Deadline(); ok {
+		return time.Until(at)
+	}
+	return 0
+}
+
+// hasEnded says whether the step has, or does so soon.
+func (r *runner) hasEnded(within time.Duration) bool {
+	_, ended := r.current()
+	select {
+	case <-ended:
+		return true
+	default:
+	}
+	select {
+	case <-ended:
+		return true
+	case <-time.After(within):
+		return false
+	}
+}
+
+// setStopped notes that the step's end is ours, not its own.
+func (r *runner) setStopped(ctx context.Context) {
+	by, ok := ctx.Deadline()
+	if !ok {
+		by = time.Now()
+	}
+	r.mu.Lock()
+	r.stopped = by
+	r.mu.Unlock()
+}
+
+// prune deletes old generations, but only when it is known which one burstd has on
+// record: the next attempt begins from that one.
+func (r *runner) prune(ctx context.Context, delivered ckpt.ID) {
+	if r.burstd != nil {
+		if delivered == (ckpt.ID{}) {
+			return
+		}
+		r.folder.Bless(delivered)
+	}
+	if _, err := r.folder.Prune(ctx); err != nil && ctx.Err() == nil {
+		r.complain("old checkpoints are not deleted", err)
+	}
+}
+
+// superseded ends the step if a later attempt runs.
+func (r *runner) superseded(err error) {
+	if !errors.Is(err, ckpt.ErrSuperseded) {
+		return
+	}
+	r.mu.Lock()
+	r.cut = true
+	r.mu.Unlock()
+	go r.kill(context.Background())
+}
+
+// kill ends the step: SIGTERM, and SIGKILL when ctx is over or after killTime.
+func (r *runner) kill(ctx context.Context) {
+	running, ended := r.current()
+	_ = running.Signal(syscall.SIGTERM) // it may have ended
+	ctx, cancel := context.WithTimeout(ctx, killTime)
+	defer cancel()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		_ = running.Signal(syscall.SIGKILL)
+	}
+}
+
+// complain says what failed, unless it has failed so before.
+func (r *runner) complain(what string, err error) {
+	text := fmt.Sprintf("%s: %v", what, err)
+	r.mu.Lock()
+	same := text == r.failure
+	r.failure = text
+	r.mu.Unlock()
+	if !same {
+		r.say("%s", text)
+	}
+}
+
+// periodic takes checkpoints until ctx ends.
+func (r *runner) periodic(ctx context.Context) {
+	last := time.Now()
+	for {
+		every := r.interval()
+		timer := time.NewTimer(time.Until(ckpt.Next(last, every, rand.Float64())))
+		if every <= 0 {
+			timer.Stop() // none pays: unless the advice changes
+		}
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-r.advice:
+			timer.Stop()
+			continue
+		case <-timer.C:
+		}
+		limit, cancel := context.WithTimeout(ctx, patience)
+		g, err := r.take(limit, false)
+		cancel()
+		last = time.Now()
+		switch {
+		case err == nil && r.burstd != nil:
+			r.burstd.Report(answerOf(g))
+		case err == nil, ctx.Err() != nil, errors.Is(err, ckpt.ErrFinishing), errors.Is(err, ckpt.ErrSuperseded):
+		default:
+			r.complain("checkpoint", err)
+		}
+	}
+}
+
+// interval is the time between periodic checkpoints now; 0: none.
+func (r *runner) interval() time.Duration {
+	if r.merged.Interval > 0 {
+		return r.merged.Interval
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	every := r.advised
+	if every <= 0 {
+		cost := guessedCost
+		if n := len(r.costs); n > 0 {
+			cost = r.costs[n-1].Took
+		}
+		every = ckpt.Interval(cost, ckpt.Rate{}.Between(r.job.Nodes), 0)
+	}
+	if len(r.costs) == 0 && every > 0 {
+		every = min(every, firstAuto)
+	}
+	return every
+}
+
+// advise has burstd's word on the interval.
+func (r *runner) advise(every time.Duration) {
+	r.mu.Lock()
+	r.advised = every
+	r.mu.Unlock()
+	select {
+	case r.advice <- struct{}{}:
+	default: // it is looked at anyway
+	}
+}
+
+// order does what burstd asks.
+func (r *runner) order(ctx context.Context, q session.Request) session.Answer {
+	r.say("burstd asks for %s within %s: %s", q.Kind, shortly(time.Until(q.By)), q.Why)
+	switch q.Kind {
+	case session.Checkpoint, session.Stop:
+		g, err := r.take(ctx, q.Kind == session.Stop)
+		a := session.Answer{Iteration: -1}
+		if err == nil {
+			a = answerOf(g)
+			r.say("%v: %s in %s", g.ID(), bytesText(g.Bytes()), shortly(g.Took))
+		} else {
+			a.Error = err.Error()
+			r.say("checkpoint: %v", err)
+		}
+		r.mu.Lock()
+		a.Stopped = !r.stopped.IsZero()
+		r.mu.Unlock()
+		return a
+	case session.Leave:
+		return r.leave(ctx)
+	}
+	return session.Answer{Iteration: -1, Error: fmt.Sprintf("%q is not known to this burst-srun", q.Kind)}
+}
+
+// leave ends the step without a checkpoint.
+func (r *runner) leave(ctx context.Context) session.Answer {
+	select {
+	case r.slot <- struct{}{}:
+		defer func() { <-r.slot }()
+	case <-ctx.Done(): // what is being written is not worth more than the rest of the time
+	}
+	if !r.hasEnded(0) {
+		r.setStopped(ctx)
+		r.kill(ctx)
+	}
+	if !r.hasEnded(settleTime) {
+		return session.Answer{Iteration: -1, Error: "the step does not end"}
+	}
+	return session.Answer{Iteration: -1, Stopped: !r.over().IsZero()}
+}
+
+func answerOf(g ckpt.Generation) session.Answer {
+	return session.Answer{Generation: g.Dir, N: g.N, Bytes: g.Bytes(), Took: g.Took, Iteration: g.Iteration}
+}
+
+func bytesText(n int64) string {
+	if n < 10_000 {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+}
