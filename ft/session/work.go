@@ -147,7 +147,7 @@ func longest(d []time.Duration) time.Duration {
 // deliver brings answers to burstd, in their order.
 func (c *Client) deliver(ctx context.Context) {
 	var b backoff
-	for {
+	for ctx.Err() == nil {
 		var a Answer
 		err := c.until(ctx, func() bool {
 			if len(c.outbox) > 0 {
