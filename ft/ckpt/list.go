@@ -100,7 +100,7 @@ func (f *Folder) look(ctx context.Context, id ID) (Entry, error) {
 	}
 	e.Bytes, e.Files, e.Manifest = g.Bytes(), len(g.Files), g.Manifest
 	e.Manifest.Files = nil
-	e.State, e.Why = stateOf(err), err
+	e.State, e.Why = StateOf(err), err
 	if errors.Is(err, errGone) {
 		return Entry{}, nil
 	}
@@ -110,7 +110,8 @@ func (f *Folder) look(ctx context.Context, id ID) (Entry, error) {
 	return e, nil
 }
 
-func stateOf(err error) State {
+// StateOf is the state of a generation of which Check or Verify say err.
+func StateOf(err error) State {
 	var damage *DamageError
 	switch {
 	case err == nil:

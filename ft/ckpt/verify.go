@@ -104,7 +104,7 @@ func (f *Folder) choose(ctx context.Context, may func(ID) bool) (Choice, error) 
 			if errors.Is(err, errGone) {
 				continue
 			}
-			e.State, e.Why = stateOf(err), err
+			e.State, e.Why = StateOf(err), err
 		}
 		switch e.State {
 		case Damaged:
