@@ -51,7 +51,7 @@ func (s *Store) events(ctx context.Context, after int64) ([]Event, error) {
 }
 
 // Prune forgets closed orders, resolved launches, gone instances, closed
-// notices and events older than the given time. An order's id is remembered
+// notices, requests to jobs, their generations and events older than the given time. An order's id is remembered
 // for as long: a spooled copy that is older is not taken for a new one, since
 // what it asks is compared with Slurm's present state. The ledger is kept longer.
 func (s *Store) Prune(ctx context.Context, before time.Time) error {
@@ -64,6 +64,8 @@ func (s *Store) Prune(ctx context.Context, before time.Time) error {
 		`DELETE FROM notices WHERE stage = 'acked' AND received < ?`,
 		`DELETE FROM boots WHERE ended > 0 AND ended < ?`,
 		`DELETE FROM events WHERE time < ?`,
+		`DELETE FROM requests WHERE by < ?`,
+		`DELETE FROM blessed WHERE at < ? AND job NOT IN (SELECT job FROM sessions)`,
 	} {
 		if _, err := s.db.ExecContext(ctx, text, fromTime(before)); err != nil {
 			return err

@@ -1,0 +1,112 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/burst-hpc/burst/ft/session"
+)
+
+// CommitSession writes a change in one transaction, which other changes may share.
+func (s *Store) CommitSession(ctx context.Context, c session.Change) error {
+	if err := s.small.do(ctx, s, func(w *writer) { w.putSession(c, time.Now()) }); err != nil {
+		return fmt.Errorf("writing the journal: %w", err)
+	}
+	return nil
+}
+
+func (w *writer) putSession(c session.Change, now time.Time) {
+	for _, o := range c.Opened {
+		w.put(`DELETE FROM sessions WHERE job = ? AND attempt < ?`, o.Job, o.Attempt)
+		w.put(`INSERT INTO sessions (job, attempt, step, uid, token, began, hello) VALUES (?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT DO UPDATE SET uid = excluded.uid, token = excluded.token, began = excluded.began, hello = excluded.hello
+			WHERE (excluded.began, excluded.token) >= (sessions.began, sessions.token)`,
+			o.Job, o.Attempt, o.Step, o.UID, o.Token, fromTime(o.Began), w.json(o.Hello))
+	}
+	for _, g := range c.Answers {
+		a := g.Answer
+		if a.Generation == "" {
+			continue
+		}
+		// Of an attempt that was cut off, and goes on, nothing counts any more.
+		w.put(`INSERT INTO blessed (job, step, attempt, n, dir, bytes, took, iteration, at)
+			SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE job = ?1 AND attempt > ?3)
+			ON CONFLICT DO UPDATE SET attempt = excluded.attempt, n = excluded.n, dir = excluded.dir, bytes = excluded.bytes,
+			took = excluded.took, iteration = excluded.iteration, at = excluded.at
+			WHERE (excluded.attempt, excluded.n) > (blessed.attempt, blessed.n)`,
+			g.Job, g.Step, g.Attempt, a.N, a.Generation, a.Bytes, a.Took.Microseconds(), a.Iteration, fromTime(now))
+	}
+	for _, o := range c.Orders {
+		r := o.Request
+		w.put(`INSERT OR REPLACE INTO requests (job, attempt, id, kind, by, why) VALUES (?, ?, ?, ?, ?, ?)`,
+			o.Job, o.Attempt, r.ID, r.Kind, fromTime(r.By), r.Why)
+	}
+	for _, e := range c.Closed {
+		w.put(`DELETE FROM sessions WHERE job = ? AND attempt = ? AND step = ? AND token = ?`, e.Job, e.Attempt, e.Step, e.Token)
+	}
+}
+
+// OrderOf is what the attempt was asked last; zero if nothing.
+func (s *Store) OrderOf(ctx context.Context, job uint32, attempt int) (session.Order, error) {
+	o := session.Order{Job: job, Attempt: attempt}
+	var by int64
+	err := s.db.QueryRowContext(ctx, `SELECT id, kind, by, why FROM requests WHERE job = ? AND attempt = ?`, job, attempt).
+		Scan(&o.Request.ID, &o.Request.Kind, &by, &o.Request.Why)
+	if errors.Is(err, sql.ErrNoRows) {
+		return session.Order{}, nil
+	}
+	if err != nil {
+		return session.Order{}, fmt.Errorf("reading what job %d was asked: %w", job, err)
+	}
+	o.Request.By = toTime(by).UTC()
+	return o, nil
+}
+
+// OpenSessions are those of burst-sruns that are not closed.
+func (s *Store) OpenSessions(ctx context.Context) ([]session.Session, error) {
+	all, err := query(ctx, s.db, `SELECT uid, hello FROM sessions ORDER BY job, attempt, step`, func(scan scanner) (o session.Session, err error) {
+		var hello string
+		if err = scan(&o.UID, &hello); err != nil {
+			return o, err
+		}
+		return o, json.Unmarshal([]byte(hello), &o.Hello)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the sessions of burst-sruns: %w", err)
+	}
+	return all, nil
+}
+
+const blessedColumns = `job, step, attempt, n, dir, bytes, took, iteration, at`
+
+func scanBlessed(scan scanner) (b session.Blessed, err error) {
+	var took, at int64
+	err = scan(&b.Job, &b.Step, &b.Attempt, &b.Answer.N, &b.Answer.Generation, &b.Answer.Bytes, &took, &b.Answer.Iteration, &at)
+	b.Answer.Took, b.At = time.Duration(took)*time.Microsecond, toTime(at)
+	return b, err
+}
+
+// Blessed is the generation of a step that counts; zero if none was made.
+func (s *Store) Blessed(ctx context.Context, job uint32, step string) (session.Blessed, error) {
+	b, err := scanBlessed(s.db.QueryRowContext(ctx, `SELECT `+blessedColumns+` FROM blessed WHERE job = ? AND step = ?`, job, step).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		return session.Blessed{}, nil
+	}
+	if err != nil {
+		return session.Blessed{}, fmt.Errorf("reading the generation of job %d that counts: %w", job, err)
+	}
+	return b, nil
+}
+
+// BlessedOf are the generations of a job's steps that count, by step.
+func (s *Store) BlessedOf(ctx context.Context, job uint32) ([]session.Blessed, error) {
+	all, err := query(ctx, s.db, `SELECT `+blessedColumns+` FROM blessed WHERE job = ? ORDER BY step`, scanBlessed, job)
+	if err != nil {
+		return nil, fmt.Errorf("reading the generations of job %d that count: %w", job, err)
+	}
+	return all, nil
+}
