@@ -94,23 +94,21 @@ func checkName(name string) error {
 	return nil
 }
 
-// stripped are the arguments without burst-srun's own options, for arguments that
-// are not understood: srun would refuse what is not its own.
+// stripped are the arguments without burst-srun's own options at their front, for
+// arguments that are not understood: further on a word may be the program's.
 func stripped(args []string) []string {
-	var left []string
-	for i := 0; i < len(args); i++ {
-		name, _, has := strings.Cut(args[i], "=")
+	for len(args) > 0 {
+		name, _, has := strings.Cut(args[0], "=")
 		switch {
-		case args[i] == "--" || len(args[i]) < 2 || args[i][0] != '-' && i > 0 && !strings.HasPrefix(args[i-1], "-"):
-			return append(left, args[i:]...)
-		case name == "--explain" && !has:
-		case name == "--ckpt" || name == "--once":
-			if !has {
-				i++
-			}
+		case args[0] == "--explain":
+			args = args[1:]
+		case (name == "--ckpt" || name == "--once") && has:
+			args = args[1:]
+		case (name == "--ckpt" || name == "--once") && len(args) > 1:
+			args = args[2:]
 		default:
-			left = append(left, args[i])
+			return args
 		}
 	}
-	return left
+	return args
 }
