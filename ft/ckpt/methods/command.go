@@ -94,6 +94,9 @@ func (c commands) usable() error {
 // Start runs setup= first, at every start: a restart is on other nodes.
 func (m *commandMethod) Start(ctx context.Context, given ckpt.Launch) (ckpt.Step, error) {
 	l := launch(given)
+	if err := l.madeBy(m.Name()); err != nil {
+		return nil, err
+	}
 	env := m.env(l, nil)
 	if m.setup != "" {
 		code, out, err := runTool(ctx, &exec.Cmd{Path: shell, Args: []string{"sh", "-c", m.setup}, Env: env, Dir: l.Dir, Stderr: l.Stderr})

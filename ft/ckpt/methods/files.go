@@ -21,6 +21,8 @@ import (
 const (
 	filesFolder = "files"
 	rootFolder  = "root"
+	// restorePrefix has what is put back, until it is in place.
+	restorePrefix = ".burst-restore-"
 )
 
 // stored is where a generation has the file of that name.
@@ -60,6 +62,20 @@ func keep(ctx context.Context, dir, into string, files []seen) error {
 			err = fmt.Errorf("%s %w: %v", f.name, errChanged, err)
 		}
 		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// empty deletes what an earlier try has copied.
+func empty(folder string) error {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := os.RemoveAll(filepath.Join(folder, e.Name())); err != nil {
 			return err
 		}
 	}
@@ -106,15 +122,16 @@ func copyTo(ctx context.Context, out *os.File, path string) (was seen, err error
 }
 
 // putBack puts the generation's files in their places, each by rename, and
-// leaves alone those that are the same. An application that replaces its files
-// by rename (the generation tells) has whole ones in place at any time: if they
-// are younger than the generation's, they hold more work, and stay.
-func putBack(ctx context.Context, dir string, g *ckpt.Generation) error {
+// leaves alone those that are the same. An application with one file that it
+// replaces by rename (the generation tells) has a whole one in place at any time:
+// if it is younger than the generation's, it holds more work, and stays. Of
+// several files some may be of the next checkpoint, some not.
+func (m *signalMethod) putBack(ctx context.Context, dir string, g *ckpt.Generation) error {
 	names, err := storedFiles(g.Dir)
 	if err != nil {
 		return fmt.Errorf("reading generation %s: %w", g.Dir, err)
 	}
-	if g.Extra[extraWrites] == writesByRename && younger(dir, g.Dir, names) {
+	if !m.exact && g.Extra[extraWrites] == writesByRename && len(names) == 1 && younger(dir, g.Dir, names[0]) {
 		return nil
 	}
 	for _, name := range names {
@@ -150,19 +167,12 @@ func storedFiles(generation string) ([]string, error) {
 	return names, nil
 }
 
-// younger says whether all files are in place, none is older than the
-// generation's, and one is younger.
-func younger(dir, generation string, names []string) bool {
-	any := false
-	for _, name := range names {
-		ours, err1 := os.Stat(stored(generation, name))
-		place, err2 := os.Stat(inPlace(dir, name))
-		if err1 != nil || err2 != nil || !place.Mode().IsRegular() || place.Size() == 0 || place.ModTime().Before(ours.ModTime()) {
-			return false
-		}
-		any = any || place.ModTime().After(ours.ModTime())
-	}
-	return any
+// younger says whether the file in place has content and is younger than the
+// generation's.
+func younger(dir, generation, name string) bool {
+	ours, err1 := os.Stat(stored(generation, name))
+	place, err2 := os.Stat(inPlace(dir, name))
+	return err1 == nil && err2 == nil && place.Mode().IsRegular() && place.Size() > 0 && place.ModTime().After(ours.ModTime())
 }
 
 // replace makes to a copy of from, unless it is one. A link at to stays one.
@@ -177,7 +187,12 @@ func replace(ctx context.Context, from, to string) error {
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(folder, ".burst-restore-")
+	prefix := restorePrefix + filepath.Base(to) + "-"
+	left, _ := filepath.Glob(filepath.Join(folder, prefix+"*")) // of a restart that was killed; a name may be no pattern
+	for _, name := range left {
+		os.Remove(name)
+	}
+	temp, err := os.CreateTemp(folder, prefix)
 	if err != nil {
 		return err
 	}

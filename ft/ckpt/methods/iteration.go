@@ -4,8 +4,44 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strconv"
 )
+
+// iterationSource says where the application tells how far it is: the last match
+// in the end of a file or of the step's own output. The zero value knows nothing.
+type iterationSource struct {
+	file    string // a pattern, or output
+	pattern *regexp.Regexp
+}
+
+const (
+	fromOutput = "output"
+	// defaultIteration finds "checkpoint at iteration 400".
+	defaultIteration = `(?i)checkpoint[^0-9\n]*([0-9]+)`
+)
+
+func newIterationSource(o Options) (iterationSource, error) {
+	if o.Iteration == "" {
+		return iterationSource{}, nil
+	}
+	text := o.IterationPattern
+	if text == "" {
+		text = defaultIteration
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return iterationSource{}, fmt.Errorf("the pattern of the iteration: %w", err)
+	}
+	if re.NumSubexp() < 1 {
+		return iterationSource{}, fmt.Errorf("the pattern of the iteration, %s, has no (group) that is the number", text)
+	}
+	if _, err := filepath.Match(o.Iteration, ""); err != nil {
+		return iterationSource{}, fmt.Errorf("the iteration's file %s: not a pattern of file names", o.Iteration)
+	}
+	return iterationSource{o.Iteration, re}, nil
+}
 
 // iterationTail is how much of a file's end is searched.
 const iterationTail = 64 << 10

@@ -154,11 +154,14 @@ func (p *process) signalGroup(s syscall.Signal) error {
 }
 
 // end ends the process and its group: SIGTERM, and SIGKILL to what is left after
-// killWait or when ctx is over, whichever is first. An error means that it lives
-// on all the same.
+// killWait, or so early that all is over when ctx is. An error means that it
+// lives on all the same.
 func (p *process) end(ctx context.Context, killWait time.Duration) error {
 	if err := p.signalGroup(syscall.SIGTERM); errors.Is(err, os.ErrProcessDone) && !p.running() {
 		return nil
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		killWait = min(killWait, time.Until(deadline)-2*settleTime)
 	}
 	ctx, cancel := context.WithTimeout(ctx, killWait)
 	defer cancel()
@@ -167,11 +170,11 @@ func (p *process) end(ctx context.Context, killWait time.Duration) error {
 	}
 	// The rest is not for ctx to cut short: it is over.
 	hard := context.WithoutCancel(ctx)
-	p.signal(syscall.SIGKILL)
+	p.signal(syscall.SIGKILL) // fails only where it has ended
 	if p.goneWithin(hard, settleTime) {
 		return nil
 	}
-	p.signalGroup(syscall.SIGKILL)
+	p.signalGroup(syscall.SIGKILL) // likewise
 	if !p.goneWithin(hard, reapTime) {
 		return fmt.Errorf("process %d is still there %v after SIGKILL", p.pid(), reapTime)
 	}

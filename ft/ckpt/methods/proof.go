@@ -28,6 +28,7 @@ type seen struct {
 	dev, ino uint64
 	size     int64
 	mtime    time.Time
+	ctime    time.Time // later than mtime once the file was renamed
 }
 
 // same says whether both are one state of one file, whatever it is called.
@@ -95,7 +96,7 @@ func addFiles(to []seen, root, name string) ([]seen, error) {
 	case err != nil:
 		return nil, err
 	case st.Mode().IsRegular():
-		if strings.HasPrefix(path.Base(name), probeName) {
+		if base := path.Base(name); strings.HasPrefix(base, probeName) || strings.HasPrefix(base, restorePrefix) {
 			return to, nil
 		}
 		s, err := seeFile(root, name)
@@ -139,6 +140,7 @@ func seenAs(name string, st fs.FileInfo) seen {
 	s := seen{name: name, size: st.Size(), mtime: st.ModTime()}
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
 		s.dev, s.ino = uint64(sys.Dev), sys.Ino
+		s.ctime = time.Unix(sys.Ctim.Unix())
 	}
 	return s
 }
@@ -189,7 +191,9 @@ func absent(now look) string {
 }
 
 // renamed says whether the application puts its files in place by rename: all
-// that are new have replaced a file of their name, and none is that same inode.
+// that are new have replaced a file of their name, none is that same inode, and
+// each was touched after its last write. One that is deleted and written anew
+// was not.
 func renamed(before, now look) bool {
 	was := map[string]seen{}
 	for _, f := range before.files() {
@@ -201,7 +205,7 @@ func renamed(before, now look) bool {
 		if had && f.same(b) {
 			continue
 		}
-		if !had || f.dev == b.dev && f.ino == b.ino {
+		if !had || f.dev == b.dev && f.ino == b.ino || !f.ctime.After(f.mtime) {
 			return false
 		}
 		n++

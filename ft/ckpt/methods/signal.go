@@ -7,7 +7,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,7 +23,7 @@ const (
 	lookTime  = 150 * time.Millisecond // between two looks
 	// leaveTime is what a step that is to stop gets to leave by itself when its
 	// checkpoint is done, as applications that checkpoint and exit do.
-	leaveTime = 2 * time.Second
+	leaveTime = 500 * time.Millisecond
 	// leftCode is EX_TEMPFAIL: the application has written a checkpoint and left.
 	leftCode = 75
 
@@ -42,13 +41,14 @@ type signalMethod struct {
 	killWait  time.Duration
 	files     []string
 	left      int // exit code; -1: none
+	exact     bool
 	iteration iterationSource
 }
 
 var _ ckpt.Method = (*signalMethod)(nil)
 
 func newSignal(o Options) (ckpt.Method, error) {
-	m := &signalMethod{grace: o.Grace, killWait: o.KillWait, files: o.Files, left: o.LeftCode}
+	m := &signalMethod{grace: o.Grace, killWait: o.KillWait, files: o.Files, left: o.LeftCode, exact: o.Exact}
 	name := o.Signal
 	if name == "" {
 		name = "USR1"
@@ -93,8 +93,11 @@ func (m *signalMethod) Start(ctx context.Context, given ckpt.Launch) (ckpt.Step,
 	if err != nil {
 		return nil, err
 	}
+	if err := l.madeBy(m.Name()); err != nil {
+		return nil, err
+	}
 	if l.From != nil {
-		if err := putBack(ctx, dir, l.From); err != nil {
+		if err := m.putBack(ctx, dir, l.From); err != nil {
 			return nil, err
 		}
 	}
@@ -149,6 +152,9 @@ func (s *signalStep) Checkpoint(ctx context.Context, into string, stop bool) (ck
 // write signals, waits for the proof and copies the files; again, if they were
 // written meanwhile.
 func (s *signalStep) write(ctx context.Context, into string) (byRename bool, err error) {
+	if err := s.caught(ctx); err != nil {
+		return false, err
+	}
 	before, err := nextTick(ctx, s.dir, s.m.files)
 	if err != nil {
 		return false, fmt.Errorf("looking at the files before the signal: %w", err)
@@ -166,6 +172,9 @@ func (s *signalStep) write(ctx context.Context, into string) (byRename bool, err
 		defer cancel()
 	}
 	for {
+		if err := empty(into); err != nil {
+			return false, err
+		}
 		now, err := s.prove(proofCtx, before)
 		if err != nil {
 			return false, err
@@ -195,7 +204,7 @@ func (s *signalStep) prove(ctx context.Context, before look) (look, error) {
 		}
 		why := missing(before, now)
 		if !running {
-			return now, s.afterEnd(now, why)
+			return now, s.afterEnd(before, now)
 		}
 		if last == nil || !now.equal(last) {
 			last, since = now, time.Now()
@@ -218,7 +227,9 @@ func (s *signalStep) prove(ctx context.Context, before look) (look, error) {
 }
 
 // afterEnd says whether a step that ended after the signal has left a checkpoint.
-func (s *signalStep) afterEnd(now look, why string) error {
+// Its exit code tells; with another one, of a failure, the step may have died in
+// the middle of a file, unless the files are put in place by rename.
+func (s *signalStep) afterEnd(before, now look) error {
 	code, err := s.p.wait()
 	name := unix.SignalName(s.m.signal)
 	switch {
@@ -226,47 +237,13 @@ func (s *signalStep) afterEnd(now look, why string) error {
 		return err
 	case code == s.m.left:
 		if why := absent(now); why != "" {
-			return fmt.Errorf("the application left with exit code %d, which says that it has checkpointed, but %s", code, why)
+			return fmt.Errorf("%w: it left with exit code %d, which says that it has checkpointed, but %s", ckpt.ErrFinishing, code, why)
 		}
 		return nil
 	case code == 128+int(s.m.signal):
-		return fmt.Errorf("the application died of %s: it does not catch it", name)
-	case code != 0 && why == "" && len(now) > 0:
-		return nil // with another code, but with new files
+		return fmt.Errorf("%w: it died of %s: a process of it does not catch it", ckpt.ErrFinishing, name)
+	case code > 0 && code < 128 && missing(before, now) == "" && renamed(before, now):
+		return nil
 	}
 	return fmt.Errorf("%w: it ended with exit code %d after %s", ckpt.ErrFinishing, code, name)
-}
-
-// iterationSource says where the application tells how far it is: the last match
-// in the end of a file or of the step's own output. The zero value knows nothing.
-type iterationSource struct {
-	file    string // a pattern, or output
-	pattern *regexp.Regexp
-}
-
-const (
-	fromOutput = "output"
-	// defaultIteration finds "checkpoint at iteration 400".
-	defaultIteration = `(?i)checkpoint[^0-9\n]*([0-9]+)`
-)
-
-func newIterationSource(o Options) (iterationSource, error) {
-	if o.Iteration == "" {
-		return iterationSource{}, nil
-	}
-	text := o.IterationPattern
-	if text == "" {
-		text = defaultIteration
-	}
-	re, err := regexp.Compile(text)
-	if err != nil {
-		return iterationSource{}, fmt.Errorf("the pattern of the iteration: %w", err)
-	}
-	if re.NumSubexp() < 1 {
-		return iterationSource{}, fmt.Errorf("the pattern of the iteration, %s, has no (group) that is the number", text)
-	}
-	if _, err := filepath.Match(o.Iteration, ""); err != nil {
-		return iterationSource{}, fmt.Errorf("the iteration's file %s: not a pattern of file names", o.Iteration)
-	}
-	return iterationSource{o.Iteration, re}, nil
 }

@@ -98,3 +98,11 @@ func (l launch) begin(ctx context.Context, args, env []string) (*process, error)
 	}
 	return startProcess(cmd)
 }
+
+// madeBy says why the generation to restart from is not one of that method.
+func (l launch) madeBy(method string) error {
+	if l.From != nil && l.From.Method != "" && l.From.Method != method {
+		return fmt.Errorf("%s was made by the method %s, not %s", l.From.Dir, l.From.Method, method)
+	}
+	return nil
+}
