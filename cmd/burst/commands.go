@@ -22,6 +22,7 @@ func commands() []*cobra.Command {
 		reconcileCommand(),
 		costCommand(),
 		explainCommand(),
+		envCommand(),
 		hostlistCommand(),
 		benchCommand(),
 		benchResume1000Command(),

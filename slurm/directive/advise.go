@@ -57,7 +57,7 @@ func Advise(m Merged, j Job) []Advice {
 	asks := m.Method != None || m.Signal != ""
 	switch {
 	case j.Interactive && asks:
-		add(Warning, "requeue", "a job of salloc or srun has no script to start again: it gets its checkpoint or signal, is never requeued, and ends with its node")
+		add(Warning, "requeue", "a job of salloc or srun has no script to start again: it gets its signal, but no checkpoint, is never requeued, and ends with its node")
 	case j.Interactive:
 		add(Warning, "requeue", "a job of salloc or srun has no script to start again: it is never requeued, and ends with its node")
 	case j.Requeue == No:
@@ -93,11 +93,11 @@ func Advise(m Merged, j Job) []Advice {
 type adder func(level, about, format string, args ...any)
 
 func adviseMethod(m Merged, j Job, add adder) {
-	if m.Method == None {
+	if m.Method == None || j.Interactive {
 		return
 	}
 	if j.Protected == No {
-		add(Warning, "ckpt", "nothing in the script calls burst-srun, which makes the checkpoints: write burst-srun in place of srun, or put srun in its place with burst env")
+		add(Warning, "ckpt", "nothing in the script calls burst-srun, which makes the checkpoints: write burst-srun in place of srun, or eval \"$(burst env)\" before it")
 	}
 	if m.Strategy == None {
 		add(Note, "strategy", "none: no checkpoint is made")

@@ -22,7 +22,7 @@ func TestAdvise(t *testing.T) {
 		{"nothing known", "ckpt=scr dir=/s", Job{}, []string{"warning requeue: neither --requeue nor --no-requeue is set", "warning open-mode: each new start overwrites its output, unless"}},
 		{"no requeue", "ckpt=scr dir=/s", with(func(j *Job) { j.Requeue, j.Append = No, No }), []string{"warning requeue: it cannot be requeued"}},
 		{"overwritten", "ckpt=scr dir=/s", with(func(j *Job) { j.Append = No }), []string{"warning open-mode: each new start overwrites its output: add"}},
-		{"salloc", "signal=USR1", Job{Interactive: true}, []string{"warning requeue: a job of salloc or srun has no script to start again: it gets its checkpoint or signal"}},
+		{"salloc", "signal=USR1", Job{Interactive: true}, []string{"warning requeue: a job of salloc or srun has no script to start again: it gets its signal, but no checkpoint"}},
 		{"salloc that asks nothing", "", Job{Interactive: true}, []string{"warning requeue: a job of salloc or srun has no script to start again: it is never requeued"}},
 		{"no burst-srun", "ckpt=scr dir=/s", with(func(j *Job) { j.Protected = No }), []string{"warning ckpt: nothing in the script calls burst-srun"}},
 		{"no burst-srun needed", "signal=USR1", with(func(j *Job) { j.Protected = No }), nil},

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/cmd/internal/endpoint"
+	"github.com/burst-hpc/burst/slurm/directive"
+	"github.com/burst-hpc/burst/slurm/sbatch"
+)
+
+type explainOptions struct {
+	config, partition, pool, comment string
+	ckpt                             []string
+	named, commented                 bool // config, comment are given
+	json                             bool
+}
+
+func explainCommand() *cobra.Command {
+	var o explainOptions
+	cmd := &cobra.Command{
+		Use:   "explain [SCRIPT]",
+		Short: "Say what holds for a job's checkpoints, and why",
+		Long: "Say what holds for a job's checkpoints, and where it comes from: of each key what the strongest place says, " +
+			"which is\nburst-srun --ckpt, then the job's comment, then the script's #BURST lines, then burst.toml's [pool.NAME.checkpoint],\n" +
+			"[partition.NAME.checkpoint] and [checkpoint], then Burst's default. It also says what may become of the job other than its\n" +
+			"user thinks. The #SBATCH lines are read as sbatch does; sbatch's options and SBATCH_ variables are not seen.\n" +
+			"The script - is standard input; without one the job is of salloc or srun.\n\nThe keys:\n" + keysHelp() +
+			"\nExit codes: 0 said, also with warnings; 1 failed; 2 wrong usage, a wrong directive, or burst.toml is wrong.",
+		Example: "  burst explain job.sh\n  burst explain job.sh --partition cloud --comment 'burst: signal=USR1'\n  scontrol write batch_script 17 - | burst explain - --pool c6i --json",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.config, o.commented = configFlag(cmd), cmd.Flags().Changed("comment")
+			o.named = o.config != "" || os.Getenv("BURST_CONFIG") != ""
+			j, err := readJob(cmd.InOrStdin(), o, args)
+			if err != nil {
+				return err
+			}
+			return runExplain(cmd.Context(), cmd.OutOrStdout(), o, j)
+		},
+	}
+	cmd.Flags().StringVar(&o.partition, "partition", "", "the job's partition, in place of what the script `names`")
+	cmd.Flags().StringVar(&o.pool, "pool", "", "the pool that the job gets, by its `name`")
+	cmd.Flags().StringVar(&o.comment, "comment", "", "the job's comment, in place of the script's, as `text`")
+	cmd.Flags().StringArrayVar(&o.ckpt, "ckpt", nil, "what burst-srun --ckpt gets, as `text`; may be repeated")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
+	return cmd
+}
+
+func keysHelp() string {
+	var b strings.Builder
+	for _, k := range directive.Keys() {
+		fmt.Fprintf(&b, "  %-30s%s\n", k.Name+"="+k.Example, k.Meaning)
+	}
+	return b.String()
+}
+
+// batchJob is what a script says.
+type batchJob struct {
+	name    string // of the file; empty: there is no script
+	script  string
+	head    sbatch.Head
+	said    directive.Said
+	comment sbatch.Option // if the script has the comment
+}
+
+// maxScript is what slurmctld takes of a script, by default.
+const maxScript = 4 << 20
+
+func readJob(stdin io.Reader, o explainOptions, args []string) (batchJob, error) {
+	var j batchJob
+	if len(args) > 0 {
+		j.name = args[0]
+		in := stdin
+		if j.name == "-" {
+			j.name = "standard input"
+		} else {
+			f, err := os.Open(j.name)
+			if err != nil {
+				return j, cli.UsageError(fmt.Errorf("reading the script: %w", err), "see burst explain --help")
+			}
+			defer f.Close()
+			in = f
+		}
+		text, err := io.ReadAll(io.LimitReader(in, maxScript+1))
+		if err != nil {
+			return j, fmt.Errorf("reading the script: %w", err)
+		}
+		if len(text) > maxScript {
+			return j, cli.UsageError(fmt.Errorf("%s is longer than the %d MiB that Slurm takes", j.name, maxScript>>20), "name a batch script")
+		}
+		j.script = string(text)
+		if j.head, err = sbatch.Read(j.script); err != nil {
+			return j, cli.UsageError(fmt.Errorf("%s: %w", j.name, err), "sbatch(1) describes the #SBATCH lines")
+		}
+	}
+	j.said = directive.Said{Script: j.script, Comment: o.comment, Options: o.ckpt}
+	if c, ok := j.head.Last("comment"); ok && !o.commented {
+		j.said.Comment, j.comment = c.Value, c
+	}
+	return j, nil
+}
+
+func runExplain(ctx context.Context, out io.Writer, o explainOptions, j batchJob) error {
+	cfg, err := config.Load(endpoint.Path(o.config))
+	away := !o.named && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission))
+	if err != nil && !away {
+		return err
+	}
+	e := explained{Script: j.name, comment: j.comment, File: endpoint.Path(o.config)}
+	if away {
+		if o.pool != "" {
+			return cli.UsageError(fmt.Errorf("there is no %s here to look up the pool %s in", e.File, o.pool), "burst explain knows pools on slurmctld's host")
+		}
+		e.note("burst.toml", "%s cannot be read here, and what the site says is left out: ask on slurmctld's host", e.File)
+		cfg = &config.Config{Path: e.File, Endpoint: endpoint.Default()}
+	} else if err := e.place(cfg, o, j); err != nil {
+		return cli.UsageError(err, "burst.toml(5) describes pools and their partitions")
+	}
+	j.said.Site = cfg.Defaults(e.Partition, e.Pool)
+	m, err := j.said.Merge()
+	if wrong := new(directive.Error); errors.As(err, &wrong) {
+		at := e.origin(directive.Origin{Source: wrong.From, Line: wrong.Line}).At
+		return cli.UsageError(fmt.Errorf("%s:%s", at, strings.TrimPrefix(wrong.What(), ":")), "burst explain --help lists the keys")
+	}
+	if err != nil {
+		return err
+	}
+	e.fill(m)
+	e.Advice = append(e.Advice, directive.Overlooked(j.script)...)
+	e.Advice = append(e.Advice, directive.Advise(m, jobOf(ctx, cfg, j))...)
+	if o.json {
+		return writeJSON(out, e)
+	}
+	return e.print(out)
+}
+
+// place finds out which partition and pool the job is for.
+func (e *explained) place(cfg *config.Config, o explainOptions, j batchJob) error {
+	partitions := split(o.partition)
+	if p, ok := j.head.Last("partition"); ok && o.partition == "" {
+		partitions = split(p.Value)
+	}
+	if o.pool == "" && len(partitions) == 0 {
+		if len(cfg.Checkpoint.Layers) > len(cfg.Defaults("", "").Layers) {
+			e.note("partition", "the job names none, and what burst.toml says of partitions and pools is left out: add --partition")
+		}
+		return nil
+	}
+	var fit []config.Pool
+	for _, p := range cfg.Pools {
+		if o.pool == p.Power.Name || o.pool == "" && slices.Contains(partitions, p.Slurm.Partition) {
+			fit = append(fit, p)
+		}
+	}
+	switch {
+	case o.pool != "" && len(fit) == 0:
+		return fmt.Errorf("%s has no pool %s", cfg.Path, o.pool)
+	case o.pool != "" && o.partition != "" && !slices.Contains(partitions, fit[0].Slurm.Partition):
+		return fmt.Errorf("pool %s is in the partition %s, not in %s", o.pool, fit[0].Slurm.Partition, o.partition)
+	case o.partition != "" && len(fit) == 0:
+		return fmt.Errorf("%s has no pool in the partition %s", cfg.Path, o.partition)
+	case len(fit) == 0:
+		e.note("partition", "no pool of %s is in the partition %s: Burst does nothing for a job's nodes there", cfg.Path, strings.Join(partitions, ","))
+		return nil
+	}
+	first := cfg.Defaults(fit[0].Slurm.Partition, fit[0].Power.Name)
+	for _, p := range fit[1:] {
+		if !reflect.DeepEqual(first, cfg.Defaults(p.Slurm.Partition, p.Power.Name)) {
+			e.note("pool", "which of the pools %s the job gets is not known yet, and what burst.toml says of them differs; it is left out: add --pool", poolNames(fit))
+			return nil
+		}
+	}
+	e.Partition = fit[0].Slurm.Partition
+	if len(fit) == 1 {
+		e.Pool = fit[0].Power.Name
+	}
+	return nil
+}
+
+func split(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
+}
+
+func poolNames(pools []config.Pool) string {
+	var all []string
+	for _, p := range pools {
+		all = append(all, p.Power.Name)
+	}
+	return strings.Join(all, ", ")
+}
