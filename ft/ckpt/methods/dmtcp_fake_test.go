@@ -118,8 +118,8 @@ func TestFakeDMTCPCheckpoint(t *testing.T) {
 				t.Skip("waits as long as a step may take to leave: run by make test")
 			}
 			dir := fakeDMTCP(t, c.command)
-			write(t, dir+"/coordinator", `echo $$ >$fake/coordinator.pid; echo 4321 >$port; . $fake/until`)
-			write(t, dir+"/big", fmt.Sprint(os.Getpid()))
+			put(t, dir+"/coordinator", `echo $$ >$fake/coordinator.pid; echo 4321 >$port; . $fake/until`)
+			put(t, dir+"/big", fmt.Sprint(os.Getpid()))
 			defer mapMuch(t)()
 			step, scratch := startFake(t, dir)
 			into := t.TempDir()
@@ -177,7 +177,7 @@ func mapMuch(t *testing.T) func() {
 	}
 }
 
-func write(t *testing.T, path, text string) {
+func put(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
@@ -232,13 +232,13 @@ func TestFakeDMTCPStart(t *testing.T) {
 			}
 			dir := fakeDMTCP(t, c.command)
 			if c.coordinator != "" {
-				write(t, dir+"/coordinator", c.coordinator)
+				put(t, dir+"/coordinator", c.coordinator)
 			}
 			var from *ckpt.Generation
 			if c.restart != "" {
-				write(t, dir+"/restart", c.restart)
+				put(t, dir+"/restart", c.restart)
 				from = &ckpt.Generation{Dir: t.TempDir(), Manifest: ckpt.Manifest{Method: "dmtcp", Ranks: 1}}
-				write(t, from.Dir+"/ckpt_a_1-2-3.dmtcp", imageMagic)
+				put(t, from.Dir+"/ckpt_a_1-2-3.dmtcp", imageMagic)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
@@ -260,10 +260,10 @@ func TestFakeDMTCPStart(t *testing.T) {
 // A rest of work that is done before it was seen to run is done.
 func TestFakeDMTCPShortRest(t *testing.T) {
 	dir := fakeDMTCP(t, "exit 2")
-	write(t, dir+"/coordinator", "echo 4321 >$port; echo 'Worker connected: identity=1'; . $fake/until")
-	write(t, dir+"/restart", "exit 3")
+	put(t, dir+"/coordinator", "echo 4321 >$port; echo 'Worker connected: identity=1'; . $fake/until")
+	put(t, dir+"/restart", "exit 3")
 	from := &ckpt.Generation{Dir: t.TempDir(), Manifest: ckpt.Manifest{Method: "dmtcp"}}
-	write(t, from.Dir+"/ckpt_a_1-2-3.dmtcp", imageMagic)
+	put(t, from.Dir+"/ckpt_a_1-2-3.dmtcp", imageMagic)
 	step, err := startDMTCP(t.Context(), t.TempDir(), from)
 	if err != nil {
 		t.Fatal(err)
@@ -286,7 +286,7 @@ func TestFakeDMTCPVerdict(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := fakeDMTCP(t, "exit 2")
-			write(t, dir+"/coordinator", "echo 4321 >$port; sleep 0.3; "+c.coordinator)
+			put(t, dir+"/coordinator", "echo 4321 >$port; sleep 0.3; "+c.coordinator)
 			m, err := New("dmtcp", Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -316,7 +316,7 @@ func TestFakeDMTCPUsable(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := fakeDMTCP(t, "")
-			write(t, dir+"/dmtcp_launch", "#!/bin/sh\n"+c.version)
+			put(t, dir+"/dmtcp_launch", "#!/bin/sh\n"+c.version)
 			if c.without != "" {
 				t.Setenv("PATH", dir)
 				if err := os.Remove(filepath.Join(dir, c.without)); err != nil {

@@ -44,6 +44,7 @@ type maker struct {
 // makers, in the order in which they are shown.
 var makers = []maker{
 	{"dmtcp", newDMTCP, usableDMTCP},
+	{"criu", newCRIU, usableCRIU},
 	{"signal", newSignal, func(context.Context) error { return nil }},
 	{"command", newCommand, func(context.Context) error { return commands{}.usable() }},
 }
