@@ -41,6 +41,7 @@ build: go ## build the programs into build/bin, and build/heat
 	@mkdir -p build/bin
 	go build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o build/bin/ ./cmd/burst*
 	@$(MAKE) --no-print-directory -C contrib/heat OUT=$(CURDIR)/build/heat
+	@mkdir -p build/lib/burst/shim && ln -sfn ../../../bin/burst-srun build/lib/burst/shim/srun
 
 # Nodes need not have the architecture of burstd's host: it serves them theirs.
 OTHER = $(if $(filter arm64,$(shell go env GOARCH)),amd64,arm64)
@@ -88,6 +89,8 @@ install: build agents ## install programs, units and manual pages under DESTDIR 
 		install -m 0755 $$program $(DESTDIR)$(PREFIX)/$$to || exit 1; \
 	done
 	install -D -m 0755 -t $(DESTDIR)$(PREFIX)/lib/burst build/lib/burst/burst-agent-$(OTHER)
+	install -d $(DESTDIR)$(PREFIX)/lib/burst/shim
+	ln -sfn ../../../bin/burst-srun $(DESTDIR)$(PREFIX)/lib/burst/shim/srun
 	@for page in packaging/man/*; do \
 		to=$(DESTDIR)$(PREFIX)/share/man/man$${page##*.}; \
 		echo install $$page $$to; \
@@ -101,6 +104,7 @@ install: build agents ## install programs, units and manual pages under DESTDIR 
 	done
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/lib/tmpfiles.d packaging/tmpfiles/burst.conf
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/doc/burst packaging/systemd/burstd-local.conf
+	install -D -m 0755 -t $(DESTDIR)$(PREFIX)/share/doc/burst contrib/taskprolog/taskprolog.sh
 
 .PHONY: clean
 clean: ## remove build
