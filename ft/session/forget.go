@@ -13,6 +13,7 @@ type Seen struct {
 	Progress Progress
 	At       time.Time // of a lost one, when the journal was taken up
 	Lost     bool
+	Waits    bool // a question of it waits for an answer
 }
 
 // Sessions lists the open sessions of an attempt, by step; none: the job has no
@@ -23,7 +24,7 @@ func (h *Hub) Sessions(job uint32, attempt int) []Seen {
 	var all []Seen
 	if a := h.attempts[attemptID{job, attempt}]; a != nil {
 		for _, s := range a.steps {
-			all = append(all, Seen{s.Session, s.progress, s.seen, s.lost})
+			all = append(all, Seen{s.Session, s.progress, s.seen, s.lost, s.poll != nil})
 		}
 	}
 	slices.SortFunc(all, bySteps)

@@ -169,6 +169,20 @@ type limitedConn struct {
 	free func()
 }
 
+type connKey struct{}
+
+// withConn lets a handler find its connection.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// park gives the place of a connection to others while its request waits.
+func park(ctx context.Context) {
+	if c, ok := ctx.Value(connKey{}).(*limitedConn); ok {
+		c.free()
+	}
+}
+
 func (c *limitedConn) Close() error {
 	defer c.free()
 	return c.Conn.Close()

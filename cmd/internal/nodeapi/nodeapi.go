@@ -1,25 +1,38 @@
 // Package nodeapi is burstd's HTTP API for nodes, on a TCP address: a booting
 // node asks which one it is, and reports how its boot goes; its burst-agent
-// passes on what the cloud announces, and says how the node is. There is
-// nothing else here, above all nothing that an admin may do.
+// passes on what the cloud announces, and says how the node is; the burst-sruns
+// of jobs open sessions (package ft/session). There is nothing else here, above
+// all nothing that an admin may do.
 //
 //	POST /v1/node/whoami  {"instance"}                  -> {"instance","node","cluster","slurm"}
 //	POST /v1/node/report  {"instance","stage","text"}   -> {}
 //	POST /v1/node/notice  {"instance","kind","action","deadline","event","cancelled"} -> {"answers"}: it is durable
 //	POST /v1/node/beat    {"instance","version","slurmd_started","slurmd","spool_used"} -> {"every"}, in seconds
 //	POST /v1/node/agent   {"instance","arch"}           -> burst-agent, packed by gzip
+//	POST /v1/job/before   {"job","attempt"}             -> {"site","blessed","answers"}
+//	POST /v1/job/open     session.Hello                 -> session.Word and "answers"
+//	POST /v1/job/poll     session.Question              -> session.Word and "answers", when there is something or the question has waited
+//	POST /v1/job/answer   session.Given                 -> {"answers"}: it is durable
+//	POST /v1/job/close    session.End                   -> {"answers"}
 //
 // A request carries `Authorization: MUNGE <credential>`; the payload of the
 // credential is the method, the path and the SHA-256 of the body in hex, with
-// one blank between, and it is root's. munged lets each credential pass once.
-// The source address must be the instance's. An answer 200 carries the header
-// Burst-Credential: a credential whose payload is the SHA-256 of the answer's
-// body in hex; that of whoami names the instance, and that of a notice the
-// SHA-256 of the request's credential in hex, so that they are of no use to
+// one blank between, and it is root's; under /v1/job it is that of the job's
+// owner. munged lets each credential pass once. The source address must be the
+// instance's. An answer 200 carries the header Burst-Credential: a credential
+// whose payload is the SHA-256 of the answer's body in hex; that of whoami names
+// the instance, and that of a notice, and of all under /v1/job, has as "answers"
+// the SHA-256 of the request's credential in hex, so that they are of no use to
 // another. The answer to a beat carries none: there are many, and nothing
 // follows from it. Other answers have {"error"}; those to be asked again carry
 // Retry-After, in seconds. A notice that is answered 4xx without it is
 // refused, and sent again only because that may be an error of somebody else's.
+//
+// Under /v1/job the source address is one of the job's nodes', or none of an
+// instance of ours. A refusal has {"error","kind","answers"} with a credential
+// too, as soon as it is known who asks: a false one would end a job's protection.
+// kind is unknown, replaced, not-yours, invalid or full, session's errors; with
+// none the burst-srun asks again.
 package nodeapi
 
 import (

@@ -17,6 +17,7 @@ type refusal struct {
 	retry  time.Duration // asked again after it; 0: not
 	text   string        // for the node's console
 	as     string        // in the metrics, of what is no cause for a warning; empty: as its status says
+	kind   string        // the word for a burst-srun; empty: none
 }
 
 func (e *refusal) Error() string { return e.text }

@@ -50,7 +50,7 @@ type question struct {
 
 // reply is what a node gets: a body, signed or not, or an error.
 type reply struct {
-	body       []byte
+	body       []byte // with err, what is said in place of its text alone
 	credential string
 	err        error
 	file       *download // in place of a small body
@@ -154,31 +154,37 @@ func digest(text []byte) string {
 
 // authentic checks that root of a host with our MUNGE key made this very request.
 func (s *Server) authentic(ctx context.Context, l *lane, r asked) error {
+	uid, err := s.whose(ctx, l, r)
+	if err == nil && uid != s.root {
+		return refuse(http.StatusForbidden, "the credential is uid %d's, not root's", uid)
+	}
+	return err
+}
+
+// whose is the uid that made this very request, on a host with our MUNGE key.
+func (s *Server) whose(ctx context.Context, l *lane, r asked) (uid int, err error) {
 	text := credentialOf(r.Request)
 	if text == "" {
-		return refuse(http.StatusUnauthorized, "the header Authorization: MUNGE <credential> is missing")
+		return 0, refuse(http.StatusUnauthorized, "the header Authorization: MUNGE <credential> is missing")
 	}
 	leave, err := l.turns.enter(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	c, err := s.munge.Decode(ctx, text)
 	leave() // what comes now may wait for the journal, together with others
 	for _, why := range []error{munge.ErrReplayed, munge.ErrExpired, munge.ErrRewound, munge.ErrInvalid} {
 		if errors.Is(err, why) {
-			return refuse(http.StatusUnauthorized, "%v", why)
+			return 0, refuse(http.StatusUnauthorized, "%v", why)
 		}
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
-	switch want := r.Method + " " + r.URL.Path + " " + digest(r.body); {
-	case string(c.Payload) != want:
-		return refuse(http.StatusUnauthorized, "the credential is not this request's")
-	case c.UID != s.root:
-		return refuse(http.StatusForbidden, "the credential is uid %d's, not root's", c.UID)
+	if want := r.Method + " " + r.URL.Path + " " + digest(r.body); string(c.Payload) != want {
+		return 0, refuse(http.StatusUnauthorized, "the credential is not this request's")
 	}
-	return nil
+	return c.UID, nil
 }
 
 func (s *Server) whoami(ctx context.Context, q question) (any, error) {

@@ -32,10 +32,10 @@ const (
 type Limits struct {
 	Rate    float64 // requests a second from one address; 1
 	Burst   int     // requests at once from one address after a pause; 20
-	Agents  float64 // beats, and notices, a second from one address; 50; twenty times as many at once
+	Agents  float64 // beats, notices, and requests of burst-sruns, a second of each from one address; 50; twenty times as many at once
 	Opening int     // credentials opened at once; 8
 	Waiting int     // requests that wait for it; the others get 503 at once; 256
-	Conns   int     // connections at once; more wait in the kernel; 2048
+	Conns   int     // connections at once, without those of questions that wait for an answer, of which each session has one; more wait in the kernel; 2048
 	PerAddr int     // of them from one address; more are closed; 64
 }
 
@@ -69,6 +69,8 @@ type Server struct {
 	boots   lane
 	beats   lane
 	notices lane
+	jobs    lane
+	steps   Jobs // nil: jobs have nothing to ask here
 	files   *programs
 	aloud   *rate.Limiter // of warnings: thousands of nodes may all be wrong in the same way
 
@@ -84,6 +86,7 @@ func New(b Backend, m credentials, l Limits, log *slog.Logger) *Server {
 		boots:   lane{newRates(l.Rate, l.Burst), newTurns(l.Opening, l.Waiting)},
 		beats:   lane{newRates(l.Agents, burst), newTurns(l.Opening, l.Waiting)},
 		notices: lane{newRates(l.Agents, burst), newTurns(l.Opening, max(l.Waiting, l.Conns))}, // a storm waits its turn, no part of it is sent away
+		jobs:    lane{newRates(l.Agents, burst), newTurns(l.Opening, max(l.Waiting, l.Conns))}, // after a restart of burstd all come at once
 		aloud:   rate.NewLimiter(rate.Every(10*time.Second), 10), counts: map[string]uint64{}}
 }
 
@@ -96,6 +99,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		WriteTimeout:      answerTimeout,
 		MaxHeaderBytes:    2 * munge.MaxCredential,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnContext:       withConn,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	srv.SetKeepAlivesEnabled(false) // 10,000 nodes ask now and then: connections are not worth keeping
@@ -114,6 +118,9 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("POST /v1/node/agent", s.serve(&s.boots, s.agent))
 	mux.HandleFunc("POST /v1/node/beat", s.serve(&s.beats, s.beat))
 	mux.HandleFunc("POST /v1/node/notice", s.serve(&s.notices, s.notice))
+	if s.steps != nil {
+		s.handleJobs(mux)
+	}
 	mux.HandleFunc("/", s.limited(&s.boots, func(w http.ResponseWriter, r *http.Request) {
 		s.answer(w, r, reply{err: refuse(http.StatusNotFound, "nodes have nothing to ask here")})
 	}))
@@ -162,6 +169,10 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, a reply) {
 		h.Set("Retry-After", strconv.Itoa(int(wait.Seconds()+0.5)))
 	}
 	w.WriteHeader(e.status)
+	if a.body != nil {
+		_, _ = w.Write(a.body)
+		return
+	}
 	_ = json.NewEncoder(w).Encode(map[string]string{"error": e.text})
 }
 
