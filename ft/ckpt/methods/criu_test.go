@@ -184,6 +184,11 @@ func realCRIU(t *testing.T) {
 	t.Log("criu", tool.version)
 }
 
+func TestRealCRIUConforms(t *testing.T) {
+	realCRIU(t)
+	conform(t, byImages(t, "criu"))
+}
+
 func TestRealCRIU(t *testing.T) {
 	realCRIU(t)
 	j := newJob(t, "criu", compiled(t, "threads"), "60", "25", "1", "7")

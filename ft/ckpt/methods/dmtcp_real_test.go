@@ -152,6 +152,20 @@ func (j *testJob) undisturbedLine() string {
 	return lastLine(string(out))
 }
 
+func TestRealDMTCPConforms(t *testing.T) {
+	realDMTCP(t)
+	conform(t, byImages(t, "dmtcp"))
+}
+
+// byImages is a method that makes images of processes.
+func byImages(t *testing.T, method string) candidate {
+	t.Helper()
+	return candidate{
+		name: method, options: Options{KillWait: 5 * time.Second}, images: true,
+		program: []string{compiled(t, "program")}, wipe: func(string) error { return nil },
+	}
+}
+
 func TestRealDMTCPThreads(t *testing.T) {
 	realDMTCP(t)
 	j := newJob(t, "dmtcp", compiled(t, "threads"), "60", "25", "1", "7")

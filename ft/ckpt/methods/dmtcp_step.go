@@ -119,7 +119,9 @@ func (s *dmtcpStep) Checkpoint(ctx context.Context, into string, stop bool) (ckp
 	switch {
 	case err == nil:
 		return made, nil
-	case !s.process.running() && !s.stopped:
+	case s.stopped:
+		return ckpt.Made{}, fmt.Errorf("dmtcp: %w", err)
+	case s.alive() != nil: // without a coordinator too the processes end
 		return ckpt.Made{}, fmt.Errorf("dmtcp: %w: %w", ckpt.ErrFinishing, err)
 	}
 	return ckpt.Made{}, fmt.Errorf("dmtcp: %w", err)

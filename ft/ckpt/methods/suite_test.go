@@ -32,6 +32,8 @@ type candidate struct {
 	wipe func(dir string) error
 	// noSignal is one that the method does not pass on.
 	noSignal syscall.Signal
+	// images: a restart is the program as it was, with its first arguments.
+	images bool
 }
 
 // longEnough is more than anything here takes on a busy machine.
@@ -137,6 +139,11 @@ func (p *place) counting(to int, from *ckpt.Generation, more ...string) *running
 	p.t.Helper()
 	l := p.launch(append(append([]string{"count", "-to=" + strconv.Itoa(to), "-pace=10ms"}, p.c.count...), more...)...)
 	l.From = from
+	if from != nil && p.c.images {
+		if err := os.WriteFile(filepath.Join(p.dir, "to"), []byte(strconv.Itoa(to)), 0o600); err != nil {
+			p.t.Fatal(err)
+		}
+	}
 	return p.start(l)
 }
 
