@@ -31,7 +31,7 @@ func checkpointCommand() *cobra.Command {
 			"Exit codes: 0 done, 1 failed, 2 wrong usage.",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return cli.UsageError(errors.New("checkpoint needs a command"), "list, verify or prune: see burst checkpoint --help")
+			return cli.UsageError(errors.New("checkpoint needs a command"), "list, verify, prune or methods: see burst checkpoint --help")
 		},
 	}
 	run := func(do func(context.Context, io.Writer, checkpointOptions, []string) error) func(*cobra.Command, []string) error {
@@ -77,7 +77,7 @@ func checkpointCommand() *cobra.Command {
 	prune.Flags().IntVar(&o.keep, "keep", 2, "keep the newest `N` good ones of each step, at least 1")
 	prune.Flags().BoolVar(&o.all, "all", false, "of all jobs below the directory")
 	prune.Flags().BoolVar(&o.dryRun, "dry-run", false, "delete nothing: list what would go")
-	cmd.AddCommand(list, verify, prune)
+	cmd.AddCommand(list, verify, prune, checkpointMethodsCommand())
 	return cmd
 }
 

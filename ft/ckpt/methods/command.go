@@ -24,6 +24,7 @@ const shell = "/bin/sh"
 // commands are those of the method command.
 type commands struct {
 	setup, run, checkpoint, restart string
+	about                           string
 	needs                           []string // programs, and files in /proc
 }
 
@@ -31,6 +32,7 @@ type commands struct {
 var presets = map[string]commands{
 	// BLCR 0.8.5. The process ids of the old node may be taken on the new one.
 	"blcr": {
+		about:      "images of the step's processes, by BLCR, on kernels of its time",
 		run:        `exec cr_run "$@"`,
 		checkpoint: `if [ "$BURST_STOP" = 1 ]; then set -- --term; fi; exec cr_checkpoint "$@" -f "$BURST_DIR/context" "$BURST_PID"`,
 		restart:    `exec cr_restart --no-restore-pid "$BURST_GENERATION/context"`,

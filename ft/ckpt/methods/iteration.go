@@ -10,22 +10,16 @@ import (
 )
 
 // iterationSource says where the application tells how far it is: the last match
-// in the end of a file or of the step's own output. The zero value knows nothing.
+// in the end of a file or of the step's own output.
 type iterationSource struct {
-	file    string // a pattern, or output
+	file    string // a pattern; empty: the output
 	pattern *regexp.Regexp
 }
 
-const (
-	fromOutput = "output"
-	// defaultIteration finds "checkpoint at iteration 400".
-	defaultIteration = `(?i)checkpoint[^0-9\n]*([0-9]+)`
-)
+// defaultIteration finds "checkpoint at iteration 400", and no other number.
+const defaultIteration = `(?i)\bcheckpoint[^\n]*?\b(?:iteration|step)[ =:]+([0-9]+)`
 
 func newIterationSource(o Options) (iterationSource, error) {
-	if o.Iteration == "" {
-		return iterationSource{}, nil
-	}
 	text := o.IterationPattern
 	if text == "" {
 		text = defaultIteration
@@ -48,11 +42,8 @@ const iterationTail = 64 << 10
 
 // read returns the iteration, -1 if it is not known: a checkpoint is good without.
 func (s iterationSource) read(dir string, stdout io.Writer) int64 {
-	if s.pattern == nil {
-		return -1
-	}
 	path := ""
-	if s.file == fromOutput {
+	if s.file == "" {
 		f, ok := stdout.(*os.File)
 		if !ok {
 			return -1

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -24,9 +25,10 @@ type Options struct {
 	// Exact has a restart put the generation's files back over younger ones too,
 	// as a rehearsal needs it.
 	Exact bool
-	// Iteration is where the application tells its iteration: a pattern of files,
-	// or "output"; empty: nowhere. IterationPattern has the number as its first
-	// group; empty: the first number after the word checkpoint.
+	// Iteration is where the application tells its iteration: a pattern of files;
+	// empty: in the step's output, where that is a file. IterationPattern has the
+	// number as its first group; empty: the number after the words checkpoint and
+	// iteration, or step, in one line.
 	Iteration, IterationPattern string
 
 	// Of the method command.
@@ -37,16 +39,42 @@ type Options struct {
 // maker is what is known of a method before there are options.
 type maker struct {
 	name   string
+	about  string
 	make   func(Options) (ckpt.Method, error)
 	usable func(context.Context) error
 }
 
 // makers, in the order in which they are shown.
 var makers = []maker{
-	{"dmtcp", newDMTCP, usableDMTCP},
-	{"criu", newCRIU, usableCRIU},
-	{"signal", newSignal, func(context.Context) error { return nil }},
-	{"command", newCommand, func(context.Context) error { return commands{}.usable() }},
+	{"dmtcp", "images of the step's processes, on one node, by DMTCP", newDMTCP, usableDMTCP},
+	{"criu", "images of one program's processes, by CRIU, for root or with its capability", newCRIU, usableCRIU},
+	{"signal", "the application writes its own when it gets a signal", newSignal, func(context.Context) error { return nil }},
+	{"command", "commands of the job write and restore it", newCommand, func(context.Context) error { return commands{}.usable() }},
+}
+
+// Known is a method, or a preset of one, and whether it can work here.
+type Known struct {
+	Name   string
+	Preset string // empty: the method itself
+	About  string // one line
+	Err    error  // why it cannot work on this host; nil: it can
+}
+
+// usableTime is how long a method may take to find out.
+const usableTime = 20 * time.Second
+
+// All are the methods and their presets, with what they say of this host.
+func All(ctx context.Context) []Known {
+	var all []Known
+	for _, m := range makers {
+		ctx, cancel := context.WithTimeout(ctx, usableTime)
+		all = append(all, Known{Name: m.name, About: m.about, Err: m.usable(ctx)})
+		cancel()
+	}
+	for _, name := range slices.Sorted(maps.Keys(presets)) {
+		all = append(all, Known{Name: "command", Preset: name, About: presets[name].about, Err: presets[name].usable()})
+	}
+	return all
 }
 
 // Names are the methods' names.

@@ -117,6 +117,16 @@ func TestRegistry(t *testing.T) {
 	if err := Usable(t.Context(), "signal"); err != nil {
 		t.Error(err)
 	}
+	var all []string
+	for _, k := range All(t.Context()) {
+		all = append(all, k.Name+k.Preset)
+		if k.About == "" || k.Name == "signal" && k.Err != nil || k.Preset == "blcr" && k.Err == nil {
+			t.Errorf("%+v", k)
+		}
+	}
+	if want := append(names, "commandblcr"); !slices.Equal(all, want) {
+		t.Errorf("all are %v, want %v", all, want)
+	}
 	for _, err := range []error{Usable(t.Context(), "blcr"), func() error { _, err := New("blcr", Options{}); return err }()} {
 		if err == nil || !strings.Contains(err.Error(), "ckpt=blcr is not known; there are "+strings.Join(names, ", ")) {
 			t.Errorf("a method that is none: %v", err)

@@ -244,8 +244,8 @@ func TestFateOf(t *testing.T) {
 // FuzzIteration: whatever an application writes, its iteration is one or is not known.
 func FuzzIteration(f *testing.F) {
 	f.Add("heat: checkpoint at iteration 400 (SIGUSR1), 0.1 s\n")
-	f.Add("checkpoint 99999999999999999999\n")
-	f.Add("Checkpoint\n7")
+	f.Add("checkpoint, iteration 99999999999999999999\n")
+	f.Add("Checkpoint of step\n7")
 	source, err := newIterationSource(Options{Iteration: "log"})
 	if err != nil {
 		f.Fatal(err)
@@ -267,12 +267,14 @@ func TestIteration(t *testing.T) {
 		"heat.out": "heat: checkpoint at iteration 20 (SIGUSR1)\nheat: iteration 30\nheat: checkpoint at iteration 40 (every), 0.1 s\nheat: iteration 50\n",
 		"md.log":   "step 5\nwriting\nstep 7\n" + strings.Repeat("x", 2*iterationTail) + "\nno more",
 		"none":     "nothing",
+		"files":    "writing checkpoint 3 of 4\nsteps: 5\n",
+		"steps":    "wrote Checkpoint run.8, step=8\n",
 	})
 	for _, c := range []struct {
 		file, pattern string
 		want          int64
 	}{
-		{"heat.out", "", 40}, {"*.out", `iteration (\d+)`, 50}, {"md.log", `step (\d+)`, -1}, {"none", "", -1}, {"missing", "", -1}, {"", "", -1},
+		{"heat.out", "", 40}, {"*.out", `iteration (\d+)`, 50}, {"md.log", `step (\d+)`, -1}, {"none", "", -1}, {"missing", "", -1}, {"", "", -1}, {"files", "", -1}, {"steps", "", 8},
 	} {
 		source, err := newIterationSource(Options{Iteration: c.file, IterationPattern: c.pattern})
 		if err != nil {

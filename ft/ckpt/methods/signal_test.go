@@ -47,9 +47,9 @@ func TestSignalOptions(t *testing.T) {
 		"the folder":        {Options{Files: []string{"."}}, "below the job's folder"},
 		"everything":        {Options{Files: []string{"/"}}, "below the job's folder"},
 		"not clean":         {Options{Files: []string{"a//b"}}, "below the job's folder"},
-		"iteration":         {Options{Iteration: "output", IterationPattern: "step (\\d+)"}, ""},
-		"iteration's words": {Options{Iteration: "output", IterationPattern: "step ("}, "the pattern of the iteration"},
-		"iteration's group": {Options{Iteration: "output", IterationPattern: "step"}, "has no (group)"},
+		"iteration":         {Options{IterationPattern: "step (\\d+)"}, ""},
+		"iteration's words": {Options{IterationPattern: "step ("}, "the pattern of the iteration"},
+		"iteration's group": {Options{IterationPattern: "step"}, "has no (group)"},
 		"iteration's file":  {Options{Iteration: "log["}, "not a pattern of file names"},
 	} {
 		_, err := New("signal", o.Options)
@@ -188,11 +188,7 @@ func TestSignalCaughtLate(t *testing.T) {
 
 func TestSignalIteration(t *testing.T) {
 	t.Parallel()
-	o := bySignal().options
-	o.Iteration = "log"
-	c := bySignal()
-	c.options = o
-	p := newPlace(t, c)
+	p := newPlace(t, bySignal())
 	log, err := os.Create(filepath.Join(p.dir, "log"))
 	if err != nil {
 		t.Fatal(err)
