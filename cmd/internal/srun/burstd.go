@@ -128,14 +128,20 @@ func (b *burstd) ask(ctx context.Context, url string, body []byte, out any) erro
 	case len(answer) > maxAnswer:
 		return fmt.Errorf("the answer of %s has more than %d bytes", url, maxAnswer)
 	}
-	// A refusal is signed as well: a false one would end the protection.
-	if sign := resp.Header.Get("Burst-Credential"); sign != "" || resp.StatusCode == http.StatusOK {
+	// A refusal is signed as well: a false one would end the protection. One that is
+	// not, because burstd does not know who asks, says nothing of the session.
+	sign := resp.Header.Get("Burst-Credential")
+	if sign != "" || resp.StatusCode == http.StatusOK {
 		if err := b.trust(ctx, sign, answer, credential); err != nil {
 			return fmt.Errorf("the answer of %s is not believed: %w", url, err)
 		}
 	}
 	if resp.StatusCode != http.StatusOK {
-		return refused(url, resp, answer)
+		r := refused(url, resp, answer)
+		if sign == "" {
+			r.kind = nil
+		}
+		return r
 	}
 	if out == nil {
 		return nil
@@ -187,7 +193,7 @@ var kinds = map[string]error{
 	"invalid": session.ErrInvalid, "full": session.ErrFull,
 }
 
-func refused(url string, resp *http.Response, answer []byte) error {
+func refused(url string, resp *http.Response, answer []byte) *refusal {
 	var said struct{ Error, Kind string }
 	_ = json.Unmarshal(answer, &said) // it may be of something between us and burstd
 	r := &refusal{url: url, text: said.Error, status: resp.StatusCode, kind: kinds[said.Kind]}

@@ -1,0 +1,129 @@
+package srun
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/step"
+)
+
+// slurmctld answers, or does not.
+type slurmctld struct {
+	script string
+	err    error
+}
+
+func (c slurmctld) Job(_ context.Context, id uint32) (slurm.Job, error) {
+	return slurm.Job{ID: id, Comment: "burst: keep=3"}, c.err
+}
+func (c slurmctld) BatchScript(context.Context, uint32) (string, error) { return c.script, c.err }
+
+// proc is /proc with a process 9 that runs a batch script of slurmd's.
+func proc(t *testing.T, script string) string {
+	t.Helper()
+	dir := t.TempDir()
+	spooled := filepath.Join(dir, "spool", "slurm_script")
+	for name, text := range map[string]string{
+		"spool/slurm_script": script,
+		"9/cmdline":          "/bin/bash\x00" + spooled + "\x00arg\x00",
+		"9/stat":             "9 (slurm) script) S 1 9 9 0 -1 4194304 100 0 0 0 0 0 0 0 20 0 1 0 360000 1000 100\n",
+		"stat":               "cpu 1 2\nbtime 1700000000\n",
+		"8/cmdline":          "/bin/bash\x00",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestLook(t *testing.T) {
+	away := errors.New("Unable to contact slurm controller")
+	dir := proc(t, "#BURST from=slurmd\n")
+	for _, c := range []struct {
+		name   string
+		slurm  slurmctld
+		shell  int
+		script string
+		job    uint32
+		wrong  string
+	}{
+		{"slurmctld answers", slurmctld{script: "#BURST from=slurmctld\n"}, 9, "#BURST from=slurmctld\n", 17, ""},
+		{"slurmctld is away", slurmctld{err: away}, 9, "#BURST from=slurmd\n", 0, ""},
+		{"no script", slurmctld{err: away}, 8, "", 0, "does not run one"},
+		{"no process", slurmctld{err: away}, 0, "", 0, "SLURM_TASK_PID"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := look(t.Context(), c.slurm, step.Job{ID: 17, Shell: c.shell}, dir)
+			if c.wrong != "" {
+				if err == nil || !strings.Contains(err.Error(), c.wrong) || !errors.Is(err, away) {
+					t.Errorf("%v", err)
+				}
+				return
+			}
+			if err != nil || s.script != c.script || s.state.ID != c.job {
+				t.Errorf("%+v, %v", s, err)
+			}
+		})
+	}
+	if at := startOf(dir, 9); !at.Equal(time.Unix(1700000000-2+3600, 0)) {
+		t.Errorf("it began at %v", at)
+	}
+	if at := startOf("/proc", os.Getpid()); time.Since(at) < 0 || time.Since(at) > time.Hour {
+		t.Errorf("this process began at %v", at)
+	}
+	for _, pid := range []int{0, -1, 8, 7} {
+		if at := startOf(dir, pid); !at.IsZero() {
+			t.Errorf("process %d began at %v", pid, at)
+		}
+	}
+}
+
+func TestFirstOf(t *testing.T) {
+	dir := t.TempDir()
+	j := step.Job{ID: 17}
+	if !firstOf(dir, j) || firstOf(dir, j) {
+		t.Error("not the first time only")
+	}
+	j.Attempt = 1
+	if !firstOf(dir, j) {
+		t.Error("not in the next attempt")
+	}
+	own := filepath.Join(dir, "burst-srun-"+strconv.Itoa(os.Getuid()))
+	old := filepath.Join(own, "3.0")
+	if err := os.WriteFile(old, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(old, time.Time{}, time.Now().Add(-2*oldSaid)); err != nil {
+		t.Fatal(err)
+	}
+	firstOf(dir, step.Job{ID: 18})
+	if _, err := os.Stat(old); !os.IsNotExist(err) {
+		t.Errorf("an old sign stays: %v", err)
+	}
+	if !firstOf(filepath.Join(dir, "missing"), j) || !firstOf(filepath.Join(dir, "missing"), j) {
+		t.Error("silent where it cannot know")
+	}
+}
+
+func TestFindSrunLoop(t *testing.T) {
+	env := func(name string) string {
+		return map[string]string{loopName: strconv.Itoa(os.Getpid()), "PATH": "/usr/bin"}[name]
+	}
+	if _, err := findSrun(env); err == nil || !strings.Contains(err.Error(), "leads back") {
+		t.Error(err)
+	}
+	if _, err := findSrun(func(name string) string { return map[string]string{"BURST_SRUN": "bin/srun"}[name] }); err == nil {
+		t.Error("a relative path is taken")
+	}
+}

@@ -1,0 +1,118 @@
+package srun
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// did claims a step and says how it went.
+func did(t *testing.T, b book, args, once string, done bool) (name string, was entry) {
+	t.Helper()
+	err := b.change(t.Context(), func(r *record) error {
+		words := strings.Fields(args)
+		i, before := r.claim(entry{Args: words, Program: words[0], Began: time.Now()}, once)
+		was, name = before, r.Steps[i].Name
+		if done {
+			r.Steps[i].Done, r.Steps[i].Ended = true, time.Now()
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name, was
+}
+
+func TestBook(t *testing.T) {
+	dir := t.TempDir()
+	at := func(attempt int) book {
+		return book{dir: dir, cluster: "c", job: "17", attempt: attempt, script: "#!/bin/sh\n", began: time.Now().Add(-time.Hour)}
+	}
+	first := at(0)
+	if _, was := did(t, first, "./prep", "prep", true); was.Done {
+		t.Error("done before it was begun")
+	}
+	did(t, first, "./a", "", false)
+	second := at(1)
+	if _, was := did(t, second, "./prep", "prep", false); !was.Done {
+		t.Error("what was done is not known to the next attempt")
+	}
+	if name, was := did(t, second, "./a", "", false); name != "0" || was.LostUnknown != 1 {
+		t.Errorf("step %s was %+v", name, was)
+	}
+	// The first attempt was cut off, goes on, and ends a step that it says is done.
+	did(t, first, "./late", "late", true)
+	third := at(2)
+	if _, was := did(t, third, "./late", "late", false); was.Done {
+		t.Error("a cut-off attempt's word is believed")
+	}
+	if _, was := did(t, third, "./prep", "prep", false); !was.Done {
+		t.Error("what was done is forgotten")
+	}
+}
+
+// TestBookOfAnEarlierJob: Slurm gives a job's id again.
+func TestBookOfAnEarlierJob(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(b *book)
+		known  bool
+	}{
+		{"the same job", func(*book) {}, true},
+		{"another script", func(b *book) { b.script += "x" }, false},
+		{"another cluster", func(b *book) { b.cluster = "d" }, false},
+		{"the same script, begun later", func(b *book) { b.began = time.Now().Add(time.Minute) }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := book{dir: t.TempDir(), cluster: "c", job: "17", script: "#!/bin/sh\n"}
+			did(t, b, "./prep", "prep", true)
+			c.change(&b)
+			if _, was := did(t, b, "./prep", "prep", false); was.Done != c.known {
+				t.Errorf("done: %v", was.Done)
+			}
+		})
+	}
+}
+
+func TestBookIsDamaged(t *testing.T) {
+	b := book{dir: t.TempDir(), job: "17"}
+	did(t, b, "./prep", "prep", true)
+	file := filepath.Join(b.dir, "job-17", b.fileOf(0))
+	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := b.change(t.Context(), func(*record) error { return nil })
+	if err == nil || !strings.Contains(err.Error(), "steps-0.json") {
+		t.Errorf("%v: it must not be taken for an empty one", err)
+	}
+}
+
+func TestBookOfManySteps(t *testing.T) {
+	b := book{dir: t.TempDir(), job: "17", script: "x"}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	names := map[string]bool{}
+	for range 8 {
+		wg.Go(func() {
+			err := b.change(context.Background(), func(r *record) error {
+				i, _ := r.claim(entry{Args: []string{"./a"}, Program: "a"}, "")
+				mu.Lock()
+				defer mu.Unlock()
+				names[r.Steps[i].Name] = true
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if len(names) != 8 {
+		t.Errorf("8 steps at once got the names %v", names)
+	}
+}

@@ -1,0 +1,185 @@
+package srun
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/burst-hpc/burst/ft/ckpt"
+	"github.com/burst-hpc/burst/ft/session"
+	"github.com/burst-hpc/burst/ft/session/sessiontest"
+)
+
+// controller is burstd's hub, which may be away.
+type controller struct {
+	*sessiontest.Memory
+	hub *session.Hub
+}
+
+func newController(t *testing.T) *controller {
+	t.Helper()
+	m := sessiontest.NewMemory()
+	c := &controller{Memory: m, hub: session.NewHub(session.HubConfig{}, m, slog.New(slog.DiscardHandler))}
+	ctx, cancel := context.WithCancel(t.Context())
+	go c.hub.Run(ctx)
+	t.Cleanup(cancel)
+	return c
+}
+
+func (c *controller) wire() sessiontest.Wire {
+	return sessiontest.Wire{UID: 7, Hub: func() *session.Hub { return c.hub }}
+}
+
+func (c *controller) ask(t *testing.T, kind session.Kind, attempt int, within time.Duration) (map[string]session.Answer, error) {
+	t.Helper()
+	asked, err := c.hub.Ask(t.Context(), session.Order{Job: 17, Attempt: attempt, Request: session.Request{
+		ID: "r", Kind: kind, By: time.Now().Add(within), Why: "node c1 is taken back by the cloud"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return asked.Wait(t.Context())
+}
+
+// protected begins the bench's step and sees it to its end, in a session.
+func (b *bench) protected(t *testing.T, transport session.Transport) <-chan int {
+	t.Helper()
+	if err := b.begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p := &program{stderr: new(bytes.Buffer)}
+	done := make(chan int, 1)
+	go func() {
+		k := known{facts: facts{job: b.job, merged: b.merged}, transport: transport}
+		code := p.within(t.Context(), k, b.runner, b.signals)
+		b.finish(code)
+		done <- code
+	}()
+	return done
+}
+
+func TestAskedToStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, c := t.TempDir(), newController(t)
+		w := &work{length: time.Hour, takes: 5 * time.Second}
+		b := newBench(t, dir, 0, "strategy=both interval=10m", w)
+		done := b.protected(t, c.wire())
+		time.Sleep(15 * time.Minute)
+		answers, err := c.ask(t, session.Stop, 0, 90*time.Second)
+		a := answers["0"]
+		if err != nil || !a.Stopped || a.N != 2 || a.Generation == "" {
+			t.Errorf("%+v, %v", a, err)
+		}
+		if blessed, err := c.Blessed(t.Context(), 17, "0"); err != nil || blessed.Answer.N != 2 {
+			t.Errorf("blessed %+v, %v", blessed, err)
+		}
+		if n := len(c.hub.Sessions(17, 0)); n != 1 {
+			t.Errorf("%d sessions: the step waits, and has not ended", n)
+		}
+		b.signals <- syscall.SIGTERM
+		if code := <-done; code != CutOff {
+			t.Errorf("exit code %d", code)
+		}
+	})
+}
+
+func TestAskedForACheckpoint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newController(t)
+		b := newBench(t, t.TempDir(), 0, "strategy=preemptive", &work{length: time.Hour, takes: 5 * time.Second})
+		done := b.protected(t, c.wire())
+		time.Sleep(time.Minute)
+		answers, err := c.ask(t, session.Checkpoint, 0, 90*time.Second)
+		if a := answers["0"]; err != nil || a.Stopped || a.N != 1 {
+			t.Errorf("%+v, %v", a, err)
+		}
+		if code := <-done; code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+		if n := len(c.hub.Sessions(17, 0)); n != 0 {
+			t.Errorf("%d sessions after the step's end", n)
+		}
+	})
+}
+
+// TestBurstdIsAway: the step runs, is checkpointed, and nothing that burstd may
+// have on record is deleted until it is there.
+func TestBurstdIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newController(t)
+		hub := c.hub
+		c.hub = nil
+		b := newBench(t, t.TempDir(), 0, "interval=5m keep=2", &work{length: 2 * time.Hour, takes: time.Second})
+		done := b.protected(t, c.wire())
+		time.Sleep(58 * time.Minute)
+		if all, err := b.folder.List(t.Context()); err != nil || len(all) < 10 {
+			t.Errorf("%d generations, %v: burstd may know of any", len(all), err)
+		}
+		c.hub = hub
+		if code := <-done; code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+		all, err := b.folder.List(t.Context())
+		if err != nil || len(all) > 3 {
+			t.Errorf("%d generations are kept, %v", len(all), err)
+		}
+		blessed, err := c.Blessed(t.Context(), 17, "0")
+		if err != nil || len(all) == 0 || blessed.Answer.N != all[0].N {
+			t.Errorf("blessed %+v, newest %+v, %v", blessed.Answer, all, err)
+		}
+	})
+}
+
+func TestRefusedByBurstd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newController(t)
+		wire := c.wire()
+		wire.Fault = func(path string, _ bool) error {
+			if path == session.PathOpen {
+				return session.ErrNotYours
+			}
+			return nil
+		}
+		b := newBench(t, t.TempDir(), 0, "interval=5m", &work{length: time.Hour, code: 3})
+		start := time.Now()
+		if code := <-b.protected(t, wire); code != 3 {
+			t.Errorf("exit code %d", code)
+		}
+		if d := time.Since(start); d > time.Hour+time.Minute {
+			t.Errorf("its end took %v", d)
+		}
+	})
+}
+
+func TestAskBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := transport(func(ctx context.Context, _ string, _, _ any) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		start := time.Now()
+		if _, err := askBefore(t.Context(), silent, Asking{17, 1}); err == nil || time.Since(start) > beforeTime {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		answers := transport(func(_ context.Context, path string, in, out any) error {
+			if path != PathBefore || in != (Asking{17, 1}) {
+				return errors.New("another question")
+			}
+			out.(*Before).Blessed = map[string]ckpt.ID{"0": {Attempt: 0, N: 3}}
+			return nil
+		})
+		if b, err := askBefore(t.Context(), answers, Asking{17, 1}); err != nil || b.Blessed["0"].N != 3 {
+			t.Errorf("%+v, %v", b, err)
+		}
+	})
+}
+
+type transport func(ctx context.Context, path string, in, out any) error
+
+func (f transport) Do(ctx context.Context, path string, in, out any) error {
+	return f(ctx, path, in, out)
+}
