@@ -109,6 +109,8 @@ func (l launch) fitsCRIU() error {
 	switch {
 	case l.Program < 0 || l.Program >= len(l.Args):
 		return errors.New("no program is given")
+	case l.elsewhere():
+		return fmt.Errorf("%s would run on this host, which is none of the job's: start it from the batch script", l.Args[l.Program])
 	case l.nodes() > 1:
 		return fmt.Errorf("checkpoints one node only, and the job has %d", l.nodes())
 	case isMPIRun(l.Args[0]) || isMPIRun(l.Args[l.Program]):

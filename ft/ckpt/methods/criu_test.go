@@ -158,6 +158,7 @@ func TestCRIUFits(t *testing.T) {
 		{"two tasks", "srun -n 2 /bin/true", 3, "", "one task, and the step has 2"},
 		{"two nodes", "/bin/true", 0, "SLURM_JOB_NUM_NODES=2", "one node only, and the job has 2"},
 		{"mpirun", "mpirun /bin/true", 1, "", "use dmtcp"},
+		{"salloc", "srun /bin/true", 1, "SLURM_JOB_ID=7", "none of the job's"},
 		{"no program", "srun", 1, "", "no program is given"},
 		{"not there", "/nonexistent/program", 0, "", "no such file"},
 	} {

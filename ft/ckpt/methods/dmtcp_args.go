@@ -21,6 +21,8 @@ func (l launch) fitsDMTCP() error {
 		return fmt.Errorf("the scratch folder %q is not absolute", l.Scratch)
 	case l.Program > 0 && !l.isMPI() && isMPIRun(l.Args[l.Program]):
 		return fmt.Errorf("%s below %s cannot be restarted: start it alone", l.Args[l.Program], filepath.Base(l.Args[0]))
+	case l.isMPI() && l.elsewhere():
+		return fmt.Errorf("%s would run on this host, which is none of the job's: start it from the batch script", l.Args[0])
 	case l.isMPI() && l.nodes() > 1:
 		return fmt.Errorf("checkpoints MPI on one node only, and the job has %d: use mana, scr or signal, or one node", l.nodes())
 	case l.Program > 0 && !l.isMPI() && l.tasks() > 1:
@@ -52,6 +54,11 @@ func (l launch) isThere(program string) error {
 		return fmt.Errorf("%s is not a program", path)
 	}
 	return nil
+}
+
+// elsewhere says that this host is none of the job's, as a login node is to salloc.
+func (l launch) elsewhere() bool {
+	return l.env("SLURM_JOB_ID") != "" && l.env("SLURMD_NODENAME") == ""
 }
 
 // nodes is the job's number of nodes as Slurm says; 0: it does not.
@@ -145,7 +152,7 @@ const loopback = "127.0.0.1"
 // dmtcpHost is where the step's processes find the coordinator: on the loopback
 // interface where they all run on this host, else at this host's address.
 func (l launch) dmtcpHost() string {
-	if l.Program == 0 || l.isMPI() || l.nodes() == 1 {
+	if l.Program == 0 || l.isMPI() || l.nodes() == 1 && !l.elsewhere() {
 		return loopback
 	}
 	name, err := os.Hostname()

@@ -1,6 +1,7 @@
 package methods
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -187,6 +188,7 @@ func TestDMTCPFits(t *testing.T) {
 		{"a program's own -n", "srun ./a -n 4", 1, "", ""},
 		{"mpirun on one node", "mpirun -n 4 ./a", 3, "SLURM_JOB_NUM_NODES=1", ""},
 		{"mpirun on two", "/opt/bin/mpiexec -n 4 ./a", 3, "SLURM_JOB_NUM_NODES=2", "on one node only, and the job has 2"},
+		{"mpirun of salloc", "mpirun -n 4 ./a", 3, "SLURM_JOB_ID=7", "none of the job's"},
 		{"mpirun below srun", "srun -n1 mpirun ./a", 2, "", "below srun cannot be restarted"},
 		{"an option without value", "srun -n", 1, "", ""},
 		{"no command", "srun", 1, "", "no program is given"},
@@ -239,6 +241,39 @@ func TestDMTCPArgs(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestDMTCPHost(t *testing.T) {
+	for _, c := range []struct {
+		name, args string
+		program    int
+		env        []string
+		local      bool
+	}{
+		{"alone", "./a", 0, nil, true},
+		{"mpirun", "mpirun ./a", 1, nil, true},
+		{"srun on the batch host", "srun ./a", 1, []string{"SLURM_JOB_ID=7", "SLURM_JOB_NUM_NODES=1", "SLURMD_NODENAME=n1"}, true},
+		{"srun of salloc", "srun ./a", 1, []string{"SLURM_JOB_ID=7", "SLURM_JOB_NUM_NODES=1"}, false},
+		{"srun on one of two", "srun ./a", 1, []string{"SLURM_JOB_ID=7", "SLURM_JOB_NUM_NODES=2", "SLURMD_NODENAME=n1"}, false},
+	} {
+		got := launch{Args: strings.Fields(c.args), Program: c.program, Env: c.env}.dmtcpHost()
+		if ip := net.ParseIP(got); ip == nil || c.local != (got == loopback) && hasAddress(t) {
+			t.Errorf("%s: %q", c.name, got)
+		}
+	}
+}
+
+// hasAddress says whether this host has another address than loopback ones.
+func hasAddress(t *testing.T) bool {
+	t.Helper()
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(all, func(a net.Addr) bool {
+		n, ok := a.(*net.IPNet)
+		return ok && n.IP.To4() != nil && n.IP.IsGlobalUnicast()
+	})
 }
 
 func TestDMTCPEnvironment(t *testing.T) {
