@@ -37,19 +37,20 @@ func (f *Folder) tidyAttempt(ctx context.Context, attempt int) error {
 	for _, name := range c.trash {
 		errs = append(errs, removeAll(f.root, path.Join(attemptName(attempt), name)))
 	}
+	for _, name := range c.records {
+		name = path.Join(attemptName(attempt), name)
+		if info, err := f.root.Lstat(name); err == nil && time.Since(info.ModTime()) > quietFree {
+			errs = append(errs, f.root.Remove(name))
+		}
+	}
+	for _, name := range c.scratch {
+		errs = append(errs, f.tidyScratch(attempt, name))
+	}
 	for _, n := range c.part {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		dir := dirOf(ID{attempt, n}) + partSuffix
-		lock, dead, err := f.abandoned(attempt, dir)
-		if err == nil && dead {
-			err = f.discard(dir)
-		}
-		if lock != nil {
-			err = errors.Join(err, lock.Close())
-		}
-		errs = append(errs, err)
+		errs = append(errs, f.discardIfDead(attempt, path.Join(attemptName(attempt), lockName), dirOf(ID{attempt, n})+partSuffix))
 	}
 	return errors.Join(errs...)
 }
@@ -57,20 +58,43 @@ func (f *Folder) tidyAttempt(ctx context.Context, attempt int) error {
 // discard deletes a generation's folder: first its name, in one step, so that no
 // part of it is ever taken for the whole.
 func (f *Folder) discard(dir string) error {
+	trash, err := f.trash(dir)
+	if err != nil || trash == "" {
+		return err
+	}
+	return removeAll(f.root, trash)
+}
+
+// trash renames a folder for removeAll; empty: another process was first.
+func (f *Folder) trash(dir string) (string, error) {
 	trash := path.Join(path.Dir(dir), fmt.Sprintf("%s%s-%d", trashPrefix, path.Base(dir), time.Now().UnixNano()))
 	switch err := f.root.Rename(dir, trash); {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil // another process was first
+		return "", nil
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
 		// A full file system that has no room for a name either.
 		if err := f.root.Remove(path.Join(dir, manifestName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("deleting a checkpoint: %w", err)
+			return "", fmt.Errorf("deleting a checkpoint: %w", err)
 		}
-		return removeAll(f.root, dir)
+		return dir, nil
 	case err != nil:
-		return fmt.Errorf("deleting a checkpoint: %w", err)
+		return "", fmt.Errorf("deleting a checkpoint: %w", err)
 	}
-	if err := f.fault("trash"); err != nil {
+	return trash, f.fault("trash")
+}
+
+// discardIfDead deletes what lies in an attempt's dir if nobody writes on it. The
+// lock is not held while files are deleted: a writer that begins waits only so long.
+func (f *Folder) discardIfDead(attempt int, lockFile, dir string) error {
+	lock, dead, err := f.abandoned(attempt, lockFile, dir)
+	trash := ""
+	if err == nil && dead {
+		trash, err = f.trash(dir)
+	}
+	if lock != nil {
+		err = errors.Join(err, lock.Close())
+	}
+	if err != nil || trash == "" {
 		return err
 	}
 	return removeAll(f.root, trash)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -19,6 +18,7 @@ import (
 //	  attempt-0/
 //	    begun.json                what of earlier attempts counted when this one began
 //	    .lock                     held (flock) while a generation is written
+//	    scratch-<pid>-<time>/     a process's, which holds the .lock in it while it lives
 //	    gen-1/                    whole: manifest.json is there, and the name has no suffix
 //	    gen-2.part/               being written, or left by one that died
 //	    gen-3.bad/                set aside; why.txt says why
@@ -72,6 +72,7 @@ type Folder struct {
 	// used is the generation that the step started from, and its lock.
 	used    ID
 	useLock *os.File
+	scratch *os.File // its lock; nil: none was made
 	// fault is asked after each step that a kill may follow, and read before a
 	// generation is read: tests kill or fail there.
 	fault func(at string) error
@@ -191,11 +192,9 @@ func validWord(what, w string) error {
 // enter opens the folder name of parent, which is no link. To write in, it must be
 // this user's own: in a directory that all may write to, another could have made it.
 func enter(parent *os.Root, name string, create bool) (*os.Root, error) {
-	made := false
 	if create {
 		switch err := parent.Mkdir(name, 0o700); {
 		case err == nil:
-			made = true
 			if err := syncDir(parent, "."); err != nil {
 				return nil, err
 			}
@@ -219,7 +218,7 @@ func enter(parent *os.Root, name string, create bool) (*os.Root, error) {
 	case err != nil:
 	case !os.SameFile(before, after):
 		err = fmt.Errorf("%s changed while it was opened", absOf(parent, name))
-	case create && !made:
+	case create:
 		err = owned(parent, name, after)
 	}
 	if err != nil {
@@ -261,17 +260,11 @@ func ownerOf(info fs.FileInfo) int {
 // Path is the step's folder.
 func (f *Folder) Path() string { return f.root.Name() }
 
-// Scratch makes the attempt's folder for what does not outlive it (Launch.Scratch).
-func (f *Folder) Scratch() (string, error) {
-	name := path.Join(attemptName(f.o.Attempt), "scratch")
-	if err := f.root.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("checkpoint folder: %w", err)
-	}
-	return absOf(f.root, name), nil
-}
-
 // Close lets go of the folder. What was written stays.
 func (f *Folder) Close() error {
 	f.Release()
+	if f.scratch != nil {
+		f.scratch.Close()
+	}
 	return f.root.Close()
 }

@@ -54,6 +54,13 @@ func childRound(ctx context.Context, dir string, die func(string) error) error {
 	if err := f.begin(ctx); err != nil {
 		return err
 	}
+	scratch, err := f.Scratch()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(scratch, "image"), []byte("x"), 0o600); err != nil {
+		return err
+	}
 	var g Generation
 	for range 3 {
 		p, err := f.Begin(ctx, 0)
@@ -152,7 +159,7 @@ func survived(t *testing.T, dir string, told int) {
 		}
 	}
 	for _, name := range filesBelow(t, dir) {
-		if strings.Contains(name, trashPrefix) || strings.Contains(name, partSuffix) || strings.Contains(name, ".tmp") {
+		if strings.Contains(name, trashPrefix) || strings.Contains(name, partSuffix) || strings.Contains(name, ".tmp") || strings.Contains(name, scratchPrefix) {
 			t.Errorf("left behind: %s", name)
 		}
 	}

@@ -78,15 +78,7 @@ func (f *Folder) List(ctx context.Context) ([]Entry, error) {
 			all = append(all, Entry{ID: id, Dir: absOf(f.root, dirOf(id)+partSuffix), State: Unfinished, Why: errors.New("it is being written, or its writer has died")})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Entry) int {
-		switch {
-		case b.Before(a.ID):
-			return -1
-		case a.Before(b.ID):
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(all, func(a, b Entry) int { return newestFirst(a.ID, b.ID) })
 	return all, nil
 }
 
@@ -150,17 +142,33 @@ var (
 // *DamageError says that it is not what was written; any other error, that it could
 // not be read now, or is of another cluster.
 func (f *Folder) Check(ctx context.Context, id ID) (Generation, error) {
+	g, err := f.manifest(id)
+	if err == nil {
+		err = f.sizes(ctx, dirOf(id), g.Files)
+	}
+	return g, f.unlessGone(dirOf(id), err)
+}
+
+// manifest reads a generation's manifest.
+func (f *Folder) manifest(id ID) (Generation, error) {
 	dir := dirOf(id)
-	if info, err := f.root.Lstat(dir); err == nil && !info.IsDir() {
-		return Generation{Dir: absOf(f.root, dir)}, &DamageError{absOf(f.root, dir), ".", "it is not a folder"}
+	g := Generation{Dir: absOf(f.root, dir)}
+	if err := f.isFolder(dir); err != nil {
+		return g, err
 	}
 	m, err := readManifest(f.root, dir)
-	if err == nil {
-		if err = f.belongs(m, id); err == nil {
-			err = f.sizes(ctx, dir, m.Files)
-		}
+	if err != nil {
+		return g, err
 	}
-	return Generation{absOf(f.root, dir), m}, f.unlessGone(dir, err)
+	g.Manifest = m
+	return g, f.belongs(m, id)
+}
+
+func (f *Folder) isFolder(dir string) error {
+	if info, err := f.root.Lstat(dir); err == nil && !info.IsDir() {
+		return &DamageError{absOf(f.root, dir), ".", "it is not a folder"}
+	}
+	return nil
 }
 
 // unlessGone makes errGone of what was found of a generation that is being deleted.

@@ -1,9 +1,11 @@
 package ckpt
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path"
 	"strings"
@@ -52,11 +54,30 @@ func tryLock(f *os.File, how int) error {
 	}
 }
 
-// lockAttempt takes this attempt's lock: ErrBusy if another process has it. On a
-// file system without locks the file is returned unlocked.
-func (f *Folder) lockAttempt() (*os.File, error) {
-	name := path.Join(attemptName(f.o.Attempt), lockName)
-	file, err := f.root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+// lockAttempt takes this attempt's lock: ErrBusy if another process writes a
+// generation. One that clears up has it for a moment, which is waited for. On a file
+// system without locks the file is returned unlocked.
+func (f *Folder) lockAttempt(ctx context.Context) (*os.File, error) {
+	for try := 0; ; try++ {
+		file, err := takeLock(f.root, path.Join(attemptName(f.o.Attempt), lockName))
+		if try == lockTries || !errors.Is(err, ErrBusy) {
+			return file, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(lockPause/2 + rand.N(lockPause)):
+		}
+	}
+}
+
+const (
+	lockTries = 5
+	lockPause = 100 * time.Millisecond
+)
+
+func takeLock(root *os.Root, name string) (*os.File, error) {
+	file, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -82,11 +103,11 @@ func readHolder(f *os.File) string {
 	return strings.TrimSpace(string(b[:n]))
 }
 
-// abandoned says whether what lies in an attempt's dir, being written, will not be
-// written on. With a nil error it returns the lock, if there is one, which the caller
-// closes when it has cleared up.
-func (f *Folder) abandoned(attempt int, dir string) (lock *os.File, dead bool, err error) {
-	file, err := f.root.OpenFile(path.Join(attemptName(attempt), lockName), os.O_RDWR, 0)
+// abandoned says whether what lies in an attempt's dir, being written under a lock,
+// will not be written on. With a nil error it returns the lock, if there is one, which
+// the caller closes when it has cleared up.
+func (f *Folder) abandoned(attempt int, lockFile, dir string) (lock *os.File, dead bool, err error) {
+	file, err := f.root.OpenFile(lockFile, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, true, nil // nobody ever began one
 	}
@@ -132,43 +153,4 @@ func lastWrite(root *os.Root, dir string) (time.Time, error) {
 		return err
 	})
 	return last, err
-}
-
-// hold keeps a generation from every Prune, on all nodes, while the step starts
-// from it: a shared flock of its manifest.
-func (f *Folder) hold(id ID) error {
-	f.Release()
-	name := path.Join(dirOf(id), manifestName)
-	file, err := openRegular(f.root, name)
-	if err != nil {
-		return f.unlessGone(dirOf(id), damagedIfMissing(err, f.root, dirOf(id), manifestName))
-	}
-	switch err := tryLock(file, syscall.LOCK_SH); {
-	case errors.Is(err, errHeld):
-		file.Close()
-		return fmt.Errorf("checkpoint %s is being deleted: %w", absOf(f.root, dirOf(id)), errGone)
-	case err != nil && !errors.Is(err, errNoLocks):
-		file.Close()
-		return err
-	}
-	f.used, f.useLock = id, file
-	return nil
-}
-
-// Release lets Prune have the generation that Newest chose: the step runs, and
-// needs its files no more.
-func (f *Folder) Release() {
-	if f.useLock != nil {
-		f.useLock.Close()
-	}
-	f.used, f.useLock = ID{}, nil
-}
-
-// lockWhole takes a manifest's lock to delete its generation: errHeld while a step
-// starts from it.
-func lockWhole(manifest *os.File) error {
-	if err := tryLock(manifest, syscall.LOCK_EX); !errors.Is(err, errNoLocks) {
-		return err
-	}
-	return nil
 }

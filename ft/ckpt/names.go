@@ -64,7 +64,8 @@ func (f *Folder) attempts() ([]int, error) {
 // contents of an attempt's folder.
 type contents struct {
 	whole, part, bad []int
-	trash            []string
+	trash, scratch   []string
+	records          []string // of a beginning, half written
 }
 
 func (c contents) count() int { return len(c.whole) + len(c.part) + len(c.bad) }
@@ -80,8 +81,15 @@ func (f *Folder) contents(attempt int) (contents, error) {
 		return c, err
 	}
 	for _, name := range names {
-		if strings.HasPrefix(name, trashPrefix) {
+		switch {
+		case strings.HasPrefix(name, trashPrefix):
 			c.trash = append(c.trash, name)
+			continue
+		case strings.HasPrefix(name, scratchPrefix):
+			c.scratch = append(c.scratch, name)
+			continue
+		case strings.HasPrefix(name, "."+begunName+"-"):
+			c.records = append(c.records, name)
 			continue
 		}
 		base, part := strings.CutSuffix(name, partSuffix)

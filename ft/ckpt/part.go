@@ -1,12 +1,15 @@
 package ckpt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path"
+	"slices"
 	"time"
 )
 
@@ -53,7 +56,7 @@ func (f *Folder) Begin(ctx context.Context, expect int64) (*Part, error) {
 	if err := f.superseded(); err != nil {
 		return nil, err
 	}
-	lock, err := f.lockAttempt()
+	lock, err := f.lockAttempt(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint folder %s: %w", f.root.Name(), f.explain(err, expect))
 	}
@@ -66,26 +69,16 @@ func (f *Folder) Begin(ctx context.Context, expect int64) (*Part, error) {
 
 func (p *Part) begin(ctx context.Context, expect int64) error {
 	f := p.f
-	all, err := f.List(ctx)
+	ids, top, err := f.ids()
 	if err != nil {
 		return err
 	}
-	p.need = max(expect, f.expected(all))
+	p.need = max(expect, f.expected(ids))
 	if err := f.room(p.need); err != nil {
 		perr := f.makeRoom(ctx)
 		if err := f.room(p.need); err != nil {
 			return errors.Join(err, perr)
 		}
-	}
-	top := 0
-	for _, e := range all {
-		top = max(top, e.N)
-	}
-	for _, cut := range f.cuts {
-		top = max(top, cut.N)
-	}
-	if f.o.Blessed != nil {
-		top = max(top, f.o.Blessed.N)
 	}
 	// Without locks another process may take the same number.
 	for p.id = (ID{f.o.Attempt, top + 1}); ; p.id.N++ {
@@ -101,18 +94,48 @@ func (p *Part) begin(ctx context.Context, expect int64) error {
 	}
 }
 
-// expected is what the next generation needs by the largest of the last three of
-// this job, and an eighth more: jobs grow.
-func (f *Folder) expected(all []Entry) int64 {
+// ids are those of all whole generations, newest first, and the highest number
+// that was ever given. No file is looked at: a notice may have come.
+func (f *Folder) ids() (whole []ID, top int, err error) {
+	attempts, err := f.attempts()
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, a := range attempts {
+		c, err := f.contents(a)
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, n := range c.whole {
+			whole = append(whole, ID{a, n})
+		}
+		top = max(top, slices.Max(slices.Concat([]int{0}, c.whole, c.part, c.bad)))
+	}
+	for _, cut := range f.cuts {
+		top = max(top, cut.N)
+	}
+	if f.o.Blessed != nil {
+		top = max(top, f.o.Blessed.N)
+	}
+	slices.SortFunc(whole, newestFirst)
+	return whole, top, nil
+}
+
+func newestFirst(a, b ID) int {
+	return cmp.Or(cmp.Compare(b.Attempt, a.Attempt), cmp.Compare(b.N, a.N))
+}
+
+// expected is what the next generation needs by the largest of the last three, and
+// an eighth more: jobs grow.
+func (f *Folder) expected(ids []ID) int64 {
 	var most int64
-	last := 0
-	for _, e := range all {
-		if e.State == Good && last < 3 {
-			last++
-			most = max(most, e.Bytes)
+	for _, id := range ids[:min(3, len(ids))] {
+		// One that cannot be read says nothing, and is judged elsewhere.
+		if g, err := f.manifest(id); err == nil {
+			most = max(most, g.Bytes())
 		}
 	}
-	return most + most/8
+	return most + min(most/8, math.MaxInt64-most)
 }
 
 func (p *Part) name() string { return dirOf(p.id) + partSuffix }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 )
 
@@ -13,36 +14,51 @@ import (
 // not be read now, or is of another cluster. Files that the manifest does not name
 // are passed over.
 func (f *Folder) Verify(ctx context.Context, id ID) (Generation, error) {
-	g, err := f.Check(ctx, id)
-	if err != nil {
-		return g, err
-	}
-	if err := f.read(id); err != nil {
-		return g, err
-	}
 	dir := dirOf(id)
-	if !f.view {
-		f.putModes(dir, g.Files)
+	g, err := f.manifest(id)
+	if err == nil {
+		err = f.read(id)
 	}
-	err = forEach(ctx, len(g.Files), func(ctx context.Context, i int) error {
-		want := g.Files[i]
-		size, sum, err := hashed(ctx, f.root, path.Join(dir, want.Name), false)
-		switch {
-		case err != nil:
-			return damagedIfMissing(err, f.root, dir, want.Name)
-		case size != want.Size:
-			return &DamageError{g.Dir, want.Name, fmt.Sprintf("it has %d bytes and had %d", size, want.Size)}
-		case sum != want.SHA256:
-			return &DamageError{g.Dir, want.Name, "its SHA-256 is not the one that was written"}
+	if err == nil {
+		if !f.view {
+			f.putModes(dir, g.Files)
 		}
-		return nil
-	})
+		err = forEach(ctx, len(g.Files), func(ctx context.Context, i int) error {
+			return verifyFile(ctx, f.root, dir, g.Files[i])
+		})
+	}
 	if err = f.unlessGone(dir, err); err == nil {
 		f.good[id] = true
 	} else {
 		delete(f.good, id)
 	}
 	return g, err
+}
+
+// verifyFile compares one file with what the manifest says of it.
+func verifyFile(ctx context.Context, root *os.Root, dir string, want File) error {
+	file, err := openRegular(root, path.Join(dir, want.Name))
+	if err != nil {
+		return damagedIfMissing(err, root, dir, want.Name)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	size, sum := info.Size(), ""
+	if size == want.Size {
+		size, sum, err = hashed(ctx, file)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", absOf(root, path.Join(dir, want.Name)), err)
+	case size != want.Size:
+		return &DamageError{absOf(root, dir), want.Name, fmt.Sprintf("it has %d bytes and had %d", size, want.Size)}
+	case sum != want.SHA256:
+		return &DamageError{absOf(root, dir), want.Name, "its SHA-256 is not the one that was written"}
+	}
+	return nil
 }
 
 // putModes gives files the permission bits that they were written with. Some file
@@ -92,7 +108,7 @@ func (f *Folder) choose(ctx context.Context, may func(ID) bool) (Choice, error) 
 		if !may(e.ID) {
 			continue
 		}
-		if e.State == Good {
+		if e.State == Good || e.State == Damaged { // what the list saw of it may be old
 			g, err := f.take(ctx, e.ID)
 			if err == nil {
 				c.From = &g

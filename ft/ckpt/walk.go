@@ -99,19 +99,10 @@ func forEach(ctx context.Context, n int, do func(ctx context.Context, i int) err
 	return context.Cause(ctx)
 }
 
-// hashed reads a file to its end and returns its size and sum; with sync it is on
-// disk afterwards.
-func hashed(ctx context.Context, root *os.Root, name string, sync bool) (size int64, sum string, err error) {
-	f, err := openRegular(root, name)
-	if err != nil {
-		return 0, "", err
-	}
-	defer f.Close()
+// hashed reads an open file to its end and returns its size and sum.
+func hashed(ctx context.Context, f *os.File) (size int64, sum string, err error) {
 	h := sha256.New()
 	size, err = io.CopyBuffer(h, ctxReader{ctx, f}, make([]byte, 1<<20))
-	if err == nil && sync {
-		err = f.Sync()
-	}
 	return size, hex.EncodeToString(h.Sum(nil)), err
 }
 
@@ -135,15 +126,10 @@ func seal(ctx context.Context, root *os.Root, dir string) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := make([]File, len(before))
 	err = forEach(ctx, len(before), func(ctx context.Context, i int) error {
-		f := before[i].File
-		size, sum, err := hashed(ctx, root, path.Join(dir, f.Name), true)
-		if err != nil {
-			return fmt.Errorf("%s: %q: %w", absOf(root, dir), f.Name, err)
+		if err := before[i].seal(ctx, root, path.Join(dir, before[i].Name)); err != nil {
+			return fmt.Errorf("%s: %q: %w", absOf(root, dir), before[i].Name, err)
 		}
-		f.Size, f.SHA256 = size, sum
-		files[i] = f
 		return nil
 	})
 	if err != nil {
@@ -158,18 +144,46 @@ func seal(ctx context.Context, root *os.Root, dir string) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return files, sameFiles(before, after, files)
+	if err := sameFiles(before, after); err != nil {
+		return nil, fmt.Errorf("%s: %w", absOf(root, dir), err)
+	}
+	files := make([]File, len(before))
+	for i, s := range before {
+		files[i] = s.File
+	}
+	return files, nil
+}
+
+// seal hashes the file and brings it to disk. Its size and time are those that it
+// had when it was opened: what a walk sees of files that other nodes wrote may be old on
+// NFS, and opening asks the server.
+func (s *seen) seal(ctx context.Context, root *os.Root, name string) error {
+	f, err := openRegular(root, name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	size, sum, err := hashed(ctx, f)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil && size != info.Size() {
+		err = fmt.Errorf("%w: %d bytes, then %d", errWritten, info.Size(), size)
+	}
+	s.Size, s.SHA256, s.changed = size, sum, info.ModTime()
+	return err
 }
 
 var errWritten = errors.New("it is still being written")
 
-// sameFiles compares two walks, and what was read between them.
-func sameFiles(before, after []seen, read []File) error {
+// sameFiles compares what was read with a walk after it.
+func sameFiles(before, after []seen) error {
 	was := map[string]seen{}
-	for i, s := range before {
-		if read[i].Size != s.Size {
-			return fmt.Errorf("%q: %w: %d bytes, then %d", s.Name, errWritten, s.Size, read[i].Size)
-		}
+	for _, s := range before {
 		was[s.Name] = s
 	}
 	for _, s := range after {
