@@ -32,6 +32,19 @@ type Change struct {
 	Closed []End
 }
 
+// Name says what a change does, for the points at which tests stop the daemon.
+func (c *Change) Name() string {
+	switch {
+	case len(c.Orders) > 0:
+		return "request"
+	case len(c.Opened) > 0:
+		return "session opened"
+	case len(c.Answers) > 0:
+		return "answer"
+	}
+	return "session closed"
+}
+
 // Blessed is the generation of a step that counts: of the latest attempt that has
 // made one, the one with the highest number. It never goes back, whatever an
 // earlier attempt says that was cut off and goes on; nor is anything blessed of

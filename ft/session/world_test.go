@@ -96,23 +96,11 @@ func (j *pointed) at(name string) error {
 }
 
 func (j *pointed) CommitSession(ctx context.Context, c session.Change) error {
-	if err := j.at("before " + what(c)); err != nil {
+	if err := j.at("before " + c.Name()); err != nil {
 		return err
 	}
 	err := j.Memory.CommitSession(ctx, c)
-	return errors.Join(err, j.at("after "+what(c)))
-}
-
-func what(c session.Change) string {
-	switch {
-	case len(c.Orders) > 0:
-		return "order"
-	case len(c.Opened) > 0:
-		return "open"
-	case len(c.Answers) > 0:
-		return "answer"
-	}
-	return "close"
+	return errors.Join(err, j.at("after "+c.Name()))
 }
 
 // step is a burst-srun.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/ft"
+	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/power"
 )
@@ -30,6 +31,9 @@ type Journal interface {
 	LoadFT(ctx context.Context) (ft.State, error)
 	CommitFT(ctx context.Context, c ft.Change) error
 	NodeOf(ctx context.Context, instance string) (string, error)
+	CommitSession(ctx context.Context, c session.Change) error
+	OrderOf(ctx context.Context, job uint32, attempt int) (session.Order, error)
+	OpenSessions(ctx context.Context) ([]session.Session, error)
 }
 
 // around runs do between the two points of name.
@@ -72,6 +76,11 @@ func (j *journal) AddNotice(ctx context.Context, provider string, n cloud.Notice
 
 func (j *journal) CommitFT(ctx context.Context, c ft.Change) error {
 	_, err := around(j.point, "commit "+c.Name(), nothing(func() error { return j.Journal.CommitFT(ctx, c) }))
+	return err
+}
+
+func (j *journal) CommitSession(ctx context.Context, c session.Change) error {
+	_, err := around(j.point, "commit "+c.Name(), nothing(func() error { return j.Journal.CommitSession(ctx, c) }))
 	return err
 }
 

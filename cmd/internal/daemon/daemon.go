@@ -29,6 +29,7 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/nodeapi"
 	"github.com/burst-hpc/burst/cmd/internal/store"
 	"github.com/burst-hpc/burst/ft"
+	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/health"
 	"github.com/burst-hpc/burst/slurm/power"
@@ -56,6 +57,7 @@ type Daemon struct {
 	watcher   *slurm.Watcher
 	engine    *power.Engine
 	guard     *ft.Guard
+	hub       *session.Hub
 	health    *health.Monitor
 	sources   map[string]cloud.NoticeSource
 	providers map[string]cloud.Provider
@@ -99,6 +101,9 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	if err := d.engine.Load(ctx); err != nil {
+		return err
+	}
+	if err := d.hub.Load(ctx); err != nil {
 		return err
 	}
 	// The spool first: its orders are older than what the socket will bring.
@@ -159,6 +164,7 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	engine := o.Config.Power(id)
 	engine.Price, engine.Cores, engine.Tried = d.market.price, d.market.coresOf, d.meters.Tried
 	d.engine = power.New(engine, journal, ctl, providers, o.Log)
+	d.hub = session.NewHub(session.HubConfig{AtOnce: o.Config.Checkpoint.AtOnce}, d.journal, o.Log)
 	d.guard = ft.New(ft.Config{Signal: o.Config.Checkpoint.Signal, Grace: o.Config.Checkpoint.Grace, Margin: o.Config.Checkpoint.Margin, Pools: poolRules(o.Config.Pools),
 		Ask: func(instance string) { d.engine.Ask(instance) }}, d.journal, ctl, providers, o.Log)
 	sick := o.Config.Health
@@ -203,6 +209,7 @@ func (d *Daemon) serve(ctx context.Context, srv *http.Server, ln net.Listener) e
 	}
 	part("power", func(ctx context.Context) error { d.engine.Run(ctx); return nil })
 	part("evictions", func(ctx context.Context) error { return d.guard.Run(ctx, d.sources) })
+	part("sessions", func(ctx context.Context) error { d.hub.Run(ctx); return nil })
 	part("spool", d.watchSpool)
 	part("pruning", d.prune)
 	part("tidying", d.tidy)

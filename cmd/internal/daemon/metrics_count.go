@@ -67,9 +67,9 @@ var (
 	noticeKinds   = []cloud.NoticeKind{cloud.SpotInterruption, cloud.Rebalance, cloud.Maintenance}
 	noticeSources = []string{"local", "imds", "sqs", "drill"}
 	launchResults = []string{"ok", string(cloud.Capacity), string(cloud.Quota), string(cloud.Throttled), string(cloud.Invalid), string(cloud.Auth), string(cloud.Transient)}
-	checkpointEnd = []string{"asked", "left", "grace-over", "finished", "ended"}
+	checkpointEnd = []string{"asked", "left", "saved", "unsaved", "grace-over", "finished", "ended"}
 	requeueCauses = []string{"notice", "died"}
-	lostCauses    = []string{"no-signal", "grace-over", "died"}
+	lostCauses    = []string{"no-signal", "grace-over", "since-checkpoint", "died"}
 	moments       = []string{"signalled", "free"}
 )
 
@@ -91,7 +91,7 @@ func newMeters(pools []config.Pool, latest func() *slurm.Snapshot) *meters {
 		lead: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "burst_notice_lead_seconds",
 			Help:    "Seconds left of a notice's lead time when a job had its signal, and when the node was free of jobs; 0 if it was over.",
 			Buckets: []float64{0, 1, 5, 10, 20, 30, 45, 60, 90, 110, 120, 300, 3600, 86400}}, []string{"kind", "moment"}),
-		checkpoints: counter("burst_checkpoints_total", "Attempts of jobs that were asked by a signal to save their work, and how they ended.", "outcome"),
+		checkpoints: counter("burst_checkpoints_total", "Attempts of jobs that were asked to save their work, by a signal or through burst-srun, and how they ended.", "outcome"),
 		requeues:    counter("burst_requeues_total", "Attempts of jobs that were requeued because their node went.", "cause"),
 		lost:        counter("burst_work_lost_seconds_total", "Run time of attempts that were requeued without a sign that they had saved their work.", "cause"),
 		actions:     counter("burst_reconcile_actions_total", "What rounds of reconciliation have mended, by kind.", "action"),

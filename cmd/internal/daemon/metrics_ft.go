@@ -140,7 +140,11 @@ func (m *meters) attempt(e ft.Eviction) *attempt {
 		m.moving[e.Job] = a
 	}
 	a.open[e.Instance+" "+string(e.Kind)] = true
-	if e.Signal != "" && !e.SignalledAt.IsZero() {
+	switch {
+	case e.SignalledAt.IsZero():
+	case e.Ask != "":
+		a.end = e.By
+	case e.Signal != "":
 		a.end = e.SignalledAt.Add(e.Grace)
 	}
 	if a.start.IsZero() {
@@ -186,6 +190,12 @@ func (m *meters) ended(e ft.Eviction, a *attempt, now, deadline time.Time) {
 	late := !now.Before(a.end) || !deadline.IsZero() && deadline.Sub(now) < requeueMargin
 	outcome, cause := "ended", ""
 	switch {
+	case requeued && e.Ask != "":
+		outcome = "saved"
+		if e.Lost != 0 {
+			outcome = "unsaved"
+			m.lost.WithLabelValues("since-checkpoint").Add(max(0, e.Lost.Seconds()))
+		}
 	case a.end.IsZero() && requeued:
 		cause = "no-signal"
 	case requeued && late:

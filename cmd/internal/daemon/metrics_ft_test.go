@@ -6,6 +6,7 @@ import (
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/ft"
+	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/power"
 )
@@ -108,6 +109,8 @@ func TestAttemptsAreCountedOnce(t *testing.T) {
 	planned.Stage, planned.SignalledAt = ft.Planned, time.Time{}
 	requeued.Stage = ft.Requeued
 	done.Stage, done.Outcome = ft.Done, "requeued"
+	steps := asked
+	steps.Signal, steps.Ask, steps.By, steps.Lost = "", session.Stop, at(110), -1
 	unasked := planned
 	unasked.Signal = ""
 	second := func(e ft.Eviction) ft.Eviction { e.Instance = "i-2"; return e }
@@ -148,6 +151,20 @@ func TestAttemptsAreCountedOnce(t *testing.T) {
 			e.Stage = ft.Requeued
 			put(c, e, at(10))
 		}, []string{"requeues_total{cause=notice} 1", "work_lost_seconds_total{cause=no-signal} 3610"}},
+		{"its steps saved their work", func(c *counted) {
+			put(c, steps, at(1))
+			e := steps
+			e.Stage, e.Lost = ft.Requeued, 0
+			put(c, e, at(50))
+		}, []string{"checkpoints_total{outcome=asked} 1", "checkpoints_total{outcome=saved} 1", "requeues_total{cause=notice} 1",
+			"notice_lead_seconds{kind=spot-interruption,moment=signalled} 1"}},
+		{"its steps go on from an older generation", func(c *counted) {
+			put(c, steps, at(1))
+			e := steps
+			e.Stage, e.Lost = ft.Requeued, 90*time.Second
+			put(c, e, at(50))
+		}, []string{"checkpoints_total{outcome=asked} 1", "checkpoints_total{outcome=unsaved} 1", "requeues_total{cause=notice} 1",
+			"work_lost_seconds_total{cause=since-checkpoint} 90", "notice_lead_seconds{kind=spot-interruption,moment=signalled} 1"}},
 		{"had not begun", func(c *counted) {
 			c.snap.Jobs[seven] = slurm.Job{ID: seven, State: "CONFIGURING", Start: noon}
 			e := unasked

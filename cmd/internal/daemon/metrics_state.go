@@ -27,8 +27,10 @@ var (
 	descOverdue   = prometheus.NewDesc("burst_notice_overdue_seconds", "For how long the deadline of a spot interruption has been over that is still being acted upon: the longest; 0 without one.", nil, nil)
 	descAgents    = prometheus.NewDesc("burst_agents", "Nodes that are up, by what is known of them: their agent is heard, it was and is silent, it has never been heard since burstd started, or they are sick.", []string{"state"}, nil)
 	descFences    = prometheus.NewDesc("burst_fences", "Attempts of jobs that may still run on an instance that Slurm has given up: their next attempts wait for its end.", nil, nil)
+	descSessions  = prometheus.NewDesc("burst_sessions", "Steps of jobs whose burst-srun has a session open.", nil, nil)
+	descAsked     = prometheus.NewDesc("burst_requests_open", "Jobs that were asked for a checkpoint, or to end, and have not done so.", nil, nil)
 	descForeign   = prometheus.NewDesc("burst_notices_foreign_total", "Notices for instances that served no node.", nil, nil)
-	descRequests  = prometheus.NewDesc("burst_node_requests_total", "Requests of booting nodes, by their outcome.", []string{"outcome"}, nil)
+	descRequests  = prometheus.NewDesc("burst_node_requests_total", "Requests of nodes and of burst-sruns, by their outcome.", []string{"outcome"}, nil)
 	descSlurm     = prometheus.NewDesc("burst_slurm_up", "1 if the last reading of Slurm succeeded.", nil, nil)
 	descStopped   = prometheus.NewDesc("burst_pool_stopped", "1 if the pool is stopped and launches nothing.", []string{"pool"}, nil)
 	descFailures  = prometheus.NewDesc("burst_boot_failures", "Instances in a row that did not become nodes.", []string{"pool"}, nil)
@@ -47,7 +49,7 @@ var phases = []power.Phase{power.Wanted, power.Launching, power.Booting, power.U
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descBuild, descNodes, descInstances, descEnding, descStrays, descOldest, descOrders, descNotices, descOverdue, descAgents, descFences, descForeign, descRequests,
+	for _, d := range []*prometheus.Desc{descBuild, descNodes, descInstances, descEnding, descStrays, descOldest, descOrders, descNotices, descOverdue, descAgents, descFences, descForeign, descRequests, descSessions, descAsked,
 		descSlurm, descPaused, descWaiting, descStopped, descFailures, descProvider, descCalls, descMessages, descFree, descSize, descJournal} {
 		ch <- d
 	}
@@ -73,6 +75,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	s.gauge(descWaiting, float64(len(h.Holds)))
 	s.gauge(descOverdue, c.d.meters.overdue(time.Now()).Seconds())
 	s.gauge(descFences, float64(h.Fences))
+	sessions, asked := c.d.hub.Count()
+	s.gauge(descSessions, float64(sessions))
+	s.gauge(descAsked, float64(asked))
 	agents := c.d.health.Count()
 	s.gauge(descAgents, float64(agents.Heard), "heard")
 	s.gauge(descAgents, float64(agents.Silent), "silent")
