@@ -73,7 +73,7 @@ func (s *Store) LoadFT(ctx context.Context) (ft.State, error) {
 		if st.Notices, err = query(ctx, tx, `SELECT `+noticeColumns+` FROM notices WHERE stage <> ? ORDER BY deadline, instance`, scanNotice, ft.Acked); err != nil {
 			return err
 		}
-		st.Evictions, err = query(ctx, tx, `SELECT e.instance, e.kind, e.job, e.restarts, e.node, e.stage, e.signal, e.grace, e.signalled, e.began, e.ended, e.outcome
+		st.Evictions, err = query(ctx, tx, `SELECT `+evictionColumns+`
 			FROM evictions e JOIN notices n USING (instance, kind) WHERE n.stage <> ? ORDER BY e.began, e.job`, scanEviction, ft.Acked)
 		return err
 	})
@@ -114,18 +114,24 @@ func scanNotice(scan scanner) (n ft.Notice, err error) {
 	return n, nil
 }
 
+const evictionColumns = `e.instance, e.kind, e.job, e.restarts, e.node, e.stage, e.signal, e.grace, e.signalled, e.began, e.ended, e.outcome,
+	e.ask, e.ask_by, e.started, e.lost, e.lost_iterations`
+
 func scanEviction(scan scanner) (e ft.Eviction, err error) {
-	var grace, signalled, began, ended int64
-	err = scan(&e.Instance, &e.Kind, &e.Job, &e.Restarts, &e.Node, &e.Stage, &e.Signal, &grace, &signalled, &began, &ended, &e.Outcome)
-	e.Grace = time.Duration(grace) * time.Microsecond
+	var grace, signalled, began, ended, by, started, lost int64
+	err = scan(&e.Instance, &e.Kind, &e.Job, &e.Restarts, &e.Node, &e.Stage, &e.Signal, &grace, &signalled, &began, &ended, &e.Outcome,
+		&e.Ask, &by, &started, &lost, &e.LostIterations)
+	e.Grace, e.By, e.Started = time.Duration(grace)*time.Microsecond, toTime(by), toTime(started)
+	if e.Lost = time.Duration(lost) * time.Microsecond; lost < 0 {
+		e.Lost = -1
+	}
 	e.SignalledAt, e.Began, e.Ended = toTime(signalled), toTime(began), toTime(ended)
 	return e, err
 }
 
 // Evictions reads the evictions that began since the given time, oldest first.
 func (s *Store) Evictions(ctx context.Context, since time.Time) ([]ft.Eviction, error) {
-	return query(ctx, s.db, `SELECT instance, kind, job, restarts, node, stage, signal, grace, signalled, began, ended, outcome
-		FROM evictions WHERE began >= ? ORDER BY began, job`, scanEviction, fromTime(since))
+	return query(ctx, s.db, `SELECT `+evictionColumns+` FROM evictions e WHERE e.began >= ? ORDER BY e.began, e.job`, scanEviction, fromTime(since))
 }
 
 // CommitFT writes a change in one transaction, which other changes may share.
@@ -152,9 +158,14 @@ func (w *writer) putFT(c ft.Change) {
 		}
 	}
 	for _, e := range c.Evictions {
-		w.put(`INSERT OR REPLACE INTO evictions (instance, kind, job, restarts, node, stage, signal, grace, signalled, began, ended, outcome)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, e.Instance, e.Kind, e.Job, e.Restarts, e.Node, e.Stage, e.Signal,
-			e.Grace.Microseconds(), fromTime(e.SignalledAt), fromTime(e.Began), fromTime(e.Ended), e.Outcome)
+		lost := int64(-1)
+		if e.Lost >= 0 {
+			lost = e.Lost.Microseconds()
+		}
+		w.put(`INSERT OR REPLACE INTO evictions (instance, kind, job, restarts, node, stage, signal, grace, signalled, began, ended, outcome,
+			ask, ask_by, started, lost, lost_iterations) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, e.Instance, e.Kind, e.Job, e.Restarts, e.Node, e.Stage, e.Signal,
+			e.Grace.Microseconds(), fromTime(e.SignalledAt), fromTime(e.Began), fromTime(e.Ended), e.Outcome,
+			e.Ask, fromTime(e.By), fromTime(e.Started), lost, e.LostIterations)
 	}
 	for _, e := range c.Events {
 		w.event(Event{Time: e.Time, Kind: e.Kind, Node: e.Node, Instance: e.Instance, Job: e.Job, Text: e.Text})

@@ -58,7 +58,7 @@ func TestAJournalOfTheLastRelease(t *testing.T) {
 	first, second := spot("i-1"), spot("i-2")
 	first.Deadline, first.Source, second.Source = deadline, "imds", "sqs"
 	want := ft.State{Notices: []ft.Notice{{Notice: second, Provider: "east", Stage: ft.Heard}, {Notice: first, Provider: "east", Node: "c1", Stage: ft.Draining}},
-		Evictions: []ft.Eviction{{Instance: "i-1", Kind: cloud.SpotInterruption, Job: 7, Restarts: 2, Node: "c1", Stage: ft.Signalled, Signal: "B:USR1",
+		Evictions: []ft.Eviction{{Instance: "i-1", Kind: cloud.SpotInterruption, Job: 7, Restarts: 2, Node: "c1", Stage: ft.Signalled, Signal: "B:USR1", Lost: -1, LostIterations: -1,
 			Grace: 20 * time.Second, SignalledAt: at, Began: at}}}
 	if diff := cmp.Diff(want, st); diff != "" {
 		t.Error(diff)
