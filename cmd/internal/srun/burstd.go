@@ -66,14 +66,20 @@ const (
 // burstd speaks to burstd's listener for nodes, as this user.
 type burstd struct {
 	where
-	munge *munge.Munge
+	munge credentials
 	http  *http.Client
 	first atomic.Int64 // of the URLs, the one that answered last
 }
 
 var _ session.Transport = (*burstd)(nil)
 
-func newBurstd(w where, m *munge.Munge) *burstd {
+// credentials is munged.
+type credentials interface {
+	Encode(ctx context.Context, payload []byte) (string, error)
+	Decode(ctx context.Context, credential string) (munge.Credential, error)
+}
+
+func newBurstd(w where, m credentials) *burstd {
 	// No proxy of the environment: burstd is near, and a proxy would hold a long poll.
 	t := &http.Transport{DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, TLSHandshakeTimeout: 2 * dialTimeout,
 		DisableKeepAlives: true, MaxResponseHeaderBytes: 2 * munge.MaxCredential}
