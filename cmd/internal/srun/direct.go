@@ -57,41 +57,74 @@ func without(environ []string, name string) []string {
 	return left
 }
 
-// oldSaid is after how long the sign that a job was told something is deleted.
-const oldSaid = 7 * 24 * time.Hour
+// What a burst-srun leaves for the next ones of the same attempt of its job, on
+// this host.
+const (
+	saidPlain  = "said"   // the user has been told that the job is not protected
+	saidAppend = "append" // … that its output will be overwritten
+	isPlainJob = "plain"  // the job asks for nothing: Slurm need not be asked again
+)
 
-// firstOf says whether this is the first step of the job's attempt to say something
-// on this host, below the folder temp. If that cannot be found out it is.
-func firstOf(temp string, j step.Job) bool {
+// oldSign is after how long a sign is deleted.
+const oldSign = 7 * 24 * time.Hour
+
+// signs is the folder of such signs, this user's own below the folder temp; nil if
+// there can be none.
+func signs(temp string) *os.Root {
 	dir := filepath.Join(temp, fmt.Sprintf("burst-srun-%d", os.Getuid()))
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return true
+		return nil
 	}
 	st, err := os.Lstat(dir)
 	if err != nil || !st.IsDir() {
-		return true
+		return nil
 	}
-	if s, ok := st.Sys().(*syscall.Stat_t); !ok || int(s.Uid) != os.Getuid() {
-		return true // another user's
+	if s, ok := st.Sys().(*syscall.Stat_t); !ok || int(s.Uid) != os.Getuid() || st.Mode().Perm()&0o022 != 0 {
+		return nil // another user's, or writable to others
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
+		return nil
+	}
+	return root
+}
+
+func signOf(j step.Job, what string) string {
+	return fmt.Sprintf("%s.%d.%d.%s", j.Folder(), j.Attempt, j.Shell, what)
+}
+
+// leave leaves a sign, and says whether it is the first. If that cannot be found
+// out it is.
+func leave(temp string, j step.Job, what string) bool {
+	root := signs(temp)
+	if root == nil {
 		return true
 	}
 	defer root.Close()
-	f, err := root.OpenFile(fmt.Sprintf("%s.%d", j.Folder(), j.Attempt), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := root.OpenFile(signOf(j, what), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return !errors.Is(err, os.ErrExist)
 	}
 	f.Close()
-	entries, err := os.ReadDir(dir)
+	entries, err := os.ReadDir(root.Name())
 	if err != nil {
 		return true
 	}
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > oldSaid {
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > oldSign {
 			_ = root.Remove(e.Name()) // the next one tries again
 		}
 	}
 	return true
+}
+
+// left says whether a sign has been left, after the time.
+func left(temp string, j step.Job, what string, after time.Time) bool {
+	root := signs(temp)
+	if root == nil {
+		return false
+	}
+	defer root.Close()
+	st, err := root.Lstat(signOf(j, what))
+	return err == nil && st.ModTime().After(after)
 }

@@ -89,14 +89,20 @@ func TestLook(t *testing.T) {
 	}
 }
 
-func TestFirstOf(t *testing.T) {
+func TestSigns(t *testing.T) {
 	dir := t.TempDir()
-	j := step.Job{ID: 17}
-	if !firstOf(dir, j) || firstOf(dir, j) {
+	j := step.Job{ID: 17, Shell: 9}
+	if left(dir, j, saidPlain, time.Time{}) || !leave(dir, j, saidPlain) || leave(dir, j, saidPlain) || !left(dir, j, saidPlain, time.Time{}) {
 		t.Error("not the first time only")
 	}
+	if left(dir, j, isPlainJob, time.Time{}) {
+		t.Error("a sign is taken for another")
+	}
+	if left(dir, j, saidPlain, time.Now().Add(time.Minute)) {
+		t.Error("the sign of an earlier job of the same id is taken")
+	}
 	j.Attempt = 1
-	if !firstOf(dir, j) {
+	if !leave(dir, j, saidPlain) {
 		t.Error("not in the next attempt")
 	}
 	own := filepath.Join(dir, "burst-srun-"+strconv.Itoa(os.Getuid()))
@@ -104,15 +110,20 @@ func TestFirstOf(t *testing.T) {
 	if err := os.WriteFile(old, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chtimes(old, time.Time{}, time.Now().Add(-2*oldSaid)); err != nil {
+	if err := os.Chtimes(old, time.Time{}, time.Now().Add(-2*oldSign)); err != nil {
 		t.Fatal(err)
 	}
-	firstOf(dir, step.Job{ID: 18})
+	leave(dir, step.Job{ID: 18}, saidPlain)
 	if _, err := os.Stat(old); !os.IsNotExist(err) {
 		t.Errorf("an old sign stays: %v", err)
 	}
-	if !firstOf(filepath.Join(dir, "missing"), j) || !firstOf(filepath.Join(dir, "missing"), j) {
-		t.Error("silent where it cannot know")
+	if err := os.Chmod(own, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, temp := range []string{filepath.Join(dir, "missing"), dir} {
+		if !leave(temp, j, saidPlain) || !leave(temp, j, saidPlain) || left(temp, j, saidPlain, time.Time{}) {
+			t.Errorf("%s: silent where it cannot know, or believes what others may write", temp)
+		}
 	}
 }
 

@@ -54,6 +54,9 @@ type request struct {
 	explain bool
 }
 
+// asksNothing says that the call itself asks for nothing of burst-srun.
+func (r request) asksNothing() bool { return len(r.ckpt) == 0 && r.once == "" && !r.explain }
+
 // asker asks the real srun: "--version", "--help".
 type asker func(ctx context.Context, option string) (string, error)
 

@@ -40,7 +40,7 @@ func (p *program) protect(ctx context.Context, r request, j step.Job) int {
 	k.burstd = k.transport != nil
 	var err error
 	if k.seen, err = look(ctx, p.slurm(), j, "/proc"); err != nil {
-		return p.decided(plan{Direct: true, Why: fmt.Sprintf("what the job asks for cannot be read (%v): it is not protected", err)}, r, j)
+		return p.decided(direct(fmt.Sprintf("what the job asks for cannot be read (%v): it is not protected", err)), r, j)
 	}
 	if k.burstd {
 		if k.word, err = askBefore(ctx, k.transport, Asking{j.ID, j.Attempt}); err == nil {
@@ -58,6 +58,9 @@ func (p *program) protect(ctx context.Context, r request, j step.Job) int {
 		k.usable = k.method.Usable(ctx)
 	}
 	d := after(k.facts, p.env)
+	if k.merged.Method == directive.None && r.asksNothing() && (k.heard || !k.burstd) {
+		leave(os.TempDir(), j, isPlainJob)
+	}
 	if d.Direct && r.once == "" {
 		return p.decided(d, r, j)
 	}
@@ -174,9 +177,7 @@ type recorded struct {
 
 // recorded runs a step of --once that is not protected.
 func (p *program) recorded(ctx context.Context, k known, d plan, e recorded) int {
-	if d.Why != "" && firstOf(os.TempDir(), k.job) {
-		p.say("%s", d.Why)
-	}
+	p.once(k.job, saidPlain, d.Why)
 	signals := listen()
 	s, err := plainMethod{}.Start(ctx, p.launch(k, ""))
 	if err != nil {
@@ -257,11 +258,11 @@ func (p *program) runProtected(ctx context.Context, k known, e recorded, was ent
 	signals := listen()
 	p.say("step %s of job %s: %s", e.Name, k.job.Folder(), k.how())
 	if file := overwritten(os.Stdout); file != "" && k.job.Attempt == 0 {
-		p.say("a restart empties the output %s: write #SBATCH --open-mode=append, or >> for a file of your own", file)
+		p.once(k.job, saidAppend, fmt.Sprintf("a restart empties the output %s: write #SBATCH --open-mode=append, or >> for a file of your own", file))
 	}
 	if err := r.begin(ctx); err != nil {
 		if isPlain(err) && k.job.Attempt == 0 {
-			return p.direct(plan{Direct: true, Why: fmt.Sprintf("%v: the step is not protected", err)}, k.job, k.call.Args)
+			return p.direct(direct(fmt.Sprintf("%v: the step is not protected", err)), k.job, k.call.Args)
 		}
 		if r.over().IsZero() {
 			p.say("error: %v", err)

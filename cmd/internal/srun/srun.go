@@ -79,22 +79,25 @@ func (p *program) run(ctx context.Context) int {
 		p.say("error: %v", err)
 		return cli.Failed
 	}
+	job, jerr := step.ReadJob(p.env)
 	r, err := read(ctx, p.args, p.env, p.ask)
 	if err != nil {
 		// srun says what is wrong, or knows more than we do.
-		return p.direct(plan{Direct: true, Why: fmt.Sprintf("%v: the step is not protected", err)}, step.Job{}, stripped(p.args))
+		return p.direct(direct(fmt.Sprintf("%v: the step is not protected", err)), job, stripped(p.args))
 	}
 	if r.once != "" {
 		if err := checkName(r.once); err != nil {
 			return p.wrong(err)
 		}
 	}
-	job, err := step.ReadJob(p.env)
-	if err != nil {
-		return p.direct(plan{Direct: true, Why: fmt.Sprintf("%v: the step is not protected", err)}, job, r.call.Args)
+	if jerr != nil {
+		return p.direct(direct(fmt.Sprintf("%v: the step is not protected", jerr)), job, r.call.Args)
 	}
 	if d := before(r, job, p.env); d.Direct {
 		return p.decided(d, r, job)
+	}
+	if r.asksNothing() && left(os.TempDir(), job, isPlainJob, startOf("/proc", job.Shell)) {
+		return p.direct(direct(""), job, r.call.Args)
 	}
 	return p.protect(ctx, r, job)
 }
@@ -120,11 +123,16 @@ func (p *program) decided(d plan, r request, j step.Job) int {
 
 // direct has srun take this process's place.
 func (p *program) direct(d plan, j step.Job, args []string) int {
-	if d.Why != "" && firstOf(os.TempDir(), j) {
-		p.say("%s", d.Why)
-	}
+	p.once(j, saidPlain, d.Why)
 	p.say("error: %v", become(p.srun, args, p.environ))
 	return cli.Failed
+}
+
+// once says something the first time in an attempt of the job.
+func (p *program) once(j step.Job, what, text string) {
+	if text != "" && leave(os.TempDir(), j, what) {
+		p.say("%s", text)
+	}
 }
 
 // askTime bounds a question to srun itself.
