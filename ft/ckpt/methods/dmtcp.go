@@ -101,7 +101,7 @@ func (m dmtcpMethod) Start(ctx context.Context, given ckpt.Launch) (ckpt.Step, e
 	if err != nil {
 		return nil, err
 	}
-	l := launch(given)
+	l := launch(given).aloneMPI()
 	if err := l.madeBy(m.Name()); err != nil {
 		return nil, fmt.Errorf("dmtcp: %w", err)
 	}

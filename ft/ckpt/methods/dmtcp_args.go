@@ -20,14 +20,14 @@ func (l launch) fitsDMTCP() error {
 	case !filepath.IsAbs(l.Scratch):
 		return fmt.Errorf("the scratch folder %q is not absolute", l.Scratch)
 	case l.Program > 0 && !l.isMPI() && isMPIRun(l.Args[l.Program]):
-		return fmt.Errorf("%s below %s cannot be restarted: start it alone", l.Args[l.Program], filepath.Base(l.Args[0]))
+		return fmt.Errorf("%s is started once, and its ranks by it: leave out the number of tasks before it", l.Args[l.Program])
 	case l.isMPI() && l.elsewhere():
 		return fmt.Errorf("%s would run on this host, which is none of the job's: start it from the batch script", l.Args[0])
 	case l.isMPI() && l.nodes() > 1:
 		return fmt.Errorf("checkpoints MPI on one node only, and the job has %d: use mana, scr or signal, or one node", l.nodes())
 	case l.Program > 0 && !l.isMPI() && l.tasks() > 1:
 		// dmtcp_restart starts all images, and each task would run it.
-		return fmt.Errorf("checkpoints one task below srun, and the step has %d: MPI on one node is started by mpirun; use mana, scr or signal for more nodes", l.tasks())
+		return fmt.Errorf("checkpoints one task below srun, and the step has %d: for MPI on one node write mpirun before the program; use mana, scr or signal for more nodes", l.tasks())
 	case l.Program == 0:
 		return l.isThere(l.Args[0]) // dmtcp_launch would say so by an exit code
 	}
@@ -66,7 +66,15 @@ func (l launch) nodes() int { return countOf(l.env("SLURM_JOB_NUM_NODES")) }
 
 // tasks is the step's number of tasks, of srun's options or of the job; 0: not known.
 func (l launch) tasks() int {
-	tasks, nodes, perNode := countOf(l.env("SLURM_NTASKS")), 0, 0
+	if n := l.taskOptions(); n > 0 {
+		return n
+	}
+	return countOf(l.env("SLURM_NTASKS"))
+}
+
+// taskOptions is what srun's options say of it; 0: nothing.
+func (l launch) taskOptions() int {
+	tasks, nodes, perNode := 0, 0, 0
 	for i, arg := range l.Args[1:l.Program] {
 		for _, o := range []struct {
 			short, long string

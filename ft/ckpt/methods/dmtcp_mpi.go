@@ -28,24 +28,48 @@ func isMPIRun(command string) bool {
 // checkpointed. Below srun each task's program is.
 func (l launch) isMPI() bool { return isMPIRun(l.Args[0]) }
 
+// aloneMPI leaves srun out where it would start an mpirun: the job's tasks are the
+// ranks, and all of them are below one mpirun on this host.
+func (l launch) aloneMPI() launch {
+	if l.Program > 0 && l.Program < len(l.Args) && !l.isMPI() && isMPIRun(l.Args[l.Program]) && l.taskOptions() <= 1 {
+		l.Args, l.Program = l.Args[l.Program:], 0
+	}
+	return l
+}
+
 // openMPI is mpirun with its settings, and with the job's number of ranks where
 // the step does not say one: mpirun is not to ask Slurm.
 func (l launch) openMPI() []string {
 	args := slices.Concat(l.Args[:1], openMPISettings)
-	options := l.Args[1:]
-	if l.Program > 0 {
-		options = l.Args[1:l.Program]
-	}
-	if tasks := l.env("SLURM_NTASKS"); tasks != "" && !saysRanks(options) {
+	if tasks := l.env("SLURM_NTASKS"); tasks != "" && !saysRanks(l.Args[1:]) {
 		args = append(args, "-n", tasks)
 	}
 	return append(args, l.Args[1:]...)
 }
 
+var (
+	rankOptions = strings.Fields("n np c N npernode pernode map-by ppr app")
+	// mpirunTakes are the options of Open MPI's mpirun that have one value, and
+	// those that have two.
+	mpirunTakes    = strings.Fields("n np c N npernode map-by ppr app H host hostfile machinefile default-hostfile x wdir wd path bind-to rank-by rankfile rf output-filename tmpdir prefix timeout report-pid report-uri personality am tune stdin max-restarts cpu-set cpu-list slot-list launch-agent")
+	mpirunTakesTwo = strings.Fields("mca gmca omca pmca prtemca")
+)
+
+// saysRanks says whether mpirun's options, which end where its program begins,
+// have a number of ranks.
 func saysRanks(args []string) bool {
-	return slices.ContainsFunc(args, func(a string) bool {
-		return slices.Contains([]string{"n", "np", "c", "N", "npernode", "pernode", "map-by", "ppr", "app"}, strings.TrimLeft(a, "-")) && strings.HasPrefix(a, "-")
-	})
+	for i := 0; i < len(args) && strings.HasPrefix(args[i], "-"); i++ {
+		name := strings.TrimLeft(args[i], "-")
+		switch {
+		case slices.Contains(rankOptions, name):
+			return true
+		case slices.Contains(mpirunTakes, name):
+			i++
+		case slices.Contains(mpirunTakesTwo, name):
+			i += 2
+		}
+	}
+	return false
 }
 
 // prepareMPI makes the environment for mpirun. Open MPI would read the machine's

@@ -166,6 +166,9 @@ func TestDMTCPFits(t *testing.T) {
 	if err := os.WriteFile(plain, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "mpirun"), nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name    string
 		args    string
@@ -184,17 +187,21 @@ func TestDMTCPFits(t *testing.T) {
 		{"srun, long", "srun --ntasks=4 ./a", 2, "", "has 4"},
 		{"srun, per node", "srun -N1 --ntasks-per-node 2 ./a", 4, "", "has 2"},
 		{"srun, nodes", "srun -N2 ./a", 2, "", "has 2"},
+		{"srun, one of the job's tasks", "srun -n1 ./a", 2, "SLURM_NTASKS=8", ""},
 		{"the job's tasks", "srun ./a", 1, "SLURM_NTASKS=8", "has 8"},
 		{"a program's own -n", "srun ./a -n 4", 1, "", ""},
 		{"mpirun on one node", "mpirun -n 4 ./a", 3, "SLURM_JOB_NUM_NODES=1", ""},
 		{"mpirun on two", "/opt/bin/mpiexec -n 4 ./a", 3, "SLURM_JOB_NUM_NODES=2", "on one node only, and the job has 2"},
 		{"mpirun of salloc", "mpirun -n 4 ./a", 3, "SLURM_JOB_ID=7", "none of the job's"},
-		{"mpirun below srun", "srun -n1 mpirun ./a", 2, "", "below srun cannot be restarted"},
+		{"mpirun below srun", "srun mpirun ./a", 1, "SLURM_NTASKS=4", ""},
+		{"mpirun below srun, once", "srun -n1 -N1 mpirun ./a", 3, "SLURM_NTASKS=4", ""},
+		{"four mpiruns", "srun -n4 mpirun ./a", 2, "", "leave out the number of tasks"},
+		{"mpirun below srun, two nodes", "srun mpirun ./a", 1, "SLURM_JOB_NUM_NODES=2", "on one node only, and the job has 2"},
 		{"an option without value", "srun -n", 1, "", ""},
 		{"no command", "srun", 1, "", "no program is given"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := launch{Args: strings.Fields(c.args), Program: c.program, Scratch: dir, Env: []string{c.env}}
+			l := launch{Args: strings.Fields(c.args), Program: c.program, Scratch: dir, Env: []string{"PATH=" + dir, c.env}}.aloneMPI()
 			err := l.fitsDMTCP()
 			if (c.fails == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.fails) {
 				t.Errorf("%v; want %q", err, c.fails)
@@ -226,12 +233,14 @@ func TestDMTCPArgs(t *testing.T) {
 		{"mpirun", "mpirun -n 2 ./a b", 3, "4", nil, "/d/dmtcp_launch --no-gzip" + join + "mpirun " + mpi + " -n 2 ./a b"},
 		{"mpirun without a number", "mpirun -q ./a -n 9", 2, "4", nil, "/d/dmtcp_launch --no-gzip" + join + "mpirun " + mpi + " -n 4 -q ./a -n 9"},
 		{"mpirun as the user's own", "mpirun -np 2 ./a", 0, "4", nil, "/d/dmtcp_launch --no-gzip" + join + "mpirun " + mpi + " -np 2 ./a"},
+		{"mpirun below srun", "srun -N1 mpirun --mca btl self -x A=1 ./a -n 2", 2, "4", nil, "/d/dmtcp_launch --no-gzip" + join + "mpirun " + mpi + " -n 4 --mca btl self -x A=1 ./a -n 2"},
+		{"mpirun with a number, late", "mpirun --mca btl self -q --np 2 ./a", 0, "4", nil, "/d/dmtcp_launch --no-gzip" + join + "mpirun " + mpi + " --mca btl self -q --np 2 ./a"},
 		{"restart", "./a", 0, "", []string{"/g/1", "/g/2"}, "/d/dmtcp_restart" + join + "/g/1 /g/2"},
 		{"restart below srun", "srun -n1 ./a", 2, "", []string{"/g/1"}, "srun -n1 /d/dmtcp_restart" + join + "/g/1"},
 		{"restart of mpirun", "mpirun -n 2 ./a", 3, "", []string{"/g/1"}, "/d/dmtcp_restart" + join + "/g/1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := launch{Args: strings.Fields(c.args), Program: c.program, Env: []string{"SLURM_NTASKS=" + c.tasks}}
+			l := launch{Args: strings.Fields(c.args), Program: c.program, Env: []string{"SLURM_NTASKS=" + c.tasks}}.aloneMPI()
 			before := slices.Clone(l.Args)
 			if got := strings.Join(l.dmtcpArgs(s, c.images), " "); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
