@@ -21,7 +21,7 @@ type block struct {
 	line             int // of its first line
 }
 
-// guides are the pages of this folder and the README.
+// guides are the pages of this folder, those of the methods, and the README.
 func guides(t *testing.T) map[string]string {
 	t.Helper()
 	paths, err := filepath.Glob("*.md")
@@ -29,7 +29,11 @@ func guides(t *testing.T) map[string]string {
 		t.Fatalf("guides %v: %v", paths, err)
 	}
 	all := map[string]string{}
-	for _, p := range append(paths, "../README.md") {
+	methods, err := filepath.Glob("methods/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range slices.Concat(paths, methods, []string{"../README.md"}) {
 		text, err := os.ReadFile(p)
 		if err != nil {
 			t.Fatal(err)
