@@ -39,6 +39,9 @@ func conflicts(site Site, in Input) []Finding {
 	if site.Get("JobRequeue") == "0" {
 		add(Advice, "JobRequeue", "Jobs are not requeued after an eviction unless they were submitted with --requeue.")
 	}
+	if site.Get("JobFileAppend") != "1" {
+		add(Advice, "JobFileAppend", "A job that is requeued overwrites its output of before unless it was submitted with --open-mode=append: 1 appends.")
+	}
 	if shared := overlap(words(site.Get("SuspendExcParts")), partitionNames(in)); shared != "" {
 		add(Wrong, "SuspendExcParts", fmt.Sprintf("Idle nodes of %s would never be powered down: remove it from the list.", shared))
 	}

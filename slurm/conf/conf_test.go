@@ -86,7 +86,7 @@ func TestFragmentIsStable(t *testing.T) {
 			fmt.Fprintf(&own, "%s=%q\n", k, v)
 		}
 		path := filepath.Join(dir, "slurm.conf")
-		for name, text := range map[string]string{path: own.String() + "Include burst.conf\n", filepath.Join(dir, "burst.conf"): text} {
+		for name, text := range map[string]string{path: own.String() + "JobFileAppend=1\nInclude burst.conf\n", filepath.Join(dir, "burst.conf"): text} {
 			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -174,6 +174,7 @@ func TestConflicts(t *testing.T) {
 		{"our user", "SlurmUser", "slurm", "", ""},
 		{"cloud_dns", "SlurmctldParameters", "Cloud_DNS", Advice, "DNS"},
 		{"no requeue", "JobRequeue", "0", Advice, "--requeue"},
+		{"output overwritten", "JobFileAppend", "0", Advice, "--open-mode=append"},
 		{"our partition excluded", "SuspendExcParts", "batch,cloud", Wrong, "Idle nodes of cloud"},
 		{"other partition excluded", "SuspendExcParts", "batch", "", ""},
 		{"our nodes excluded", "SuspendExcNodes", "n1,s[2-3]", Wrong, "s[2-3] would never"},
@@ -181,7 +182,9 @@ func TestConflicts(t *testing.T) {
 		{"unreadable nodes", "SuspendExcNodes", "s[1-", "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := conflicts(Site{Settings: map[string]string{strings.ToLower(test.key): test.have}}, input())
+			settings := map[string]string{"jobfileappend": "1"}
+			settings[strings.ToLower(test.key)] = test.have
+			got := conflicts(Site{Settings: settings}, input())
 			if test.level == "" {
 				if len(got) > 0 {
 					t.Errorf("got %+v, want none", got)
@@ -200,7 +203,7 @@ func TestConflicts(t *testing.T) {
 func TestIncludesOfConfiglessNodes(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "slurm.conf")
-	write(t, path, "Include "+dir+"/burst.conf\nInclude sub/own.conf\nInclude bare.conf\n", 0o644)
+	write(t, path, "JobFileAppend=1\nInclude "+dir+"/burst.conf\nInclude sub/own.conf\nInclude bare.conf\n", 0o644)
 	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +219,7 @@ func TestIncludesOfConfiglessNodes(t *testing.T) {
 		t.Errorf("nodes with a slurm.conf of their own: %+v", got)
 	}
 	in.Pools[0].Configless = true
-	scripts := Running(map[string]string{"Prolog[0]": "/etc/slurm/prolog.sh", "Epilog": "(null)", "TaskProlog": "served.sh"})
+	scripts := Running(map[string]string{"JobFileAppend": "1", "Prolog[0]": "/etc/slurm/prolog.sh", "Epilog": "(null)", "TaskProlog": "served.sh"})
 	if got := conflicts(scripts, in); len(got) != 1 || got[0].Level != Advice || got[0].Key != "Prolog" {
 		t.Errorf("scripts that nodes run: %+v", got)
 	}
