@@ -166,7 +166,8 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	d.engine = power.New(engine, journal, ctl, providers, o.Log)
 	d.hub = session.NewHub(session.HubConfig{AtOnce: o.Config.Checkpoint.AtOnce}, d.journal, o.Log)
 	d.guard = ft.New(ft.Config{Signal: o.Config.Checkpoint.Signal, Grace: o.Config.Checkpoint.Grace, Margin: o.Config.Checkpoint.Margin, Pools: poolRules(o.Config.Pools),
-		Ask: func(instance string) { d.engine.Ask(instance) }}, d.journal, ctl, providers, o.Log)
+		Sessions: ft.SessionsOf(d.hub, d.store),
+		Ask:      func(instance string) { d.engine.Ask(instance) }}, d.journal, ctl, providers, o.Log)
 	sick := o.Config.Health
 	d.health = health.New(health.Limits{SlurmdRestarts: sick.SlurmdRestarts, SlurmdWindow: sick.SlurmdWindow, SpoolFull: sick.SpoolFull,
 		AgentSilent: sick.AgentSilent}, wards{d.engine, d.journal}, ctl, o.Log)
