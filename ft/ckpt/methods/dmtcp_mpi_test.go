@@ -1,0 +1,105 @@
+package methods
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// contrib/heat on two ranks below one mpirun, evicted twice.
+func TestRealDMTCPOpenMPI(t *testing.T) {
+	realDMTCP(t)
+	t.Run("this node", func(t *testing.T) { evictHeat(t) })
+	t.Run("another node", func(t *testing.T) {
+		onAnotherNode(t)
+		evictHeat(t)
+	})
+}
+
+// onAnotherNode has restarts run as on a node that shares only this test's folder
+// and the tools: under another name, and with a /tmp of its own.
+func onAnotherNode(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("NOT TESTED: a node's own /tmp needs root for a mount namespace")
+	}
+	tools, err := findDMTCP(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, tool := range []string{tools.launch, tools.coordinator, tools.command} {
+		if err := os.Symlink(tool, filepath.Join(dir, filepath.Base(tool))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, filepath.Join(dir, "dmtcp_restart"), fmt.Sprintf(`#!/bin/sh
+exec unshare -m -u sh -c '
+set -e
+hostname another
+keep=/run/burst-another-node
+mkdir -p $keep
+mount -t tmpfs none $keep
+mkdir $keep/shared $keep/tools
+mount --bind "$1" $keep/shared
+mount --bind "$2" $keep/tools
+mount -t tmpfs none /tmp
+mkdir -p "$1" "$2"
+mount --bind $keep/shared "$1"
+mount --bind $keep/tools "$2"
+shift 2
+exec %s "$@"' sh %s %s "$@"
+`, tools.restart, filepath.Dir(dir), filepath.Dir(filepath.Dir(tools.restart))))
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+}
+
+func evictHeat(t *testing.T) {
+	heat := filepath.Join(t.TempDir(), "heat")
+	if out, err := exec.CommandContext(t.Context(), "make", "-s", "-C", "../../../contrib/heat", "OUT="+heat).CombinedOutput(); err != nil {
+		t.Fatalf("building heat (make deps installs Open MPI): %v\n%s", err, out)
+	}
+	j := newJob(t, "dmtcp", "mpirun", "-n", "2", heat, "-n", "200", "-i", "60", "--pace", "50")
+	j.at = 3
+	j.env = append(j.env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "SLURM_JOB_NUM_NODES=1", "SLURM_NTASKS=4")
+	want := checksum(t, (&testJob{t: t, env: j.env, dir: j.dir, args: append([]string{"mpirun", "--oversubscribe"}, j.args[1:]...)}).undisturbedLine())
+	s := j.start(nil)
+	for limit := time.Now().Add(longEnough); ; time.Sleep(20 * time.Millisecond) {
+		if pids, _ := processesOf(t, s); len(pids) == 3 {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("the ranks do not come:\n%s", j.said())
+		}
+	}
+	for range 2 {
+		if !pause(t.Context(), time.Second) { // of work
+			t.Fatal(t.Context().Err())
+		}
+		g := j.checkpoint(s, true)
+		if g.Ranks != 3 {
+			t.Errorf("%d processes, want mpirun and 2 ranks", g.Ranks)
+		}
+		began := time.Now()
+		s = j.start(g)
+		t.Logf("restarted in %v", time.Since(began).Round(time.Millisecond))
+	}
+	if code, err := s.Wait(); code != 0 || err != nil {
+		t.Fatalf("ended with %d, %v\n%s", code, err, j.said())
+	}
+	if got := checksum(t, lastLine(j.said())); got != want {
+		t.Errorf("checksum %s, undisturbed %s\n%s", got, want, j.said())
+	}
+}
+
+func checksum(t *testing.T, line string) string {
+	t.Helper()
+	_, sum, ok := strings.Cut(line, "checksum=")
+	if !ok {
+		t.Fatalf("no checksum: %q", line)
+	}
+	return strings.Fields(sum)[0]
+}
