@@ -24,10 +24,10 @@ func (l launch) fitsDMTCP() error {
 	case l.isMPI() && l.elsewhere():
 		return fmt.Errorf("%s would run on this host, which is none of the job's: start it from the batch script", l.Args[0])
 	case l.isMPI() && l.nodes() > 1:
-		return fmt.Errorf("checkpoints MPI on one node only, and the job has %d: use mana, scr or signal, or one node", l.nodes())
+		return fmt.Errorf("checkpoints MPI on one node only, and the job has %d: use one node, or the method signal", l.nodes())
 	case l.Program > 0 && !l.isMPI() && l.tasks() > 1:
 		// dmtcp_restart starts all images, and each task would run it.
-		return fmt.Errorf("checkpoints one task below srun, and the step has %d: for MPI on one node write mpirun before the program; use mana, scr or signal for more nodes", l.tasks())
+		return fmt.Errorf("checkpoints one task below srun, and the step has %d: for MPI on one node write mpirun before the program", l.tasks())
 	case l.Program == 0:
 		return l.isThere(l.Args[0]) // dmtcp_launch would say so by an exit code
 	}

@@ -84,7 +84,7 @@ func prepareMPI(ctx context.Context, l launch, work string) ([]string, error) {
 		return nil, err
 	}
 	if !strings.Contains(out, "Open MPI") && !strings.Contains(out, "OpenRTE") {
-		return nil, fmt.Errorf("%s is not Open MPI's, and no other restarts below DMTCP: use mana for MPICH, or scr or signal", l.Args[0])
+		return nil, fmt.Errorf("%s is not Open MPI's, and no other restarts below DMTCP: use Open MPI, or the method signal", l.Args[0])
 	}
 	lstopo, err := l.lookPath("lstopo-no-graphics")
 	if err != nil {
