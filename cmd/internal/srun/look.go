@@ -19,6 +19,26 @@ import (
 type client interface {
 	Job(ctx context.Context, id uint32) (slurm.Job, error)
 	BatchScript(ctx context.Context, id uint32) (string, error)
+	// WorkDir is the job's working directory, which a script may have left.
+	WorkDir(ctx context.Context, id uint32) (string, error)
+}
+
+// ctld is slurmctld by its own commands.
+type ctld struct {
+	*slurm.Client
+	runner slurm.Runner
+}
+
+func (c ctld) WorkDir(ctx context.Context, id uint32) (string, error) {
+	out, errs, err := c.runner.Run(ctx, "squeue", "-h", "--local", "-j", strconv.FormatUint(uint64(id), 10), "-O", "WorkDir:4096")
+	if err != nil {
+		return "", fmt.Errorf("reading the working directory of job %d: %w: %.300s", id, err, errs)
+	}
+	line, _, _ := strings.Cut(string(out), "\n") // of an array's first task all are listed, and have the same
+	if dir := strings.TrimSpace(line); filepath.IsAbs(dir) {
+		return dir, nil
+	}
+	return "", fmt.Errorf("reading the working directory of job %d: squeue printed %.300q", id, line)
 }
 
 // seen is what Slurm says of the job.

@@ -23,6 +23,7 @@ type slurmctld struct {
 func (c slurmctld) Job(_ context.Context, id uint32) (slurm.Job, error) {
 	return slurm.Job{ID: id, Comment: "burst: keep=3"}, c.err
 }
+func (c slurmctld) WorkDir(context.Context, uint32) (string, error)     { return "", c.err }
 func (c slurmctld) BatchScript(context.Context, uint32) (string, error) { return c.script, c.err }
 
 // proc is /proc with a process 9 that runs a batch script of slurmd's.
@@ -136,5 +137,32 @@ func TestFindSrunLoop(t *testing.T) {
 	}
 	if _, err := findSrun(func(name string) string { return map[string]string{"BURST_SRUN": "bin/srun"}[name] }); err == nil {
 		t.Error("a relative path is taken")
+	}
+}
+
+// squeue answers as a Runner.
+type squeue struct {
+	out string
+	err error
+}
+
+func (q squeue) Run(context.Context, string, ...string) (stdout, stderr []byte, err error) {
+	return []byte(q.out), []byte("slurm_load_jobs error"), q.err
+}
+
+func TestWorkDir(t *testing.T) {
+	for _, c := range []struct {
+		squeue
+		want string
+	}{
+		{squeue{out: "/home/a b        \n"}, "/home/a b"},
+		{squeue{out: "/w   \n/w   \n"}, "/w"},
+		{squeue{out: "\n"}, ""},
+		{squeue{err: errors.New("exit status 1")}, ""},
+	} {
+		got, err := ctld{runner: c.squeue}.WorkDir(t.Context(), 17)
+		if got != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%q: %q, %v", c.out, got, err)
+		}
 	}
 }

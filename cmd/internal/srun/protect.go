@@ -4,16 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/burst-hpc/burst/cmd/internal/cli"
 	"github.com/burst-hpc/burst/ft/ckpt"
@@ -64,10 +59,14 @@ func (p *program) protect(ctx context.Context, r request, j step.Job) int {
 	if d.Direct && r.once == "" {
 		return p.decided(d, r, j)
 	}
-	k.dir = k.merged.Folder(p.names(k))
-	if k.dir == "" { // --once alone
-		k.dir = directive.Directive{Dir: onceDir}.Folder(p.names(k))
+	if k.merged.Dir == "" { // --once alone
+		k.merged.Dir = onceDir
 	}
+	names, err := p.names(ctx, k)
+	if err != nil {
+		return p.noFolder(j, err)
+	}
+	k.dir = k.merged.Folder(names)
 	if r.explain {
 		fmt.Fprint(p.stdout, k.explain(d))
 		return cli.OK
@@ -85,50 +84,6 @@ func methodOptions(m directive.Merged) methods.Options {
 		o.Grace = m.Grace
 	}
 	return o
-}
-
-// names are what the folder's pattern may stand for.
-func (p *program) names(k known) directive.Names {
-	n := directive.Names{User: k.job.User, Home: p.env("HOME"), Work: p.env("SLURM_SUBMIT_DIR"), JobName: k.job.Name, Job: k.job.Folder()}
-	if u, err := user.Current(); err == nil && n.User == "" {
-		n.User = u.Username
-	}
-	if n.Work == "" {
-		n.Work, _ = os.Getwd() // a folder that is gone has no checkpoints either: opening it says so
-	}
-	if k.job.Array != 0 {
-		n.Array, n.Task = fmt.Sprint(k.job.Array), k.job.Task
-	}
-	return n
-}
-
-// explain says what would be done.
-func (k known) explain(d plan) string {
-	var b strings.Builder
-	if d.Direct {
-		fmt.Fprintf(&b, "runs srun: %s\n", d.Why)
-	} else {
-		fmt.Fprintf(&b, "runs under %s\n", k.how())
-	}
-	if k.once != "" {
-		fmt.Fprintf(&b, "step %s, recorded in %s when it has ended well\n", k.once, k.dir)
-	}
-	for _, u := range k.merged.Unused {
-		fmt.Fprintf(&b, "not used: %s=%s of the %s: %s\n", u.Key, u.Value, u.From, u.Why)
-	}
-	return b.String()
-}
-
-// how a step is protected, in a line.
-func (k known) how() string {
-	var when []string
-	if k.merged.Periodical() {
-		when = append(when, "every "+k.merged.Value("interval"))
-	}
-	if k.merged.OnNotice() {
-		when = append(when, "on a notice of burstd")
-	}
-	return fmt.Sprintf("ckpt=%s, %s, in %s", k.merged.Method, strings.Join(when, " and "), k.dir)
 }
 
 // start claims the step, and runs it, unless it has been done before.
@@ -313,33 +268,4 @@ func (r *runner) recordedAt(id ckpt.ID) {
 	if r.delivered.Before(id) {
 		r.delivered = id
 	}
-}
-
-func hostname() string {
-	h, err := os.Hostname()
-	if err != nil {
-		return ""
-	}
-	return h
-}
-
-// overwritten names a file that a restart of the job would empty: f is one, and was
-// not opened to append.
-func overwritten(w io.Writer) string {
-	f, ok := w.(*os.File)
-	if !ok {
-		return ""
-	}
-	st, err := f.Stat()
-	if err != nil || !st.Mode().IsRegular() {
-		return ""
-	}
-	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
-	if err != nil || flags&unix.O_APPEND != 0 {
-		return ""
-	}
-	if name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd())); err == nil {
-		return name
-	}
-	return f.Name()
 }

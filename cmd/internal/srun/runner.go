@@ -209,6 +209,10 @@ func (r *runner) wait(ctx context.Context, by time.Time, told <-chan os.Signal) 
 	timer := time.NewTimer(time.Until(by) + waitTime)
 	defer timer.Stop()
 	select {
+	case <-told: // of before, and the step bore it
+	default:
+	}
+	select {
 	case <-told:
 	case <-timer.C:
 		r.say("the job was not requeued in time: `scontrol requeue %d` restarts it from its checkpoint", r.job.ID)

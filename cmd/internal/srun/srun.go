@@ -153,15 +153,14 @@ func (p *program) ask(ctx context.Context, option string) (string, error) {
 }
 
 // slurm is how Slurm is asked.
-func (p *program) slurm() client { return slurm.New(slurm.Exec{Timeout: lookTime}) }
+func (p *program) slurm() client {
+	e := slurm.Exec{Timeout: lookTime}
+	return ctld{slurm.New(e), e}
+}
 
 // transport leads to burstd; nil: it is not known where that is.
 func (p *program) transport() session.Transport {
-	file := agentEnv
-	if f := p.env("BURST_AGENT_ENV"); f != "" {
-		file = f
-	}
-	w := findBurstd(p.env, file)
+	w := findBurstd(p.env, agentEnv)
 	if len(w.urls) == 0 {
 		return nil
 	}

@@ -1,0 +1,96 @@
+package srun
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/burst-hpc/burst/slurm/directive"
+)
+
+// names are what the folder's pattern may stand for. An error is of the working
+// directory, where that matters: another folder would have none of the job's
+// checkpoints.
+func (p *program) names(ctx context.Context, k known) (directive.Names, error) {
+	n := directive.Names{User: k.job.User, Home: p.env("HOME"), JobName: k.job.Name, Job: k.job.Folder()}
+	if u, err := user.Current(); err == nil {
+		n.User = cmp.Or(n.User, u.Username)
+		n.Home = cmp.Or(n.Home, u.HomeDir)
+	}
+	if k.job.Array != 0 {
+		n.Array, n.Task = fmt.Sprint(k.job.Array), k.job.Task
+	}
+	if filepath.IsAbs(k.merged.Dir) || strings.HasPrefix(k.merged.Dir, "~") {
+		return n, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	var err error
+	n.Work, err = p.slurm().WorkDir(ctx, k.job.ID)
+	return n, err
+}
+
+// explain says what would be done.
+func (k known) explain(d plan) string {
+	var b strings.Builder
+	if d.Direct {
+		fmt.Fprintf(&b, "runs srun: %s\n", d.Why)
+	} else {
+		fmt.Fprintf(&b, "runs under %s\n", k.how())
+	}
+	if k.once != "" {
+		fmt.Fprintf(&b, "step %s, recorded in %s when it has ended well\n", k.once, k.dir)
+	}
+	for _, u := range k.merged.Unused {
+		fmt.Fprintf(&b, "not used: %s=%s of the %s: %s\n", u.Key, u.Value, u.From, u.Why)
+	}
+	return b.String()
+}
+
+// how a step is protected, in a line.
+func (k known) how() string {
+	var when []string
+	if k.merged.Periodical() {
+		when = append(when, "every "+k.merged.Value("interval"))
+	}
+	if k.merged.OnNotice() {
+		when = append(when, "on a notice of burstd")
+	}
+	return fmt.Sprintf("ckpt=%s, %s, in %s", k.merged.Method, strings.Join(when, " and "), k.dir)
+}
+
+func hostname() string {
+	h, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return h
+}
+
+// overwritten names a file that a restart of the job would empty: f is one, and was
+// not opened to append.
+func overwritten(w io.Writer) string {
+	f, ok := w.(*os.File)
+	if !ok {
+		return ""
+	}
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() {
+		return ""
+	}
+	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
+	if err != nil || flags&unix.O_APPEND != 0 {
+		return ""
+	}
+	if name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd())); err == nil {
+		return name
+	}
+	return f.Name()
+}
