@@ -17,6 +17,7 @@ func All() []Bench {
 		awsBenches(),
 		bigBenches(),
 		[]Bench{reconcileReal()},
+		[]Bench{ordersOut(), sessionsRSS()},
 	)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strconv"
@@ -142,19 +143,25 @@ func (w *bigWorld) storm(ctx context.Context) error {
 }
 
 func (w *bigWorld) scrape(ctx context.Context) error {
+	_, err := w.metricsText(ctx)
+	return err
+}
+
+func (w *bigWorld) metricsText(ctx context.Context) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+w.metrics+"/metrics", nil)
 	if err != nil {
-		return err
+		return "", err
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("/metrics: %s", resp.Status)
+		return "", fmt.Errorf("/metrics: %s", resp.Status)
 	}
-	return nil
+	text, err := io.ReadAll(resp.Body)
+	return string(text), err
 }
 
 // unchanged says whether burstd has left the site as it was: else something

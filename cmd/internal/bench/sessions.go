@@ -1,0 +1,126 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/burst-hpc/burst/ft/session"
+)
+
+const (
+	sessionsOpen = 5000
+	sessionIdle  = 30 * time.Second
+	sessionsFor  = 90 * time.Second // in which each asks three times
+	sessionLooks = 10               // samples, a second apart
+)
+
+func sessionsRSS() Bench {
+	return Bench{
+		Name: "sessions-5000-rss",
+		Method: fmt.Sprintf("resident memory of a real burstd with %d sessions, over that of the same burstd before they were opened, %s after its start, with the same %[1]d jobs in Slurm; "+
+			"each session is a burst-srun's client with its own connections, from one of %[3]d addresses, that has asked for %[4]s by long polls over HTTP with real MUNGE both ways; "+
+			"Slurm's commands are answered by a simulation: median of %[5]d samples, a second apart", sessionsOpen, sessionIdle, sessionHosts, sessionsFor, sessionLooks),
+		Unit:   "MB",
+		Better: Lower,
+		Goal:   200,
+		Run:    measureSessions,
+	}
+}
+
+func measureSessions(ctx context.Context, env Env) (samples []float64, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, 10*time.Minute, errors.New("not within 10 minutes"))
+	defer cancel()
+	w, err := newSessionWorld(ctx, env, sessionsOpen)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	if err := pause(ctx, sessionIdle); err != nil {
+		return nil, err
+	}
+	idle, _, err := memoryOf(w.pid())
+	if err != nil {
+		return nil, err
+	}
+	clients := newClients(ctx, sessionsOpen, w.link)
+	defer clients.stop()
+	if err := clients.await(ctx, func() (bool, error) { n, err := w.sessions(ctx); return n == sessionsOpen, err }); err != nil {
+		return nil, fmt.Errorf("opening %d sessions: %w; burstd's log begins: %s", sessionsOpen, err, w.logged())
+	}
+	if err := pause(ctx, sessionsFor); err != nil {
+		return nil, err
+	}
+	var all float64
+	for range sessionLooks {
+		if err := pause(ctx, time.Second); err != nil {
+			return nil, err
+		}
+		now, most, err := memoryOf(w.pid())
+		if err != nil {
+			return nil, err
+		}
+		samples, all = append(samples, now-idle), max(all, most)
+	}
+	env.note("the idle one had %.1f MB, the peak was %.1f MB in all", idle, all)
+	if n, err := w.sessions(ctx); err != nil || n != sessionsOpen {
+		return nil, errors.Join(fmt.Errorf("%d sessions are open at the end", n), err)
+	}
+	return samples, clients.trouble()
+}
+
+const (
+	ordersJobs = 300
+	ordersRuns = 5
+)
+
+func ordersOut() Bench {
+	return Bench{
+		Name: "orders-300",
+		Method: fmt.Sprintf("%d jobs are told to checkpoint at once: from the call of the hub, through its journal on disk, until the last of as many clients of burst-srun, each waiting in a long poll over HTTP "+
+			"with real MUNGE both ways, has the order, its turn come or not (of those %d at once); hub, listener and clients in one process: the slowest of %d runs", ordersJobs, ordersAtOnce, ordersRuns),
+		Unit:    "s",
+		Better:  Lower,
+		Goal:    1,
+		Run:     measureOrders,
+		Summary: Max,
+	}
+}
+
+func measureOrders(ctx context.Context, env Env) (samples []float64, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, 5*time.Minute, errors.New("not within 5 minutes"))
+	defer cancel()
+	w, err := newHubWorld(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	clients := newClients(ctx, ordersJobs, w.link)
+	defer clients.stop()
+	for run := range ordersRuns {
+		if err := clients.await(ctx, w.allWait); err != nil {
+			return nil, fmt.Errorf("%d clients wait for orders: %w", ordersJobs, err)
+		}
+		id, begun := fmt.Sprint("r", run), time.Now()
+		var orders []session.Order
+		for job := range uint32(ordersJobs) {
+			orders = append(orders, session.Order{Job: job + 1, Request: session.Request{ID: id, Kind: session.Checkpoint, By: begun.Add(time.Minute), Why: "bench"}})
+		}
+		asked, err := w.hub.AskMany(ctx, orders)
+		if err != nil {
+			return nil, err
+		}
+		last, err := clients.heard(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		samples = append(samples, last.Sub(begun).Seconds())
+		for _, a := range asked {
+			if _, err := a.Wait(ctx); err != nil {
+				return nil, fmt.Errorf("job %d: %w", a.Job, err)
+			}
+		}
+	}
+	return samples, clients.trouble()
+}
