@@ -66,8 +66,10 @@ type Asked struct {
 
 // Ask has all steps of an attempt do something by the request's time. It is
 // durable when it returns. Asking again under the same ID asks nothing anew; a
-// request under another ID takes its place. An attempt that has no session yet
-// is asked when it opens one: burstd may have been restarted.
+// request under another ID takes its place; of those of one attempt each is asked
+// after the one before has returned. An attempt that has no session yet is asked
+// when it opens one. An error says that nothing is asked, though after a restart
+// of burstd it may be.
 func (h *Hub) Ask(ctx context.Context, o Order) (Asked, error) {
 	all, err := h.AskMany(ctx, []Order{o})
 	if err != nil {
@@ -76,7 +78,7 @@ func (h *Hub) Ask(ctx context.Context, o Order) (Asked, error) {
 	return all[0], nil
 }
 
-// AskMany asks many at once, all or none; in their order come what has come of them.
+// AskMany asks many at once, all or none; it returns them in their order.
 func (h *Hub) AskMany(ctx context.Context, orders []Order) ([]Asked, error) {
 	now := time.Now()
 	var c Change
