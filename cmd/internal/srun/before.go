@@ -2,6 +2,7 @@ package srun
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/burst-hpc/burst/ft/ckpt"
@@ -26,16 +27,42 @@ type Before struct {
 	Blessed map[string]ckpt.ID `json:"blessed,omitempty"`
 }
 
-// beforeTime is how long a step waits for burstd before it begins without its word.
-const beforeTime = 8 * time.Second
+// How long a step waits for burstd before it begins without its word.
+const (
+	beforeTime = 8 * time.Second
+	// restartTime is for a later attempt: what the site says may be all that asks for
+	// checkpoints, and without it the step would begin anew.
+	restartTime = 2 * time.Minute
+	beforePause = 2 * time.Second
+)
 
-// askBefore asks burstd; an error says that its word is not known.
+// askBefore asks burstd, again while it says that it does not know the attempt
+// yet, and in later attempts while it is away. An error says that its word is not known.
 func askBefore(ctx context.Context, t session.Transport, a Asking) (Before, error) {
-	ctx, cancel := context.WithTimeout(ctx, beforeTime)
+	most := beforeTime
+	if a.Attempt > 0 {
+		most = restartTime
+	}
+	whole, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	var b Before
-	err := t.Do(ctx, PathBefore, a, &b)
-	return b, err
+	for {
+		one, cancel := context.WithTimeout(whole, beforeTime)
+		var b Before
+		err := t.Do(one, PathBefore, a, &b)
+		cancel()
+		if err == nil || !again(err, a.Attempt) || !pause(whole, beforePause) {
+			return b, err
+		}
+	}
+}
+
+// again says whether to ask again may bring an answer that is worth the wait.
+func again(err error, attempt int) bool {
+	var r *refusal
+	if errors.As(err, &r) {
+		return r.kind == nil && r.after > 0
+	}
+	return attempt > 0
 }
 
 // noting is a Transport that notes which generations burstd has on record.

@@ -92,9 +92,6 @@ func (p *program) start(ctx context.Context, k known, d plan) int {
 	e := entry{Args: k.call.Args, Program: programName(k.call), Began: time.Now().UTC()}
 	var was entry
 	err := b.change(ctx, func(r *record) error {
-		if r.Attempt > k.job.Attempt {
-			return ckpt.ErrSuperseded
-		}
 		var i int
 		i, was = r.claim(e, k.once)
 		e = r.Steps[i]

@@ -156,26 +156,50 @@ func TestRefusedByBurstd(t *testing.T) {
 }
 
 func TestAskBefore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		silent := transport(func(ctx context.Context, _ string, _, _ any) error {
-			<-ctx.Done()
-			return ctx.Err()
+	const never = 1000
+	busy, gone := &refusal{status: 409, after: 4 * time.Second}, &refusal{status: 404}
+	for _, c := range []struct {
+		name    string
+		attempt int
+		fails   int // so many times
+		with    error
+		answer  bool
+		most    time.Duration
+	}{
+		{"it answers", 0, 0, nil, true, 0},
+		{"it does not know the attempt yet", 0, 2, busy, true, 7 * time.Second},
+		{"it is away", 0, never, errors.New("connection refused"), false, 0},
+		{"it hangs", 0, never, nil, false, beforeTime},
+		{"it knows no such question", 1, never, gone, false, 0},
+		{"it is away before a restart", 1, 10, errors.New("connection refused"), true, time.Minute},
+		{"it stays away", 1, never, errors.New("connection refused"), false, restartTime},
+		{"it hangs before a restart", 1, never, nil, false, restartTime},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := 0
+				burstd := transport(func(ctx context.Context, path string, in, out any) error {
+					if path != PathBefore || in != (Asking{17, c.attempt}) {
+						t.Errorf("asked %s %v", path, in)
+					}
+					if n++; n > c.fails {
+						out.(*Before).Blessed = map[string]ckpt.ID{"0": {Attempt: 0, N: 3}}
+						return nil
+					}
+					if c.with == nil {
+						<-ctx.Done()
+						return ctx.Err()
+					}
+					return c.with
+				})
+				start := time.Now()
+				b, err := askBefore(t.Context(), burstd, Asking{17, c.attempt})
+				if took := time.Since(start); (err == nil) != c.answer || c.answer && b.Blessed["0"].N != 3 || took > c.most {
+					t.Errorf("%+v, %v after %v", b, err, took)
+				}
+			})
 		})
-		start := time.Now()
-		if _, err := askBefore(t.Context(), silent, Asking{17, 1}); err == nil || time.Since(start) > beforeTime {
-			t.Errorf("%v after %v", err, time.Since(start))
-		}
-		answers := transport(func(_ context.Context, path string, in, out any) error {
-			if path != PathBefore || in != (Asking{17, 1}) {
-				return errors.New("another question")
-			}
-			out.(*Before).Blessed = map[string]ckpt.ID{"0": {Attempt: 0, N: 3}}
-			return nil
-		})
-		if b, err := askBefore(t.Context(), answers, Asking{17, 1}); err != nil || b.Blessed["0"].N != 3 {
-			t.Errorf("%+v, %v", b, err)
-		}
-	})
+	}
 }
 
 type transport func(ctx context.Context, path string, in, out any) error
