@@ -137,14 +137,14 @@ func (s *signalStep) Checkpoint(ctx context.Context, into string, stop bool) (ck
 	if err != nil {
 		return ckpt.Made{}, err
 	}
+	made := ckpt.Made{Tool: "signal " + unix.SignalName(s.m.signal), Iteration: s.m.iteration.read(s.dir, s.l.Stdout), Extra: map[string]string{}}
+	if byRename {
+		made.Extra[extraWrites] = writesByRename
+	}
 	if stop && !s.p.goneWithin(ctx, leaveTime) {
 		if err := s.p.end(ctx, s.m.killWait); err != nil {
 			return ckpt.Made{}, err
 		}
-	}
-	made := ckpt.Made{Tool: "signal " + unix.SignalName(s.m.signal), Iteration: s.m.iteration.read(s.dir, s.l.Stdout), Extra: map[string]string{}}
-	if byRename {
-		made.Extra[extraWrites] = writesByRename
 	}
 	return made, nil
 }
