@@ -18,6 +18,7 @@ func All() []Bench {
 		bigBenches(),
 		[]Bench{reconcileReal()},
 		[]Bench{ordersOut(), sessionsRSS()},
+		srunOverhead(),
 	)
 }
 
