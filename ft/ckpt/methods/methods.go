@@ -48,6 +48,7 @@ type maker struct {
 var makers = []maker{
 	{"dmtcp", "images of the step's processes, on one node, by DMTCP", newDMTCP, usableDMTCP},
 	{"criu", "images of one program's processes, by CRIU, for root or with its capability", newCRIU, usableCRIU},
+	{"scr", "the application writes it through SCR, and leaves when it is to stop", newSCR, usableSCR},
 	{"signal", "the application writes its own when it gets a signal", newSignal, func(context.Context) error { return nil }},
 	{"command", "commands of the job write and restore it", newCommand, func(context.Context) error { return commands{}.usable() }},
 }
