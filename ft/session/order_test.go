@@ -89,6 +89,18 @@ func TestOrders(t *testing.T) {
 				w.Errorf("it did %q", did)
 			}
 		}},
+		{"again after another one", session.HubConfig{}, func(w *world) {
+			s := w.run(k, w.wire())
+			first := order(k, "r1", session.Checkpoint, time.Minute)
+			for _, o := range []session.Order{first, order(k, "r2", session.Checkpoint, time.Minute), first} {
+				n := map[string]int{"r1": 1, "r2": 2}[o.Request.ID]
+				answers, err := w.ask(o)
+				w.want(answers, err, nil, map[string]int{"0": n})
+			}
+			if did, _ := s.doing(); did != "checkpoint checkpoint" {
+				w.Errorf("it did %q", did)
+			}
+		}},
 		{"an earlier deadline takes the place of a later one", session.HubConfig{}, func(w *world) {
 			s := w.run(k, w.wire())
 			s.takes = 30 * time.Second
@@ -241,7 +253,14 @@ func TestPeriodic(t *testing.T) {
 			s.mu.Unlock()
 			s.Report(a)
 			time.Sleep(time.Minute)
+			given := session.Given{Key: k, Token: w.live().Sessions(7, 0)[0].Token, Answer: a}
+			if err := w.live().Answer(w.ctx, user, given); err != nil { // twice, as when the answer was lost
+				t.Error(err)
+			}
 			w.blessed(k, n+1)
+			if cost := w.live().Sessions(7, 0)[0].Cost; n < 3 && cost != 4*time.Second {
+				t.Errorf("of the last %d the longest took %s", n+1, cost)
+			}
 		}
 		w.die()
 		w.start()

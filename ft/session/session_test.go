@@ -249,11 +249,33 @@ func TestOneSession(t *testing.T) {
 			s := w.run(k, w.wire())
 			time.Sleep(time.Second)
 			s.kill()
+			go func() {
+				time.Sleep(4 * time.Minute)
+				if open, asked := w.live().Count(); open != 1 || asked != 1 {
+					w.Errorf("%d sessions, %d requests meanwhile", open, asked)
+				}
+			}()
 			answers, err := w.ask(order(k, "r1", session.Checkpoint, 5*time.Minute))
 			w.want(answers, err, session.ErrLate, nil)
 			time.Sleep(2 * time.Second)
 			if open, asked := w.live().Count(); open != 0 || asked != 0 {
 				w.Errorf("%d sessions, %d requests are left", open, asked)
+			}
+		}},
+		{"silent, and the journal cannot be written for a while", session.HubConfig{}, func(w *world) {
+			w.run(k, w.wire()).kill()
+			fails := 5
+			w.journal.mu.Lock()
+			w.journal.point = func(string) error {
+				if fails--; fails >= 0 {
+					return errors.New("disk full")
+				}
+				return nil
+			}
+			w.journal.mu.Unlock()
+			time.Sleep(3 * time.Minute)
+			if left, err := w.journal.OpenSessions(w.ctx); err != nil || len(left) > 0 || fails >= 0 {
+				w.Errorf("the journal has %v open, %v", left, err)
 			}
 		}},
 		{"too many of a job", session.HubConfig{Steps: 2}, func(w *world) {
