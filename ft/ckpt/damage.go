@@ -68,13 +68,16 @@ func openDir(root *os.Root, name string) (*os.File, error) {
 	return root.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 }
 
+// fsync is a variable for the tests of what is brought to disk, and when.
+var fsync = (*os.File).Sync
+
 // syncDir makes a folder's names durable, where the file system can.
 func syncDir(root *os.Root, name string) error {
 	d, err := openDir(root, name)
 	if err != nil {
 		return err
 	}
-	err = d.Sync()
+	err = fsync(d)
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
 		err = nil // CIFS and some FUSE ones cannot
 	}
@@ -97,7 +100,7 @@ func writeTemp(root *os.Root, temp string, text []byte) error {
 	}
 	_, err = f.Write(text)
 	if err == nil {
-		err = f.Sync()
+		err = fsync(f)
 	}
 	return errors.Join(err, f.Close())
 }

@@ -169,7 +169,7 @@ func (s *seen) seal(ctx context.Context, root *os.Root, name string) error {
 	}
 	size, sum, err := hashed(ctx, f)
 	if err == nil {
-		err = f.Sync()
+		err = fsync(f)
 	}
 	if err == nil && size != info.Size() {
 		err = fmt.Errorf("%w: %d bytes, then %d", errWritten, info.Size(), size)
