@@ -129,6 +129,36 @@ func TestNumbersAreNotGivenTwice(t *testing.T) {
 	if g := mustWrite(t, f, 1); g.ID() != (ID{1, 8}) {
 		t.Errorf("the next is %s", g.ID())
 	}
+	f = openIn(t, dir, 1, ID{1, 20}) // 9 to 20 are gone
+	if g := mustWrite(t, f, 1); g.ID() != (ID{1, 21}) {
+		t.Errorf("the next is %s", g.ID())
+	}
+}
+
+// A generation that lies where it does not belong is not taken for another.
+func TestMisplacedGenerations(t *testing.T) {
+	for name, change := range map[string]func(*Manifest){
+		"another attempt": func(m *Manifest) { m.Attempt = 1 },
+		"another number":  func(m *Manifest) { m.N = 9 },
+		"another job":     func(m *Manifest) { m.Job = "18" },
+		"another step":    func(m *Manifest) { m.Step = "1" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := openIn(t, t.TempDir(), 0)
+			g := mustWrite(t, f, 1)
+			m := g.Manifest
+			change(&m)
+			text, sum, err := m.encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(os.WriteFile(filepath.Join(g.Dir, manifestName), text, 0o600), os.WriteFile(filepath.Join(g.Dir, sumName), sum, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			wantStates(t, f, "0/1 damaged")
+			wantNewest(t, f, ID{})
+		})
+	}
 }
 
 func TestAnEarlierJobOfTheSameID(t *testing.T) {
