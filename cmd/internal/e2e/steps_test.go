@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/burst-hpc/burst/cmd/internal/rig"
+)
+
+// TestAStepGoesOnFromItsCheckpoints: a real burstd asks heat under burst-srun,
+// over MUNGE, to checkpoint and stop, and heat goes on from there on another
+// node; then a node dies without a word, and it goes on from its last periodic
+// checkpoint. The field in the end is that of a run without any fault.
+func TestAStepGoesOnFromItsCheckpoints(t *testing.T) {
+	listen := freeAddress(t)
+	s := start(t, rig.Options{Nodes: 5, OnPrem: 1, Gate: true, SuspendTime: 5 * time.Second, SuspendTimeout: 15 * time.Second, SlurmExtra: quick,
+		DaemonToml: fmt.Sprintf("listen = %q", listen)})
+	heat := filepath.Join(s.bin, "heat")
+	if out, err := exec.CommandContext(t.Context(), "make", "-s", "-C", "../../../contrib/heat", "OUT="+heat).CombinedOutput(); err != nil {
+		t.Fatalf("building heat (make deps installs an MPI and gcc): %v\n%s", err, out)
+	}
+	const cells, iterations = "64", 2500
+	alone, err := exec.CommandContext(t.Context(), heat, "-n", cells, "-i", strconv.Itoa(iterations)).CombinedOutput()
+	if err != nil {
+		t.Fatalf("heat alone: %v\n%s", err, alone)
+	}
+	id := s.submit(fmt.Sprintf(`#!/bin/bash
+#SBATCH -N2 --ntasks-per-node=1 --requeue --open-mode=append
+#BURST ckpt=signal signal=USR1 strategy=both interval=5s files=heat.ckpt
+export BURST_URLS=http://%s BURST_MUNGE_SOCKET=%s
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_tcp_if_include=lo
+%s/burst-srun --mpi=pmix %s -n %s -i %d --pace 20 --checkpoint heat.ckpt --restart auto --progress 1
+echo "the script ends with $?"
+`, listen, mungeSocket(s.Cluster.Conf), s.bin, heat, cells, iterations))
+
+	restarted := regexp.MustCompile(`heat: restarted from iteration (\d+)`)
+	restarts := func() (at []int) {
+		for _, m := range restarted.FindAllStringSubmatch(s.output(id), -1) {
+			n, err := strconv.Atoi(m[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			at = append(at, n)
+		}
+		return at
+	}
+	progress := regexp.MustCompile(`heat: iteration (\d+) of`)
+	reached := func() int { // in all of its output
+		all := progress.FindAllStringSubmatch(s.output(id), -1)
+		if len(all) == 0 {
+			return 0
+		}
+		n, _ := strconv.Atoi(all[len(all)-1][1])
+		return n
+	}
+	s.wait(60*time.Second, "heat computes", func() bool { return reached() > 100 })
+	first := expand(t, s.job(id).Nodes)
+	if err := s.Control.Evict(first[0], 30*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	s.wait(90*time.Second, "it goes on", func() bool { return len(restarts()) == 1 })
+	if n := restarts()[0]; n < 100 {
+		t.Errorf("it went on from iteration %d", n)
+	}
+	if n := s.job(id); strings.Contains(n.Nodes, first[0]) || n.Restarts != 1 {
+		t.Errorf("job %+v, after nodes %v", n, first)
+	}
+	at := reached()
+	s.wait(60*time.Second, "periodic checkpoints", func() bool { return reached() > at+500 })
+	if err := s.Control.Kill(expand(t, s.job(id).Nodes)[1]); err != nil {
+		t.Fatal(err)
+	}
+	s.wait(90*time.Second, "it goes on again", func() bool { return len(restarts()) == 2 })
+	if n := restarts(); n[1] <= n[0] {
+		t.Errorf("it went on from iterations %v", n)
+	}
+	s.completes(id)
+	checksum := regexp.MustCompile(`checksum=\S+`)
+	if got, want := checksum.FindString(s.output(id)), checksum.FindString(string(alone)); got == "" || got != want {
+		t.Errorf("%s, and %s without faults", got, want)
+	}
+	t.Logf("%s", s.output(id))
+}
