@@ -12,6 +12,10 @@ import (
 	"github.com/burst-hpc/burst/ft/session"
 )
 
+// sessionGap is between the starts of two clients: one munged serves them all
+// and burstd, where on a site each node has its own.
+const sessionGap = 5 * time.Millisecond
+
 // sessionHosts is how many addresses the clients speak from, as nodes do.
 const sessionHosts = 250
 
@@ -23,6 +27,8 @@ type clients struct {
 	mu    sync.Mutex
 	first map[string]map[uint32]time.Time // when each had a request, by its ID
 	said  []string
+	fails int   // questions that failed, and were asked again
+	last  error // of them
 }
 
 func newClients(ctx context.Context, n int, link srun.Link) *clients {
@@ -42,7 +48,11 @@ func newClients(ctx context.Context, n int, link srun.Link) *clients {
 			Progress: func() session.Progress { return session.Progress{Done: -1, Iteration: 1} },
 			Say:      c.say,
 		})
-		c.runs.Go(func() { client.Run(ctx) })
+		c.runs.Go(func() {
+			if pause(ctx, time.Duration(i)*sessionGap) == nil {
+				client.Run(ctx)
+			}
+		})
 	}
 	return c
 }
@@ -51,6 +61,18 @@ func (c *clients) say(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.said = append(c.said, text)
+}
+
+func (c *clients) failed(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fails, c.last = c.fails+1, err
+}
+
+func (c *clients) failures() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fails
 }
 
 // trouble is what a client has told its user.
@@ -76,7 +98,9 @@ func (c *clients) await(ctx context.Context, holds func() (bool, error)) error {
 			return err
 		}
 		if err := pause(ctx, 50*time.Millisecond); err != nil {
-			return err
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return fmt.Errorf("%w; %d questions failed, the last: %w", err, c.fails, errors.Join(c.last))
 		}
 	}
 }
@@ -106,10 +130,10 @@ type listening struct {
 func (l listening) Do(ctx context.Context, path string, in, out any) error {
 	err := l.Transport.Do(ctx, path, in, out)
 	w, ok := out.(*session.Word)
+	if err != nil && ctx.Err() == nil {
+		l.all.failed(fmt.Errorf("job %d: %w", l.job, err))
+	}
 	if err != nil || !ok || w.Request == nil {
-		if err != nil && ctx.Err() == nil && !errors.Is(err, session.ErrUnknown) {
-			l.all.say(fmt.Sprintf("job %d: %v", l.job, err))
-		}
 		return err
 	}
 	l.all.mu.Lock()

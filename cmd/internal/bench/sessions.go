@@ -63,7 +63,7 @@ func measureSessions(ctx context.Context, env Env) (samples []float64, err error
 		}
 		samples, all = append(samples, now-idle), max(all, most)
 	}
-	env.note("the idle one had %.1f MB, the peak was %.1f MB in all", idle, all)
+	env.note("the idle one had %.1f MB, the peak was %.1f MB in all; %d questions failed and were asked again", idle, all, clients.failures())
 	if n, err := w.sessions(ctx); err != nil || n != sessionsOpen {
 		return nil, errors.Join(fmt.Errorf("%d sessions are open at the end", n), err)
 	}
