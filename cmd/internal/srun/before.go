@@ -30,19 +30,18 @@ type Before struct {
 // How long a step waits for burstd before it begins without its word.
 const (
 	beforeTime = 8 * time.Second
-	// restartTime is for a later attempt: what the site says may be all that asks for
-	// checkpoints, and without it the step would begin anew.
-	restartTime = 2 * time.Minute
+	// Later attempts wait for a burstd that is restarted: it knows which checkpoint
+	// counts. And longer if the site's word may be all that asks for checkpoints:
+	// without it the step would begin anew.
+	restartTime = 15 * time.Second
+	silentTime  = 2 * time.Minute
 	beforePause = 2 * time.Second
 )
 
-// askBefore asks burstd, again while it says that it does not know the attempt
-// yet, and in later attempts while it is away. An error says that its word is not known.
-func askBefore(ctx context.Context, t session.Transport, a Asking) (Before, error) {
-	most := beforeTime
-	if a.Attempt > 0 {
-		most = restartTime
-	}
+// askBefore asks burstd, for so long while it says that it does not know the
+// attempt yet, and in later attempts while it is away. An error says that its word
+// is not known.
+func askBefore(ctx context.Context, t session.Transport, a Asking, most time.Duration) (Before, error) {
 	whole, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	for {

@@ -62,6 +62,7 @@ func without(environ []string, name string) []string {
 const (
 	saidPlain  = "said"   // the user has been told that the job is not protected
 	saidAppend = "append" // … that its output will be overwritten
+	isAway     = "away"   // burstd did not answer
 	isPlainJob = "plain"  // the job asks for nothing: Slurm need not be asked again
 )
 

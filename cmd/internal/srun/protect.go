@@ -37,14 +37,16 @@ func (p *program) protect(ctx context.Context, r request, j step.Job) int {
 	if k.seen, err = look(ctx, p.slurm(), j, "/proc"); err != nil {
 		return p.decided(direct(fmt.Sprintf("what the job asks for cannot be read (%v): it is not protected", err)), r, j)
 	}
-	if k.burstd {
-		if k.word, err = askBefore(ctx, k.transport, Asking{j.ID, j.Attempt}); err == nil {
-			k.heard = true
-		}
-	}
-	said := directive.Said{Script: k.script, Comment: k.state.Comment, Options: r.ckpt, Site: k.word.Site}
+	said := directive.Said{Script: k.script, Comment: k.state.Comment, Options: r.ckpt}
 	if k.merged, err = said.Merge(); err != nil {
 		return p.wrong(err)
+	}
+	if k.burstd {
+		p.hear(ctx, &k)
+		said.Site = k.word.Site
+		if k.merged, err = said.Merge(); err != nil {
+			return p.wrong(err)
+		}
 	}
 	if k.merged.Method != directive.None {
 		if k.method, err = methods.New(k.merged.Method, methodOptions(k.merged)); err != nil {
@@ -72,6 +74,26 @@ func (p *program) protect(ctx context.Context, r request, j step.Job) int {
 		return cli.OK
 	}
 	return p.start(ctx, k, d)
+}
+
+// hear asks burstd what it knows before the step begins.
+func (p *program) hear(ctx context.Context, k *known) {
+	most := beforeTime
+	if k.job.Attempt > 0 && !left(os.TempDir(), k.job, isAway, k.began) {
+		most = restartTime
+		if k.merged.Method == directive.None {
+			most = silentTime
+		}
+	}
+	said := time.AfterFunc(beforeTime+time.Second, func() {
+		p.say("burstd does not answer: it may know how this job goes on, and is waited for up to %v", most)
+	})
+	defer said.Stop()
+	var err error
+	if k.word, err = askBefore(ctx, k.transport, Asking{k.job.ID, k.job.Attempt}, most); err != nil {
+		leave(os.TempDir(), k.job, isAway) // the next step does not wait again
+	}
+	k.heard = err == nil
 }
 
 // onceDir is where finished steps are recorded when no checkpoints are asked for.

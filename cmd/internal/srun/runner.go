@@ -236,7 +236,7 @@ func (r *runner) finish(code int) {
 
 // summary is the last line about a step.
 func summary(j step.Job, e entry) string {
-	lost := "none lost"
+	lost := "no work lost"
 	switch {
 	case e.Lost > 0:
 		lost = fmt.Sprintf("%s of work lost", shortly(e.Lost))
