@@ -136,14 +136,26 @@ func (s *dmtcpStep) start(ctx context.Context, l launch, images []string) error 
 	if s.coordinator, err = startCoordinator(ctx, s.tools, s.dmtcpRoom, l.dmtcpHost()); err != nil {
 		return err
 	}
-	args := l.dmtcpArgs(s, images)
-	if s.process, err = l.begin(ctx, args, quietDMTCP(env)); err == nil && l.From != nil {
-		err = s.restarted(ctx)
-	}
-	if err != nil {
+	if err = s.launch(ctx, l, images, env); err != nil {
 		return withMore(err, s.coordinator.end(ctx))
 	}
 	return nil
+}
+
+func (s *dmtcpStep) launch(ctx context.Context, l launch, images, env []string) (err error) {
+	if l.From == nil {
+		s.process, err = l.begin(ctx, l.dmtcpArgs(s, nil), quietDMTCP(env))
+		return err
+	}
+	undo, err := oldPlace(ctx, l.From)
+	if err != nil {
+		return err
+	}
+	defer undo()
+	if s.process, err = l.begin(ctx, l.dmtcpArgs(s, images), quietDMTCP(env)); err != nil {
+		return err
+	}
+	return s.restarted(ctx)
 }
 
 // withMore adds an error to another one, in one line.

@@ -16,7 +16,15 @@ func move(ctx context.Context, from, to string) error {
 	if !errors.Is(err, syscall.EXDEV) {
 		return err
 	}
-	err = filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+	if err := copyTree(ctx, from, to); err != nil {
+		return err
+	}
+	return os.RemoveAll(from)
+}
+
+// copyTree copies a file or folder, to disk.
+func copyTree(ctx context.Context, from, to string) error {
+	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -34,8 +42,4 @@ func move(ctx context.Context, from, to string) error {
 		_, err = copyTo(ctx, out, path)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return os.RemoveAll(from)
 }

@@ -151,6 +151,8 @@ func TestDMTCPImageSize(t *testing.T) {
 	maps := "00400000-00500000 r-xp 00000000 fe:00 12 /opt/a program\n" + // a MiB
 		"00600000-00700000 ---p 00000000 fe:00 12 /usr/lib/libc.so.6\n" + // written too
 		"7f0000000000-7f1000000000 rw-p 00000000 00:00 0\n" +
+		"7f2000000000-7f2010000000 rw-s 00000000 00:01 7 /dev/zero (deleted)\n" +
+		"7f3000000000-7f3010000000 rw-s 00000000 fe:00 7 /tmp/t/dmtcp-ada@n1/dmtcpSharedArea.98ff-1-2.3\n" +
 		"7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0 [stack]\nrubbish\n5-4 r--p 0 0 0 /x\n"
 	if got, want := imageSize(status, maps), int64(16+2+2+4)<<20; got != want {
 		t.Errorf("%d bytes, want %d", got, want)

@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
+
+	"github.com/burst-hpc/burst/ft/ckpt"
 )
 
 const (
@@ -14,6 +18,54 @@ const (
 	// be seen running. If the one left because its image is bad, they wait for ever.
 	settledTime = 10 * time.Second
 )
+
+// extraImages is where a manifest has the folder that DMTCP wrote the images into.
+const extraImages = "images"
+
+// oldPlace puts what an image has beside it where it was when it was written,
+// until undo is called: the image has the path of that folder, of files that its
+// process had mapped or deleted. It is a copy, as an attempt that was cut off may
+// still write there.
+func oldPlace(ctx context.Context, g *ckpt.Generation) (undo func(), err error) {
+	old := g.Extra[extraImages]
+	beside, err := filepath.Glob(filepath.Join(g.Dir, "ckpt_*_files"))
+	if err != nil || old == "" || len(beside) == 0 {
+		return func() {}, err
+	}
+	if !filepath.IsAbs(old) {
+		return nil, fmt.Errorf("the folder that the images were written into is said to be %q", old)
+	}
+	var made []string // innermost first
+	for dir := old; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(dir); err == nil || dir == "/" {
+			break
+		}
+		made = append(made, dir)
+	}
+	undo = func() {
+		for _, folder := range beside {
+			os.RemoveAll(filepath.Join(old, filepath.Base(folder)))
+		}
+		for _, dir := range made {
+			os.Remove(dir) // not, if something else is in it by now
+		}
+	}
+	err = os.MkdirAll(old, 0o700)
+	for _, folder := range beside {
+		to := filepath.Join(old, filepath.Base(folder))
+		if err == nil {
+			err = os.RemoveAll(to)
+		}
+		if err == nil {
+			err = copyTree(ctx, folder, to)
+		}
+	}
+	if err != nil {
+		undo()
+		return nil, fmt.Errorf("what belongs to the images must be in %s again: %w", old, err)
+	}
+	return undo, nil
+}
 
 // restarted waits until all processes run again: the coordinator lets none go on
 // before all have come. When it returns an error nothing runs.

@@ -64,8 +64,8 @@ func imageSize(status, maps string) int64 {
 	}
 	for line := range strings.Lines(maps) {
 		fields := strings.Fields(line) // from-to rwxp offset device inode name
-		if len(fields) < 6 || !strings.HasPrefix(fields[5], "/") {
-			continue
+		if len(fields) < 6 || !strings.HasPrefix(fields[5], "/") || fields[5] == "/dev/zero" || strings.Contains(fields[5], "/dmtcpSharedArea.") {
+			continue // of no file, or not written
 		}
 		from, to, _ := strings.Cut(fields[0], "-")
 		a, err1 := strconv.ParseUint(from, 16, 48)

@@ -158,7 +158,7 @@ func (s *dmtcpStep) checkpoint(ctx context.Context, into string, stop bool) (ckp
 			return ckpt.Made{}, err
 		}
 	}
-	return ckpt.Made{Tool: "dmtcp " + s.tools.version, Ranks: n, Iteration: -1}, nil
+	return ckpt.Made{Tool: "dmtcp " + s.tools.version, Ranks: n, Iteration: -1, Extra: map[string]string{extraImages: s.images}}, nil
 }
 
 // alive says why no checkpoint is possible.
