@@ -30,7 +30,7 @@ static void ready(void)
 	printf("ready %ld\n", real_pid());
 }
 
-static int die(int signal_number)
+_Noreturn static int die(int signal_number)
 {
 	signal(signal_number, SIG_DFL);
 	kill(getpid(), signal_number);
@@ -85,7 +85,7 @@ static int trap(void)
 	}
 }
 
-static int deaf(void)
+_Noreturn static int deaf(void)
 {
 	const int signals[] = {SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
