@@ -100,6 +100,9 @@ type Instance struct {
 	Gone     time.Time // confirmed by the cloud; then it is no longer in State
 }
 
+// CloudEnded is why an instance is Doomed that the cloud ended without our asking.
+const CloudEnded = "the cloud ended it"
+
 // Hold is a job whose launch failed: it is told why, and starts again at Start.
 type Hold struct {
 	Job      uint32

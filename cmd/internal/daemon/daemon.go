@@ -58,6 +58,7 @@ type Daemon struct {
 	engine    *power.Engine
 	guard     *ft.Guard
 	hub       *session.Hub
+	rates     *rates
 	health    *health.Monitor
 	sources   map[string]cloud.NoticeSource
 	providers map[string]cloud.Provider
@@ -164,7 +165,8 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	engine := o.Config.Power(id)
 	engine.Price, engine.Cores, engine.Tried = d.market.price, d.market.coresOf, d.meters.Tried
 	d.engine = power.New(engine, journal, ctl, providers, o.Log)
-	d.hub = session.NewHub(session.HubConfig{AtOnce: o.Config.Checkpoint.AtOnce}, d.journal, o.Log)
+	d.rates = newRates(d, o.Config.Pools)
+	d.hub = session.NewHub(session.HubConfig{AtOnce: o.Config.Checkpoint.AtOnce, Interval: d.rates.interval}, d.journal, o.Log)
 	d.guard = ft.New(ft.Config{Signal: o.Config.Checkpoint.Signal, Grace: o.Config.Checkpoint.Grace, Margin: o.Config.Checkpoint.Margin, Pools: poolRules(o.Config.Pools),
 		Sessions: ft.SessionsOf(d.hub, d.store),
 		Ask:      func(instance string) { d.engine.Ask(instance) }}, d.journal, ctl, providers, o.Log)
@@ -211,6 +213,7 @@ func (d *Daemon) serve(ctx context.Context, srv *http.Server, ln net.Listener) e
 	part("power", func(ctx context.Context) error { d.engine.Run(ctx); return nil })
 	part("evictions", func(ctx context.Context) error { return d.guard.Run(ctx, d.sources) })
 	part("sessions", func(ctx context.Context) error { d.hub.Run(ctx); return nil })
+	part("rates", d.rates.run)
 	part("spool", d.watchSpool)
 	part("pruning", d.prune)
 	part("tidying", d.tidy)
