@@ -36,6 +36,7 @@ StateSaveLocation=%s
 SlurmctldPidFile=%s/pid
 SlurmctldParameters=enable_configless
 PrivateData=usage
+JobFileAppend=1
 SuspendTime=300
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
