@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -18,7 +19,8 @@ import (
 // controller is burstd's hub, which may be away.
 type controller struct {
 	*sessiontest.Memory
-	hub *session.Hub
+	hub  *session.Hub
+	away atomic.Bool
 }
 
 func newController(t *testing.T) *controller {
@@ -32,7 +34,12 @@ func newController(t *testing.T) *controller {
 }
 
 func (c *controller) wire() sessiontest.Wire {
-	return sessiontest.Wire{UID: 7, Hub: func() *session.Hub { return c.hub }}
+	return sessiontest.Wire{UID: 7, Hub: func() *session.Hub {
+		if c.away.Load() {
+			return nil
+		}
+		return c.hub
+	}}
 }
 
 func (c *controller) ask(t *testing.T, kind session.Kind, attempt int, within time.Duration) (map[string]session.Answer, error) {
@@ -111,15 +118,14 @@ func TestAskedForACheckpoint(t *testing.T) {
 func TestBurstdIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newController(t)
-		hub := c.hub
-		c.hub = nil
+		c.away.Store(true)
 		b := newBench(t, t.TempDir(), 0, "interval=5m keep=2", &work{length: 2 * time.Hour, takes: time.Second})
 		done := b.protected(t, c.wire())
 		time.Sleep(58 * time.Minute)
 		if all, err := b.folder.List(t.Context()); err != nil || len(all) < 10 {
 			t.Errorf("%d generations, %v: burstd may know of any", len(all), err)
 		}
-		c.hub = hub
+		c.away.Store(false)
 		if code := <-done; code != 0 {
 			t.Errorf("exit code %d", code)
 		}
