@@ -42,7 +42,10 @@ func (p *program) protect(ctx context.Context, r request, j step.Job) int {
 		return p.wrong(err)
 	}
 	if k.burstd {
-		p.hear(ctx, &k)
+		if err := p.hear(ctx, &k); errors.Is(err, session.ErrReplaced) {
+			p.say("%v: this one is over", err)
+			return CutOff
+		}
 		said.Site = k.word.Site
 		if k.merged, err = said.Merge(); err != nil {
 			return p.wrong(err)
@@ -76,8 +79,9 @@ func (p *program) protect(ctx context.Context, r request, j step.Job) int {
 	return p.start(ctx, k, d)
 }
 
-// hear asks burstd what it knows before the step begins.
-func (p *program) hear(ctx context.Context, k *known) {
+// hear asks burstd what it knows before the step begins. An error says that its
+// word is not known.
+func (p *program) hear(ctx context.Context, k *known) error {
 	most := beforeTime
 	if k.job.Attempt > 0 && !left(os.TempDir(), k.job, isAway, k.began) {
 		most = restartTime
@@ -94,6 +98,7 @@ func (p *program) hear(ctx context.Context, k *known) {
 		leave(os.TempDir(), k.job, isAway) // the next step does not wait again
 	}
 	k.heard = err == nil
+	return err
 }
 
 // onceDir is where finished steps are recorded when no checkpoints are asked for.
@@ -257,6 +262,7 @@ func (p *program) within(ctx context.Context, k known, r *runner, signals <-chan
 	c := session.ClientConfig{Hello: session.Hello{
 		Key:  session.Key{Job: k.job.ID, Attempt: k.job.Attempt, Step: r.name},
 		Host: hostname(), Method: k.merged.Method, Strategy: k.merged.Strategy, Dir: r.folder.Path(), Interval: k.merged.Interval,
+		Retries: k.merged.Retries,
 	}, Do: r.order, Say: func(text string) { p.say("%s", text) }}
 	if k.merged.Periodical() && k.merged.Interval == 0 {
 		c.Advise = r.advise
