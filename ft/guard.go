@@ -20,6 +20,7 @@ type controller interface {
 	UpdateJob(ctx context.Context, id uint32, u slurm.JobUpdate) error
 	Signal(ctx context.Context, id uint32, s slurm.Signal) error
 	Requeue(ctx context.Context, id uint32) error
+	Hold(ctx context.Context, id uint32) error
 	RequeueRunning(ctx context.Context, id uint32) error
 	Release(ctx context.Context, id uint32, restarts int, start time.Time) error
 	Reserve(ctx context.Context, r slurm.Reservation) error

@@ -54,6 +54,7 @@ type Eviction struct {
 	Started     time.Time    // when the attempt began; zero: not known
 	Ask         session.Kind // what the steps are asked in place of a signal; empty: they have no session
 	By          time.Time    // until when
+	Hold        bool         // it is not to start again by itself: Outcome says why
 	// Lost is the time of computing that the attempt has lost, as far as its steps
 	// say; -1: not known. LostIterations is the application's count.
 	Lost           time.Duration

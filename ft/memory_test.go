@@ -83,6 +83,7 @@ func (l *lean) Signal(_ context.Context, id uint32, _ slurm.Signal) error {
 	return l.job(id, func(j *slurm.Job) { j.State, j.ExitCode = "FAILED", 75 })
 }
 
+func (l *lean) Hold(context.Context, uint32) error { return nil }
 func (l *lean) Requeue(_ context.Context, id uint32) error {
 	return l.job(id, func(j *slurm.Job) { j.State, j.Restarts = "PENDING", j.Restarts+1 })
 }

@@ -51,6 +51,9 @@ func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 	err = g.command(ctx, time.Time{}, func() error {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
+		if e.Hold && s.requeued {
+			return g.slurm.Hold(ctx, e.Job)
+		}
 		return g.slurm.Release(ctx, e.Job, restarts, time.Time{})
 	})
 	switch {
@@ -65,7 +68,7 @@ func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 		return again()
 	}
 	held := ""
-	if err == nil && s.requeued && strings.HasPrefix(s.Reason, "JobHeld") { // as one that was suspended is
+	if err == nil && s.requeued && !e.Hold && strings.HasPrefix(s.Reason, "JobHeld") { // as one that was suspended is
 		held = fmt.Sprintf("; it is held: \"scontrol release %d\" lets it start", e.Job)
 	}
 	text := fmt.Sprintf("node %s was taken back by the cloud; requeued %s%s", e.Node, time.Now().Format(time.DateTime), held)
@@ -79,6 +82,9 @@ func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 	switch s, err = g.read(ctx, e); {
 	case err != nil:
 		return err
+	case s.requeued && s.Reason == "BadConstraints": // seen of requeued jobs: no node suits them any more, Slurm says
+		held = "; it cannot start again (BadConstraints): Slurm finds no node for what it asks; an admin is needed, or submit it again"
+		g.comment(ctx, e, text+held)
 	case s.over == "" && !s.requeued:
 		return again()
 	case s.over != "" && s.ID != 0 && s.Restarts == e.Restarts:

@@ -89,6 +89,18 @@ func (s *site) Blessed(ctx context.Context, job uint32, step string) (session.Bl
 	return s.Memory.Blessed(ctx, job, step)
 }
 
+func (s *site) Attempts(_ context.Context, job uint32, after int) (int, error) {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	all := map[int]bool{}
+	for k, e := range s.w.evictions {
+		if k.job == job && e.Restarts > after {
+			all[e.Restarts] = true
+		}
+	}
+	return len(all), nil
+}
+
 // Do is the way from burst-srun to burstd.
 func (s *site) Do(ctx context.Context, path string, in, out any) (err error) {
 	s.mu.Lock()

@@ -30,6 +30,9 @@ type Protection struct {
 	OnNotice bool          // all of its steps checkpoint when they are asked
 	Cost     time.Duration // the longest of a step's last checkpoints; 0: none yet
 	Saved    time.Time     // when the oldest of the steps' last good generations was begun; zero: a step has none
+	// Fruitless attempts, this one included, were evicted since one has made a generation;
+	// Retries is how many may be.
+	Fruitless, Retries int
 	// Iterations that the application counts: of that generation, and now; -1: not known.
 	SavedIteration, Iteration int64
 }
@@ -202,6 +205,7 @@ func (g *Guard) account(ctx context.Context, e *Eviction, r *request) {
 	if err != nil || !ok { // or its steps have ended by themselves
 		return
 	}
+	e.Hold = p.Fruitless > p.Retries
 	from, since := "its beginning", e.Started
 	if p.Saved.After(since) {
 		from, since = "its last checkpoint", p.Saved
@@ -214,6 +218,9 @@ func (g *Guard) account(ctx context.Context, e *Eviction, r *request) {
 		e.LostIterations = max(0, p.Iteration-p.SavedIteration)
 	}
 	e.Outcome = join(e.Outcome, fmt.Sprintf("%s: it goes on from %s, %s ago", why, from, e.Lost.Round(time.Second)))
+	if e.Hold {
+		e.Outcome += fmt.Sprintf("; it was evicted %d times without a new checkpoint (retries=%d) and is held: \"scontrol release %d\" lets it start", p.Fruitless, p.Retries, e.Job)
+	}
 }
 
 func join(a, b string) string {

@@ -22,6 +22,9 @@ func (s *site) srun(nodes int, steps ...step) slurmtest.Job {
 			if st.hello.Strategy == "" {
 				st.hello.Strategy = "both"
 			}
+			if st.hello.Retries == 0 {
+				st.hello.Retries = 1
+			}
 			s.w.rest.Go(func() { s.run(id, restarts, st) })
 		}
 	}}
@@ -142,6 +145,42 @@ func TestANearerDeadline(t *testing.T) {
 			t.Errorf("asked %v", got)
 		}
 	})
+}
+
+// TestRetries: a job that is evicted again and again without a new checkpoint is
+// held; one that makes progress is not.
+func TestRetries(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		every time.Duration
+		held  bool
+	}{{"no checkpoint ever", 0, true}, {"one in each attempt", 45 * time.Second, false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, "c[1-8]", func(w *world) {
+				s := newSite(w)
+				s.start(ft.Config{}, 0)
+				id := w.begin(s.srun(1, step{hello: session.Hello{Strategy: "periodic", Retries: 2}, every: tt.every}))[0]
+				for n := 1; n <= 3; n++ {
+					time.Sleep(time.Minute)
+					w.evict(w.info(id).Nodes[0], 2*time.Minute)
+					if n < 3 || !tt.held {
+						w.again(time.Minute, id, n)
+					}
+				}
+				w.closed(5 * time.Minute)
+				time.Sleep(time.Hour)
+				i := w.info(id)
+				if held := i.State == "PENDING" && i.Reason == "JobHeldUser"; held != tt.held || i.Restarts != 3 ||
+					strings.Contains(i.AdminComment, "evicted 3 times without a new checkpoint (retries=2)") != tt.held {
+					t.Errorf("%+v", i)
+				}
+				if tt.held {
+					w.scontrol("release", "1")
+					w.again(time.Minute, id, 3)
+				}
+			})
+		})
+	}
 }
 
 // TestOurJournalIsAway: without knowing of sessions nothing is decided.

@@ -76,6 +76,19 @@ func target(j Job) string {
 // Slurm holds the job for a while: see Release.
 func (c *Client) Requeue(ctx context.Context, id uint32) error { return c.requeue(ctx, id) }
 
+// Hold keeps a pending job from starting until its user or an admin releases it
+// ("scontrol release"). ErrNoJob when Slurm does not know it.
+func (c *Client) Hold(ctx context.Context, id uint32) error {
+	whole, err := c.whole(ctx, id)
+	if err != nil {
+		return err
+	}
+	if _, err := c.run(ctx, "scontrol", "uhold", whole); err != nil {
+		return fmt.Errorf("holding job %d: %w", id, err)
+	}
+	return nil
+}
+
 // RequeueRunning is Requeue for a job that has not ended, that is, one that is
 // configuring, running, stopped or suspended. In any other state it does
 // nothing and returns nil: no job that has finished this moment runs again.
@@ -84,19 +97,24 @@ func (c *Client) RequeueRunning(ctx context.Context, id uint32) error {
 }
 
 func (c *Client) requeue(ctx context.Context, id uint32, option ...string) error {
-	j, err := c.Job(ctx, id)
+	whole, err := c.whole(ctx, id)
 	if err != nil {
 		return err
-	}
-	whole := target(j)
-	if j.HetID != 0 {
-		whole = decimal(j.HetID)
 	}
 	args := append(append([]string{"requeue"}, option...), whole)
 	if _, err := c.run(ctx, "scontrol", args...); err != nil && !errors.Is(err, errPending) {
 		return fmt.Errorf("requeueing job %d: %w", id, err)
 	}
 	return nil
+}
+
+// whole names a job for what can be done only to all of a heterogeneous job.
+func (c *Client) whole(ctx context.Context, id uint32) (string, error) {
+	j, err := c.Job(ctx, id)
+	if err != nil || j.HetID == 0 {
+		return target(j), err
+	}
+	return decimal(j.HetID), nil
 }
 
 // Signal is what a job is sent.

@@ -26,7 +26,7 @@ func damagedIfMissing(err error, root *os.Root, dir, file string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return &DamageError{absOf(root, dir), file, "is missing"}
-	case errors.Is(err, errNotRegular):
+	case errors.Is(err, errNotRegular) || errors.Is(err, errTooLong):
 		return &DamageError{absOf(root, dir), file, err.Error()}
 	}
 	return err

@@ -199,8 +199,7 @@ func TestBigFilesInLittleMemory(t *testing.T) {
 }
 
 func FuzzManifest(f *testing.F) {
-	m := Manifest{Format: 1, N: 1, Job: "17", Step: "0", Method: "dmtcp", Iteration: -1, Machine: here,
-		Files: []File{{"a/b", 3, strings.Repeat("0", 64), 0o600}, {"c", 0, strings.Repeat("f", 64), 0o777}}}
+	m := goodManifest()
 	text, _, err := m.encode()
 	if err != nil {
 		f.Fatal(err)

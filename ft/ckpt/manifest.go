@@ -158,9 +158,6 @@ func readManifest(root *os.Root, dir string) (Manifest, error) {
 	damaged := func(what string) (Manifest, error) {
 		return Manifest{}, &DamageError{Dir: absOf(root, dir), File: manifestName, What: what}
 	}
-	if len(text) > maxManifest {
-		return damaged(fmt.Sprintf("it is over %d bytes long", maxManifest))
-	}
 	if string(sum) != sumText(text) {
 		return damaged("its SHA-256 is not the one in " + sumName)
 	}
@@ -171,12 +168,21 @@ func readManifest(root *os.Root, dir string) (Manifest, error) {
 	return m, nil
 }
 
-// readBounded returns up to limit+1 bytes of a regular file.
+var errTooLong = errors.New("it is too long")
+
+// readBounded returns a regular file of up to limit bytes.
 func readBounded(root *os.Root, name string, limit int64) ([]byte, error) {
 	f, err := openRegular(root, name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, limit+1))
+	info, err := f.Stat()
+	if err == nil && info.Size() > limit {
+		err = fmt.Errorf("%w: %d bytes, at most %d", errTooLong, info.Size(), limit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(f, limit))
 }

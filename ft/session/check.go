@@ -64,6 +64,8 @@ func (h Hello) check() error {
 		return invalid("an interval of %s", h.Interval)
 	case !duration(h.Cost):
 		return invalid("a checkpoint that takes %s", h.Cost)
+	case h.Retries < 0 || h.Retries > maxAttempt:
+		return invalid("%d retries", h.Retries)
 	case h.Last == (Answer{}):
 		return nil
 	}

@@ -75,7 +75,9 @@ type Hello struct {
 	// one (auto), or there are none.
 	Interval time.Duration `json:"interval"`
 	Cost     time.Duration `json:"cost"` // the longest of this step's last three checkpoints; 0: none yet
-	Last     Answer        `json:"last"` // to the last request, delivered or not; zero: none
+	// Retries is how often in a row the job is requeued without a new generation.
+	Retries int    `json:"retries"`
+	Last    Answer `json:"last"` // to the last request, delivered or not; zero: none
 }
 
 // Question asks what is to be done.

@@ -20,6 +20,8 @@ type job struct {
 	nodes    []*node
 	count    int // nodes held at the end, for squeue
 
+	held bool // until it is released
+
 	submitted, begin, start, end time.Time
 
 	run      int           // counts allocations: guards the timers of each

@@ -133,6 +133,10 @@ func (c *Controller) scontrol(verb string, args []string) answer {
 		return c.requeue(args[0])
 	case verb == "requeue" && len(args) == 2 && args[0] == "incomplete":
 		return c.requeueActive(args[1])
+	case verb == "uhold" && len(args) == 1:
+		return c.setHeld(args[0], true)
+	case verb == "release" && len(args) == 1:
+		return c.setHeld(args[0], false)
 	case verb == "write" && len(args) == 3 && args[0] == "batch_script" && args[2] == "-":
 		return c.script(args[1])
 	}
@@ -159,6 +163,25 @@ func (c *Controller) requeue(id string) answer {
 		j.restarts++
 		j.next = pending
 		c.completed(j)
+	}
+	return answer{}
+}
+
+// setHeld holds a pending job, or lets it start at its time.
+func (c *Controller) setHeld(id string, held bool) answer {
+	j := c.job(id)
+	switch {
+	case c.down:
+		return failure(1, "Unexpected message received for job %s", id)
+	case j == nil:
+		return failure(1, "Invalid job id specified for job %s", id)
+	case j.over():
+		return failure(1, "Job has already finished for job %s", id)
+	case j.active():
+		return failure(1, "Job is no longer pending execution for job %s", id)
+	}
+	if j.held = held; !held {
+		c.kick()
 	}
 	return answer{}
 }

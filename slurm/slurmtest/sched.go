@@ -54,6 +54,9 @@ func (c *Controller) schedule() {
 		switch {
 		case j.state != pending:
 			continue
+		case j.held:
+			j.reason = "JobHeldUser"
+			continue
 		case j.begin.After(now):
 			j.reason = beginTime
 			continue

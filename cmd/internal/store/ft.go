@@ -115,18 +115,27 @@ func scanNotice(scan scanner) (n ft.Notice, err error) {
 }
 
 const evictionColumns = `e.instance, e.kind, e.job, e.restarts, e.node, e.stage, e.signal, e.grace, e.signalled, e.began, e.ended, e.outcome,
-	e.ask, e.ask_by, e.started, e.lost, e.lost_iterations`
+	e.ask, e.ask_by, e.started, e.lost, e.lost_iterations, e.hold`
 
 func scanEviction(scan scanner) (e ft.Eviction, err error) {
 	var grace, signalled, began, ended, by, started, lost int64
 	err = scan(&e.Instance, &e.Kind, &e.Job, &e.Restarts, &e.Node, &e.Stage, &e.Signal, &grace, &signalled, &began, &ended, &e.Outcome,
-		&e.Ask, &by, &started, &lost, &e.LostIterations)
+		&e.Ask, &by, &started, &lost, &e.LostIterations, &e.Hold)
 	e.Grace, e.By, e.Started = time.Duration(grace)*time.Microsecond, toTime(by), toTime(started)
 	if e.Lost = time.Duration(lost) * time.Microsecond; lost < 0 {
 		e.Lost = -1
 	}
 	e.SignalledAt, e.Began, e.Ended = toTime(signalled), toTime(began), toTime(ended)
 	return e, err
+}
+
+// Attempts counts the attempts of a job after the given one that were evicted.
+func (s *Store) Attempts(ctx context.Context, job uint32, after int) (n int, err error) {
+	err = s.db.QueryRowContext(ctx, `SELECT count(DISTINCT restarts) FROM evictions WHERE job = ? AND restarts > ?`, job, after).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("counting the evictions of job %d: %w", job, err)
+	}
+	return n, nil
 }
 
 // Evictions reads the evictions that began since the given time, oldest first.
@@ -163,9 +172,9 @@ func (w *writer) putFT(c ft.Change) {
 			lost = e.Lost.Microseconds()
 		}
 		w.put(`INSERT OR REPLACE INTO evictions (instance, kind, job, restarts, node, stage, signal, grace, signalled, began, ended, outcome,
-			ask, ask_by, started, lost, lost_iterations) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, e.Instance, e.Kind, e.Job, e.Restarts, e.Node, e.Stage, e.Signal,
+			ask, ask_by, started, lost, lost_iterations, hold) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, e.Instance, e.Kind, e.Job, e.Restarts, e.Node, e.Stage, e.Signal,
 			e.Grace.Microseconds(), fromTime(e.SignalledAt), fromTime(e.Began), fromTime(e.Ended), e.Outcome,
-			e.Ask, fromTime(e.By), fromTime(e.Started), lost, e.LostIterations)
+			e.Ask, fromTime(e.By), fromTime(e.Started), lost, e.LostIterations, e.Hold)
 	}
 	for _, e := range c.Events {
 		w.event(Event{Time: e.Time, Kind: e.Kind, Node: e.Node, Instance: e.Instance, Job: e.Job, Text: e.Text})

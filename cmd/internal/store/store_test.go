@@ -136,7 +136,7 @@ func TestEvictionsAreLoadedUntilTheirNoticeIsAcked(t *testing.T) {
 	}
 	rec := ft.Notice{Notice: n, Provider: "east", Node: "c1", Stage: ft.Draining}
 	e := ft.Eviction{Instance: "i-1", Kind: n.Kind, Job: 7, Restarts: 1, Node: "c1", Stage: ft.Signalled, Signal: "B:USR1", Grace: 20 * time.Second, SignalledAt: at, Began: at,
-		Ask: session.Stop, By: at.Add(time.Minute), Started: at.Add(-time.Hour), Lost: 3 * time.Second, LostIterations: 17}
+		Ask: session.Stop, By: at.Add(time.Minute), Started: at.Add(-time.Hour), Lost: 3 * time.Second, LostIterations: 17, Hold: true}
 	if err := s.CommitFT(t.Context(), ft.Change{Notices: []ft.Notice{rec}, Evictions: []ft.Eviction{e}, Events: []ft.Event{{Time: at, Kind: "evict", Job: 7, Text: "x"}}}); err != nil {
 		t.Fatal(err)
 	}
