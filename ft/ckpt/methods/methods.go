@@ -1,3 +1,6 @@
+// Package methods has the ways to checkpoint a step: by images of its processes
+// (dmtcp, criu), by the application itself (signal, scr), and by commands of the
+// job's. Each is one of ckpt.Method; New makes them, and All says which can work here.
 package methods
 
 import (

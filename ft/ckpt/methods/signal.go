@@ -71,7 +71,7 @@ func newSignal(o Options) (ckpt.Method, error) {
 			return nil, fmt.Errorf("files=%s: not a pattern of file names", f)
 		}
 		if !path.IsAbs(f) && !filepath.IsLocal(f) || path.Clean(f) != f || f == "." || f == "/" {
-			return nil, fmt.Errorf("files=%s: name files below the job's folder, or by an absolute path, without . and ..", f)
+			return nil, fmt.Errorf("files=%s: name files below the job's folder, or by an absolute path, in their shortest form", f)
 		}
 	}
 	if len(m.files) == 0 && m.left < 0 {

@@ -249,7 +249,7 @@ func testDeafStop(t *testing.T, c candidate) {
 	if _, err := r.step.Checkpoint(ctx, into, true); err != nil {
 		t.Fatalf("%v\n%s", err, r.out.end())
 	}
-	if took := time.Since(began); took > limit {
+	if took := time.Since(began); took > limit+4*time.Second { // a busy machine is late itself
 		t.Errorf("it took %v of %v", took, limit)
 	}
 	r.wait()
