@@ -14,7 +14,7 @@ import (
 // adopted is a child of this process that another program has made.
 type adopted struct {
 	child *os.Process
-	group int // which criu has led
+	group int // its process group; 0: it is this process's own
 	ended chan struct{}
 	code  int // after ended
 	err   error
@@ -23,7 +23,14 @@ type adopted struct {
 var _ criuProcess = (*adopted)(nil)
 var _ criuProcess = (*process)(nil)
 
-func adopt(pid, group int) (*adopted, error) {
+func adopt(pid int) (*adopted, error) {
+	group, err := unix.Getpgid(pid) // its own as it was, or criu's
+	if err != nil {
+		return nil, fmt.Errorf("the restored process %d: %w", pid, err)
+	}
+	if group == unix.Getpgrp() {
+		group = 0
+	}
 	child, err := os.FindProcess(pid)
 	if err != nil {
 		return nil, fmt.Errorf("the restored process %d: %w", pid, err)
@@ -60,6 +67,9 @@ func (a *adopted) wait() (int, error) {
 func (a *adopted) signal(s os.Signal) error { return a.child.Signal(s) }
 
 func (a *adopted) signalGroup(s syscall.Signal) error {
+	if a.group == 0 {
+		return a.signal(s)
+	}
 	if err := unix.Kill(-a.group, s); errors.Is(err, unix.ESRCH) {
 		return os.ErrProcessDone
 	} else if err != nil {
@@ -75,7 +85,7 @@ func (a *adopted) goneWithin(ctx context.Context, d time.Duration) bool {
 	case <-a.ended:
 	case <-ctx.Done():
 	}
-	for a.running() || groupLives(a.group) {
+	for a.running() || a.group != 0 && groupLives(a.group) {
 		if !pause(ctx, 50*time.Millisecond) {
 			return false
 		}

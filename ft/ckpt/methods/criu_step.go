@@ -155,11 +155,11 @@ func criuImages(dir string) (int, error) {
 			return 0, err
 		}
 	}
-	cores, err := filepath.Glob(filepath.Join(dir, "core-*.img"))
+	processes, err := filepath.Glob(filepath.Join(dir, "mm-*.img")) // of threads there are core-*.img
 	if err != nil {
 		return 0, err
 	}
-	return len(cores), nil
+	return len(processes), nil
 }
 
 // restore starts the processes again, as this process's own child.
@@ -212,5 +212,5 @@ func (s *criuStep) restore(ctx context.Context, from *ckpt.Generation) (criuProc
 	if pid == 0 {
 		return nil, fmt.Errorf("criu restore did not say which process it is: %q", lastLine(string(text)))
 	}
-	return adopt(pid, criu.pid())
+	return adopt(pid)
 }

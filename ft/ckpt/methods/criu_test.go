@@ -75,7 +75,7 @@ func startCRIU(t *testing.T, from *ckpt.Generation) (*criuStep, error) {
 }
 
 func TestFakeCRIUCheckpoint(t *testing.T) {
-	const images = `echo x >$dir/inventory.img; echo x >$dir/pstree.img; : >$dir/core-7.img; : >$dir/core-8.img; `
+	const images = `echo x >$dir/inventory.img; echo x >$dir/pstree.img; : >$dir/mm-7.img; : >$dir/mm-8.img; `
 	for _, c := range []struct {
 		name, dump string
 		stop       bool

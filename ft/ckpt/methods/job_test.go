@@ -47,7 +47,7 @@ func (j *testJob) tryStart(ctx context.Context, from *ckpt.Generation) (ckpt.Ste
 	if err != nil {
 		j.t.Fatal(err)
 	}
-	defer out.Close()
+	j.t.Cleanup(func() { out.Close() })
 	m, err := New(j.method, Options{})
 	if err != nil {
 		j.t.Fatal(err)
