@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/rig"
+	"github.com/burst-hpc/burst/slurm"
 )
 
 // TestAStepGoesOnFromItsCheckpoints: a real burstd asks heat under burst-srun,
@@ -85,5 +87,41 @@ echo "the script ends with $?"
 	if got, want := checksum.FindString(s.output(id)), checksum.FindString(string(alone)); got == "" || got != want {
 		t.Errorf("%s, and %s without faults", got, want)
 	}
+	if notes := s.evictions(id); len(notes) != 1 || !strings.Contains(notes[0], "checkpoint of ") {
+		t.Errorf("of the eviction with a notice the history has %q", notes)
+	}
 	t.Logf("%s", s.output(id))
+	s.holds()
+}
+
+// evictions are the ends of the job's evictions, as the history tells them.
+func (s *site) evictions(id uint32) (all []string) {
+	s.t.Helper()
+	events, err := s.API.Events(s.t.Context(), 0, 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, e := range events {
+		if e.Kind == "evicted" && e.Job == id {
+			all = append(all, e.Text)
+		}
+	}
+	return all
+}
+
+// holds: a job that waits is held as Burst holds one, and its user releases it.
+func (s *site) holds() {
+	s.t.Helper()
+	id := s.submit("#!/bin/sh\n#SBATCH -N1 --begin=now+1hour\ntrue\n")
+	if err := s.Slurm().Hold(s.t.Context(), id); err != nil {
+		s.t.Fatal(err)
+	}
+	s.wait(10*time.Second, "it is held by its user", func() bool { return s.job(id).Reason == "JobHeldUser" })
+	if out, err := s.Cluster.Command(s.t.Context(), "scontrol", "release", id10(id)).CombinedOutput(); err != nil {
+		s.t.Errorf("%v: %s", err, out)
+	}
+	s.wait(20*time.Second, "it is not", func() bool { return !strings.HasPrefix(s.job(id).Reason, "JobHeld") })
+	if err := s.Slurm().Hold(s.t.Context(), 9999); !errors.Is(err, slurm.ErrNoJob) {
+		s.t.Errorf("a job that is not there: %v", err)
+	}
 }
