@@ -75,6 +75,12 @@ func TestWhatACutOffAttemptWritesIsNeverTaken(t *testing.T) {
 			late(t, one, ID{0, 4}, ID{0, 6})
 			wantNewest(t, one, ID{0, 4})
 			wantStates(t, one, "0/6 late, 0/5 late, 0/4 good, 0/3 good, 0/2 good, 0/1 good")
+			// A damaged one is late first: nothing makes it count again.
+			if err := os.Truncate(filepath.Join(one.Path(), "attempt-0/gen-6/image.0"), 0); err != nil {
+				t.Fatal(err)
+			}
+			wantNewest(t, one, ID{0, 4})
+			wantStates(t, one, "0/6 late, 0/5 late, 0/4 good, 0/3 good, 0/2 good, 0/1 good")
 			mustWrite(t, one, 1) // 7
 			// Its own come first, and its successor takes them.
 			two := openIn(t, dir, 2)

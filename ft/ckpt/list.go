@@ -16,7 +16,8 @@ const (
 	// Good: the manifest is whole, and its files are there in their sizes. Verify
 	// reads them.
 	Good State = "good"
-	// Late: of an attempt that had been cut off when it was written; never used.
+	// Late: of an attempt that had been cut off when it was written; never used,
+	// whole or not.
 	Late State = "late"
 	// Foreign: of another cluster's job; never used, never deleted.
 	Foreign State = "foreign"
@@ -96,7 +97,7 @@ func (f *Folder) look(ctx context.Context, id ID) (Entry, error) {
 	if errors.Is(err, errGone) {
 		return Entry{}, nil
 	}
-	if err == nil && f.late(id) {
+	if e.State != Foreign && f.late(id) { // whatever else it is
 		e.State, e.Why = Late, errors.New("its attempt had been cut off when it was written")
 	}
 	return e, nil
