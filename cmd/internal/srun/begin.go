@@ -97,20 +97,15 @@ func (r *runner) older(ctx context.Context, id ckpt.ID) (*ckpt.Generation, error
 func (r *runner) began(s ckpt.Step, from *ckpt.Generation) {
 	r.mu.Lock()
 	again := r.step != nil || r.was.Name != ""
-	lost, known := lostWork(r.was, from)
-	if r.step != nil { // lost its tool a moment ago
-		lost, known = 0, false
-		if from != nil {
-			lost, known = time.Since(from.Began), true
-		}
+	was := r.was
+	if r.step != nil { // it ended a moment ago, here
+		was = r.entry
+		was.Ended = r.halted
 	}
-	r.step, r.ended = s, make(chan struct{})
+	r.step, r.ended, r.halted = s, make(chan struct{}), time.Time{}
 	if again {
 		r.stats.Restarts++
-		r.stats.Lost += lost
-		if !known && r.was.Name == "" {
-			r.stats.LostUnknown++
-		}
+		r.stats.Lost += lostWork(was, from)
 	}
 	r.mu.Unlock()
 	switch {
@@ -125,20 +120,18 @@ func (r *runner) began(s ckpt.Step, from *ckpt.Generation) {
 	}
 }
 
-// lostWork is what the attempt before had done after the generation: work that is
+// lostWork is what the life before had done after the generation: work that is
 // done again. An attempt that was ended without a word is counted elsewhere.
-func lostWork(was entry, from *ckpt.Generation) (lost time.Duration, known bool) {
+func lostWork(was entry, from *ckpt.Generation) time.Duration {
 	if was.Ended.IsZero() {
-		return 0, false
+		return 0
+	}
+	if from != nil && from.Stopped && from.Attempt == was.Attempt && was.Ended.Before(from.Began.Add(from.Took+sealTime)) {
+		return 0 // else it went on after it had been stopped
 	}
 	since := was.Began
-	if from != nil {
-		if from.Stopped && from.Attempt == was.Attempt {
-			return 0, true
-		}
-		if from.Began.After(since) {
-			since = from.Began
-		}
+	if from != nil && from.Began.After(since) {
+		since = from.Began
 	}
-	return max(0, was.Ended.Sub(since)), true
+	return max(0, was.Ended.Sub(since))
 }

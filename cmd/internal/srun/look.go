@@ -73,6 +73,20 @@ func look(ctx context.Context, c client, j step.Job, proc string) (seen, error) 
 	return s, nil
 }
 
+// running says why Slurm does not have this very attempt of the job running.
+func running(ctx context.Context, c client, j step.Job) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	now, err := c.Job(ctx, j.ID)
+	switch {
+	case err != nil:
+		return err
+	case now.State != "RUNNING" || now.Restarts != j.Attempt:
+		return fmt.Errorf("Slurm has it %s, at its attempt %d", now.State, now.Restarts)
+	}
+	return nil
+}
+
 // maxScript is more than slurmctld takes of a script, by default 4 MB.
 const maxScript = 64 << 20
 

@@ -18,10 +18,13 @@ import (
 type slurmctld struct {
 	script string
 	err    error
+	job    slurm.Job
 }
 
 func (c slurmctld) Job(_ context.Context, id uint32) (slurm.Job, error) {
-	return slurm.Job{ID: id, Comment: "burst: keep=3"}, c.err
+	j := c.job
+	j.ID = id
+	return j, c.err
 }
 func (c slurmctld) WorkDir(context.Context, uint32) (string, error)     { return "", c.err }
 func (c slurmctld) BatchScript(context.Context, uint32) (string, error) { return c.script, c.err }
@@ -139,6 +142,23 @@ func TestFindSrunLoop(t *testing.T) {
 	}
 	if _, err := findSrun(func(name string) string { return map[string]string{"BURST_SRUN": "bin/srun"}[name] }); err == nil {
 		t.Error("a relative path is taken")
+	}
+}
+
+func TestRunning(t *testing.T) {
+	for _, c := range []struct {
+		job  slurm.Job
+		err  error
+		runs bool
+	}{
+		{slurm.Job{State: "RUNNING", Restarts: 1}, nil, true},
+		{slurm.Job{State: "RUNNING", Restarts: 2}, nil, false},
+		{slurm.Job{State: "PENDING", Restarts: 1}, nil, false},
+		{slurm.Job{State: "RUNNING", Restarts: 1}, errors.New("away"), false},
+	} {
+		if err := running(t.Context(), slurmctld{err: c.err, job: c.job}, step.Job{ID: 17, Attempt: 1}); (err == nil) != c.runs {
+			t.Errorf("%+v: %v", c, err)
+		}
 	}
 }
 

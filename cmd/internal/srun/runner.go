@@ -23,9 +23,9 @@ const CutOff = 75
 // runner runs one protected step.
 //
 //	choose a generation -> start -> runs -> ended by itself     -> its exit code
-//	        ^                        |  \-> stopped for burstd   -> waits for the requeue -> 75
-//	        |                        |  \-> a later attempt runs -> 75
-//	        \------- its tool died --/
+//	     ^    ^                      |  \-> a later attempt runs -> 75
+//	     |    \---- its tool died ---/  \-> stopped for burstd   -> waits for the requeue -> 75
+//	     \------------- not requeued, and Slurm has it running ------------/
 type runner struct {
 	job     step.Job
 	name    string // of the step
@@ -36,9 +36,10 @@ type runner struct {
 	launch  ckpt.Launch  // without From
 	burstd  *session.Client
 	say     func(format string, args ...any)
-	note    func(entry) // writes down how far the step is
-	entry   entry       // of the record; its stats are those before this attempt
-	was     entry       // of the attempt before; no name: there was none
+	runs    func(context.Context) error // why Slurm does not say that this attempt runs; nil: it says so
+	note    func(entry)                 // writes down how far the step is
+	entry   entry                       // of the record; its stats are those before this attempt
+	was     entry                       // of the attempt before; no name: there was none
 
 	slot chan struct{} // full while folder and step are used for a checkpoint
 
@@ -46,6 +47,8 @@ type runner struct {
 	step      ckpt.Step
 	ended     chan struct{} // of step
 	stopped   time.Time     // the step was ended by us, to be requeued by then; zero: it was not
+	halting   time.Time     // when we began to end it
+	halted    time.Time     // when it ended
 	cut       bool          // a later attempt runs
 	costs     []ckpt.Cost
 	stats     stats // of this attempt
@@ -61,21 +64,23 @@ func (r *runner) run(ctx context.Context, signals <-chan os.Signal) int {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	told := make(chan os.Signal, 1)
+	told := make(chan time.Time, 1)
 	wg.Go(func() { r.pass(ctx, signals, told) })
-	code := r.life(ctx)
-	r.mu.Lock()
-	stopped, cut := r.stopped, r.cut
-	r.mu.Unlock()
-	switch {
-	case cut:
-		r.say("a later attempt of job %d has begun: this one is over", r.job.ID)
-		return CutOff
-	case !stopped.IsZero():
-		r.wait(ctx, stopped, told)
-		return CutOff
+	for {
+		code := r.life(ctx)
+		r.mu.Lock()
+		stopped, cut := r.stopped, r.cut
+		r.mu.Unlock()
+		switch {
+		case cut:
+			r.say("a later attempt of job %d has begun: this one is over", r.job.ID)
+			return CutOff
+		case stopped.IsZero():
+			return code
+		case !r.wait(ctx, stopped, told) || !r.goOn(ctx):
+			return CutOff
+		}
 	}
-	return code
 }
 
 // mostLosses is how often in a row a step is started again in place whose tool
@@ -140,6 +145,9 @@ func (r *runner) watch(ctx context.Context) (int, error) {
 	}
 	running, ended := r.current()
 	code, err := running.Wait()
+	r.mu.Lock()
+	r.halted = time.Now()
+	r.mu.Unlock()
 	close(ended)
 	cancel()
 	wg.Wait()
@@ -150,8 +158,8 @@ func (r *runner) watch(ctx context.Context) (int, error) {
 }
 
 // pass has the step get the signals that this process gets. Those that say the
-// job's end are told on.
-func (r *runner) pass(ctx context.Context, signals <-chan os.Signal, told chan<- os.Signal) {
+// job's end are told on by the time at which they came.
+func (r *runner) pass(ctx context.Context, signals <-chan os.Signal, told chan time.Time) {
 	shares := methods.SharesTerminal(r.launch.Stdin)
 	for {
 		select {
@@ -165,9 +173,10 @@ func (r *runner) pass(ctx context.Context, signals <-chan os.Signal, told chan<-
 			case syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT:
 				r.jot()
 				select {
-				case told <- s:
-				default: // one is enough
+				case <-told: // the last one counts
+				default:
 				}
+				told <- time.Now()
 			}
 			if shares && slices.Contains([]os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTSTP}, s) {
 				continue // the terminal has sent it to the step too
@@ -184,9 +193,11 @@ func (r *runner) pass(ctx context.Context, signals <-chan os.Signal, told chan<-
 func (r *runner) jot() {
 	r.mu.Lock()
 	e := r.entry
-	e.stats = r.total()
+	e.stats, e.Ended = r.total(), time.Now().UTC()
+	if !r.stopped.IsZero() && !r.halted.IsZero() {
+		e.Ended = r.halted.UTC()
+	}
 	r.mu.Unlock()
-	e.Ended = time.Now().UTC()
 	r.note(e)
 }
 
@@ -201,23 +212,47 @@ func (r *runner) total() stats {
 // which it should have been.
 const waitTime = 10 * time.Minute
 
-// wait waits until Slurm ends the job to requeue it. To return would have the
-// script go on as if the step were done.
-func (r *runner) wait(ctx context.Context, by time.Time, told <-chan os.Signal) {
+// wait waits until Slurm ends the job to requeue it: to return would have the
+// script go on as if the step were done. True: it has not, in time.
+func (r *runner) wait(ctx context.Context, by time.Time, told <-chan time.Time) bool {
 	r.jot()
 	r.say("the step is ended, and waits for its job to be requeued")
 	timer := time.NewTimer(time.Until(by) + waitTime)
 	defer timer.Stop()
-	select {
-	case <-told: // of before, and the step bore it
-	default:
+	r.mu.Lock()
+	since := r.halting
+	r.mu.Unlock()
+	for {
+		select {
+		case at := <-told:
+			if at.Before(since) {
+				continue // the step bore it
+			}
+		case <-timer.C:
+			return true
+		case <-ctx.Done():
+		}
+		return false
 	}
-	select {
-	case <-told:
-	case <-timer.C:
-		r.say("the job was not requeued in time: `scontrol requeue %d` restarts it from its checkpoint", r.job.ID)
-	case <-ctx.Done():
+}
+
+// goOn starts the step again, here, when the job has not been requeued and its
+// nodes are still there: burstd may have died in between. Only Slurm's word that
+// this very attempt runs on counts; a node that is cut off does not get it.
+func (r *runner) goOn(ctx context.Context) bool {
+	if err := r.runs(ctx); err != nil {
+		r.say("the job was not requeued in time (%v): `scontrol requeue %d` restarts it from its checkpoint", err, r.job.ID)
+		return false
 	}
+	r.say("the job was not requeued in time, and runs on: so does the step")
+	r.mu.Lock()
+	r.stopped = time.Time{}
+	r.mu.Unlock()
+	if err := r.begin(ctx); err != nil {
+		r.say("%v", err)
+		return false
+	}
+	return true
 }
 
 // finish writes down the step's end and says the summary.

@@ -84,26 +84,47 @@ func TestStopAndRestart(t *testing.T) {
 	})
 }
 
-// TestNotRequeued: the wait has an end, which is not success.
+// TestNotRequeued: the wait has an end. Where Slurm has the job running the step
+// goes on, and else that is no success.
 func TestNotRequeued(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, t.TempDir(), 0, "", &work{length: 24 * time.Hour})
-		done := make(chan int)
-		go func() { done <- b.whole(t) }()
-		time.Sleep(time.Minute)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if a := b.order(ctx, session.Request{Kind: session.Leave, By: time.Now().Add(time.Minute)}); !a.Stopped || a.Generation != "" {
-			t.Errorf("answer %+v", a)
-		}
-		start := time.Now()
-		if code := <-done; code != CutOff || time.Since(start) > waitTime+time.Minute {
-			t.Errorf("exit code %d after %v", code, time.Since(start))
-		}
-		if !b.heard("scontrol requeue 17") {
-			t.Errorf("said %q", b.said)
-		}
-	})
+	for _, c := range []struct {
+		name string
+		runs error
+		code int
+		says string
+	}{
+		{"it runs on", nil, 0, "runs on: so does the step"},
+		{"Slurm is not reached", errors.New("no answer"), CutOff, "scontrol requeue 17"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &work{length: time.Hour, takes: time.Second}
+				b := newBench(t, t.TempDir(), 0, "interval=10m", w)
+				b.runs = func(context.Context) error { return c.runs }
+				done := make(chan int)
+				go func() { done <- b.whole(t) }()
+				time.Sleep(25 * time.Minute)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if a := b.order(ctx, session.Request{Kind: session.Leave, By: time.Now().Add(time.Minute)}); !a.Stopped || a.Generation != "" {
+					t.Errorf("answer %+v", a)
+				}
+				start := time.Now()
+				if code := <-done; code != c.code {
+					t.Errorf("exit code %d, want %d", code, c.code)
+				}
+				if took := time.Since(start); took < waitTime || c.code != 0 && took > waitTime+2*time.Minute {
+					t.Errorf("it ended %v after it was stopped", took)
+				}
+				if !b.heard(c.says) {
+					t.Errorf("said %q", b.said)
+				}
+				if e := b.last(); c.code == 0 && (!e.Done || e.Restarts != 1 || e.Lost < 3*time.Minute || e.Lost > 7*time.Minute || len(w.starts) != 2) {
+					t.Errorf("recorded %+v, starts %q", e, w.starts)
+				}
+			})
+		})
+	}
 }
 
 func TestLateStopGoesOn(t *testing.T) {

@@ -40,6 +40,9 @@ func (r *runner) take(ctx context.Context, stop bool) (g ckpt.Generation, err er
 		r.superseded(err)
 		return g, err
 	}
+	if stop {
+		r.setHalting()
+	}
 	running, _ := r.current()
 	made, err := running.Checkpoint(ctx, part.Dir, stop)
 	if stop && (err == nil || !errors.Is(err, ckpt.ErrFinishing) && r.hasEnded(settleTime)) {
@@ -98,6 +101,13 @@ func (r *runner) hasEnded(within time.Duration) bool {
 	case <-time.After(within):
 		return false
 	}
+}
+
+// setHalting notes that the step is about to be ended.
+func (r *runner) setHalting() {
+	r.mu.Lock()
+	r.halting = time.Now()
+	r.mu.Unlock()
 }
 
 // setStopped notes that the step's end is ours, not its own.
@@ -257,6 +267,7 @@ func (r *runner) leave(ctx context.Context) session.Answer {
 	case <-ctx.Done(): // what is being written is not worth more than the rest of the time
 	}
 	if !r.hasEnded(0) {
+		r.setHalting()
 		r.setStopped(ctx)
 		r.kill(ctx)
 	}
