@@ -55,8 +55,7 @@ func (s *Server) handleJobs(mux *http.ServeMux) {
 	mux.HandleFunc("POST "+session.PathOpen, s.job(heard(func(ctx context.Context, c Caller, h session.Hello) (any, error) {
 		return j.Open(ctx, c, h)
 	})))
-	mux.HandleFunc("POST "+session.PathPoll, s.job(heard(func(ctx context.Context, c Caller, q session.Question) (any, error) {
-		park(ctx)
+	mux.HandleFunc("POST "+session.PathPoll, s.waiting(heard(func(ctx context.Context, c Caller, q session.Question) (any, error) {
 		return j.Poll(ctx, c, q)
 	})))
 	mux.HandleFunc("POST "+session.PathAnswer, s.job(heard(func(ctx context.Context, c Caller, g session.Given) (any, error) {
@@ -72,21 +71,48 @@ type attempt struct {
 	Attempt int    `json:"attempt"`
 }
 
-// saying is what answers an authentic request's body.
-type saying func(ctx context.Context, c Caller, body []byte) (any, error)
+// saying is what answers an authentic request.
+type saying func(ctx context.Context) (any, error)
 
-func heard[T any](do func(context.Context, Caller, T) (any, error)) saying {
-	return func(ctx context.Context, c Caller, body []byte) (any, error) {
+// reading makes it of the body.
+type reading func(c Caller, body []byte) saying
+
+func heard[T any](do func(context.Context, Caller, T) (any, error)) reading {
+	return func(c Caller, body []byte) saying {
 		var v T
-		if err := json.Unmarshal(body, &v); err != nil {
-			return nil, errors.Join(session.ErrInvalid, err)
+		err := json.Unmarshal(body, &v)
+		return func(ctx context.Context) (any, error) {
+			if err != nil {
+				return nil, errors.Join(session.ErrInvalid, err)
+			}
+			return do(ctx, c, v)
 		}
-		return do(ctx, c, v)
 	}
 }
 
-// job does what the requests of burst-sruns have in common.
-func (s *Server) job(do saying) http.HandlerFunc {
+// job answers a request of a burst-srun.
+func (s *Server) job(read reading) http.HandlerFunc {
+	return s.received(read, func(w http.ResponseWriter, r *http.Request, o owned) {
+		s.answer(w, r, s.said(r.Context(), workTimeout, o))
+	})
+}
+
+// waiting answers one that may wait for as long as a question does.
+func (s *Server) waiting(read reading) http.HandlerFunc {
+	return s.received(read, func(w http.ResponseWriter, r *http.Request, o owned) {
+		park(r.Context())
+		s.later(w, r, func(ctx context.Context) reply { return s.said(ctx, session.Poll+workTimeout/2, o) })
+	})
+}
+
+// owned is an authentic request of a user's.
+type owned struct {
+	do      saying
+	answers string // the SHA-256 of its credential in hex
+}
+
+// received does what the requests of burst-sruns have in common.
+func (s *Server) received(read reading, do func(w http.ResponseWriter, r *http.Request, o owned)) http.HandlerFunc {
 	return s.limited(&s.jobs, func(w http.ResponseWriter, r *http.Request) {
 		if s.jobs.turns.full() { // before a byte of the body is read
 			s.answer(w, r, reply{err: busy()})
@@ -99,31 +125,39 @@ func (s *Server) job(do saying) http.HandlerFunc {
 		}
 		end, control := time.Now().Add(answerTimeout), http.NewResponseController(w)
 		_ = errors.Join(control.SetReadDeadline(end), control.SetWriteDeadline(end)) // else the burst-srun asks again
-		ctx, cancel := context.WithTimeout(r.Context(), session.Poll+workTimeout/2)
-		defer cancel()
-		s.answer(w, r, s.workJob(ctx, asked{Request: r, body: body}, do))
+		c, err := s.caller(r, body)
+		if err != nil {
+			s.answer(w, r, reply{err: err})
+			return
+		}
+		do(w, r, owned{read(c, body), digest([]byte(credentialOf(r)))})
 	})
 }
 
-func (s *Server) workJob(ctx context.Context, r asked, do saying) reply {
-	uid, err := s.whose(ctx, &s.jobs, r)
+func (s *Server) caller(r *http.Request, body []byte) (Caller, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), workTimeout)
+	defer cancel()
+	uid, err := s.whose(ctx, &s.jobs, asked{Request: r, body: body})
 	if err != nil {
-		return reply{err: err}
+		return Caller{}, err
 	}
-	addr, err := source(r.Request)
-	if err != nil {
-		return reply{err: err}
-	}
-	answers := digest([]byte(credentialOf(r.Request)))
-	v, err := do(ctx, Caller{uid, addr}, r.body)
-	if r.Context().Err() != nil {
-		return reply{err: context.Cause(ctx)} // nobody is there to hear it
+	addr, err := source(r)
+	return Caller{uid, addr}, err
+}
+
+// said is the signed answer to a request; client ends when the client goes.
+func (s *Server) said(client context.Context, limit time.Duration, o owned) reply {
+	ctx, cancel := context.WithTimeout(client, limit)
+	defer cancel()
+	v, err := o.do(ctx)
+	if client.Err() != nil {
+		return reply{err: context.Cause(client)} // nobody is there to hear it
 	}
 	if err != nil {
 		e := jobRefusal(err)
 		v, err = map[string]string{"error": e.text, "kind": e.kind}, &told{e, err}
 	}
-	body, merr := answering(v, answers)
+	body, merr := answering(v, o.answers)
 	if merr != nil {
 		return reply{err: merr}
 	}

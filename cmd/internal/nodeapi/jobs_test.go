@@ -3,10 +3,8 @@ package nodeapi
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -224,49 +222,4 @@ func TestWhoSaysWhat(t *testing.T) {
 	if got := w.ask(request{"POST", session.PathOpen, body, "own"}); got.status != 503 || got.retry == "" {
 		t.Errorf("munged is away: %+v", got)
 	}
-}
-
-// TestWaitingQuestionsHoldNobodyElse: far more than there may be connections wait
-// for an answer, and a node is answered at once.
-func TestWaitingQuestionsHoldNobodyElse(t *testing.T) {
-	const many = 60
-	w, j := withJobs(t, Limits{Conns: 2, PerAddr: 2})
-	var wg sync.WaitGroup
-	ctx, cancel := context.WithCancel(t.Context())
-	for n := range many {
-		k := session.Key{Job: uint32(n + 1), Step: "0"}
-		w.say(1000, session.PathOpen, session.Hello{Key: k, Token: "t"}, nil)
-		body := fmt.Sprintf(`{"job":%d,"step":"0","token":"t","wait":%d}`, k.Job, session.Poll)
-		req, err := http.NewRequestWithContext(ctx, "POST", "http://"+w.addr+session.PathPoll, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Authorization", "MUNGE "+w.munge.mint(1000, payload("POST", session.PathPoll, body)))
-		wg.Go(func() {
-			resp, err := (&http.Client{Transport: &http.Transport{}}).Do(req)
-			if err == nil {
-				resp.Body.Close()
-			}
-			if !errors.Is(err, context.Canceled) {
-				t.Errorf("a question was answered: %v", err)
-			}
-		})
-		// Its place is free again as soon as it waits.
-		for end := time.Now().Add(10 * time.Second); !polls(j, k); time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("question %d does not wait", n)
-			}
-		}
-	}
-	if got := w.ask(request{"POST", whoami, me, "own"}); got.status != 200 {
-		t.Errorf("whoami: %+v", got)
-	}
-	cancel()
-	wg.Wait()
-}
-
-// polls says whether the session's question waits.
-func polls(j *steps, k session.Key) bool {
-	s := j.Sessions(k.Job, k.Attempt)
-	return len(s) == 1 && s[0].Waits
 }

@@ -72,10 +72,12 @@ type Server struct {
 	jobs    lane
 	steps   Jobs // nil: jobs have nothing to ask here
 	files   *programs
-	aloud   *rate.Limiter // of warnings: thousands of nodes may all be wrong in the same way
+	aloud   *rate.Limiter   // of warnings: thousands of nodes may all be wrong in the same way
+	life    context.Context // Serve's
 
-	mu     sync.Mutex
+	mu     sync.Mutex // also held while one of lates begins
 	counts map[string]uint64
+	lates  sync.WaitGroup // answers whose connections are no longer the HTTP server's
 }
 
 // New makes a server; credentials are made and opened by m, a *munge.Munge.
@@ -92,6 +94,7 @@ func New(b Backend, m credentials, l Limits, log *slog.Logger) *Server {
 
 // Serve answers on ln until ctx ends, which also ends what is under way.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
 	srv := &http.Server{
 		Handler:           s.handler(),
 		ReadHeaderTimeout: headerTimeout,
@@ -103,8 +106,10 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	srv.SetKeepAlivesEnabled(false) // 10,000 nodes ask now and then: connections are not worth keeping
+	s.life = ctx
 	stop := context.AfterFunc(ctx, func() { srv.Close() })
 	defer stop()
+	defer func() { cancel(); s.endLates() }()
 	if err := srv.Serve(limitConns(ln, s.limits)); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}

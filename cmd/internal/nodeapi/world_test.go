@@ -154,6 +154,7 @@ type world struct {
 	site  *site
 	munge *minted
 	addr  string
+	stop  func() // ends Serve, and waits for it
 }
 
 func newWorld(t *testing.T, l Limits) *world {
@@ -174,12 +175,13 @@ func (w *world) listen() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Serve(ctx, ln) }()
-	w.Cleanup(func() {
+	w.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			w.Errorf("the server ended with %v", err)
 		}
 	})
+	w.Cleanup(w.stop)
 }
 
 // request is one of a node's.
