@@ -256,7 +256,7 @@ func (g *Guard) handle(ctx context.Context, n *Notice, own *[]*Eviction) error {
 func (g *Guard) act(ctx context.Context, n *Notice, own *[]*Eviction) error {
 	switch n.Kind {
 	case cloud.Rebalance:
-		return g.rebalance(ctx, n)
+		return g.rebalance(ctx, n, own)
 	case cloud.Maintenance:
 		return g.maintain(ctx, n, own)
 	}

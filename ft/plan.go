@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/directive"
 )
@@ -26,8 +28,11 @@ func (g *Guard) plan(ctx context.Context, n *Notice, e *Eviction, j slurm.Job) e
 			return err
 		}
 		next.Signal, next.Grace, next.Outcome, next.Ask = a.signal, a.grace, a.wrong, a.ask
+		if n.Kind == cloud.Rebalance && next.Ask != session.Stop { // its steps have ended since
+			return g.close(ctx, e, "left where it is")
+		}
 		if next.Ask != "" {
-			next.By = g.by(n)
+			next.By = g.by(n, e.Began)
 		}
 	}
 	if err := g.journal.CommitFT(ctx, Change{Evictions: []Eviction{next}, Events: []Event{{

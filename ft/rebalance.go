@@ -8,29 +8,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm"
 )
 
-// method takes a job's work off a node. What there is today signals the job
-// when its node goes; a checkpoint engine can do better.
-type method interface {
-	// ahead says whether the job is moved without an interruption, after its next
-	// periodic checkpoint; else it stays until there is one.
-	ahead(j slurm.Job) bool
-}
-
-// bySignal costs the job what it has not saved itself: it runs on for as long
-// as it may.
-type bySignal struct{}
-
-func (bySignal) ahead(slurm.Job) bool { return false }
-
-// methodOf is the method of a job.
-func methodOf(slurm.Job) method { return bySignal{} }
-
-// rebalance closes a node whose instance may go soon. Its jobs stay: if the
-// interruption comes, that notice moves them. With Replace another node is up by then.
-func (g *Guard) rebalance(ctx context.Context, n *Notice) error {
+// rebalance closes a node whose instance may go soon. With Replace another node is
+// raised, and when that is up, jobs whose steps can checkpoint are moved to it; the
+// others stay until the interruption comes, which is another notice.
+func (g *Guard) rebalance(ctx context.Context, n *Notice, own *[]*Eviction) error {
 	snap, err := g.slurm.Fresh(ctx, time.Now())
 	if err != nil {
 		return err
@@ -46,11 +31,59 @@ func (g *Guard) rebalance(ctx context.Context, n *Notice) error {
 	if err != nil || g.rule(n) != Replace {
 		return err
 	}
-	jobs = slices.DeleteFunc(slices.Clone(jobs), func(j slurm.Job) bool { return methodOf(j).ahead(j) })
 	if len(jobs) == 0 && n.Ahead == "" {
 		return nil
 	}
-	return g.raises.do(ctx, n, g.raise)
+	if err := g.raises.do(ctx, n, g.raise); err != nil || n.Ahead == "" {
+		return err
+	}
+	return g.moveAhead(ctx, n, own)
+}
+
+const (
+	// bootTime is how long a node that was raised ahead is waited for.
+	bootTime = 15 * time.Minute
+	// bootLook is how often it is looked at.
+	bootLook = 2 * time.Second
+)
+
+// moveAhead moves what can be moved without a loss when there is a place for it.
+func (g *Guard) moveAhead(ctx context.Context, n *Notice, own *[]*Eviction) error {
+	for end := time.Now().Add(bootTime); time.Now().Before(end); {
+		snap, err := g.slurm.Fresh(ctx, time.Now())
+		if err != nil {
+			return err
+		}
+		var jobs []slurm.Job
+		for _, j := range g.on(snap, n.Node) {
+			kind, err := g.way(ctx, n, j)
+			if err != nil {
+				return err
+			}
+			if kind == session.Stop {
+				jobs = append(jobs, j)
+			}
+		}
+		node, err := g.journal.NodeOf(ctx, n.Instance)
+		switch {
+		case err != nil:
+			return err
+		case len(*own) == 0 && (len(jobs) == 0 || node != n.Node):
+			return nil // nobody can be, or the interruption has come
+		case len(*own) > 0 || up(snap.Nodes[n.Ahead]):
+			return g.moveAll(ctx, n, own, jobs)
+		}
+		if err := pause(ctx, bootLook); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// up says that the node has registered and may run jobs.
+func up(n slurm.Node) bool {
+	return slices.Contains([]string{"IDLE", "MIXED", "ALLOCATED"}, n.State.Base) &&
+		!slices.ContainsFunc([]string{slurm.PoweredDown, slurm.PoweringUp, slurm.PoweringDown, slurm.NotResponding, slurm.Drain}, n.State.Has)
 }
 
 // aheadFor is how long after the command a raised node may still look free.

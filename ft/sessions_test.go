@@ -131,6 +131,7 @@ type step struct {
 	hello session.Hello
 	takes time.Duration // a checkpoint; the step may end before it
 	fails string        // why none is made
+	stays bool          // and it runs on
 	every time.Duration // between periodic checkpoints, which take no time; 0: none
 	alone time.Duration // the step ends by itself after so long; 0: it does not
 }
@@ -183,7 +184,7 @@ func (st step) do(ctx context.Context, r session.Request) session.Answer {
 	}
 	stopped := r.Kind == session.Stop
 	if st.fails != "" {
-		return session.Answer{Stopped: stopped, Iteration: -1, Error: st.fails}
+		return session.Answer{Stopped: stopped && !st.stays, Iteration: -1, Error: st.fails}
 	}
 	return session.Answer{Generation: "/ckpt/x/gen", N: 1000, Bytes: 12e6, Took: st.takes, Iteration: 40, Stopped: stopped}
 }

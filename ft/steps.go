@@ -2,10 +2,13 @@ package ft
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm"
@@ -99,6 +102,8 @@ func (g *Guard) way(ctx context.Context, n *Notice, j slurm.Job) (session.Kind, 
 		return "", err
 	case !movable(j):
 		return session.Checkpoint, nil // and goes on while it can
+	case n.Kind == cloud.Rebalance: // nothing hurries
+		return session.Stop, nil
 	case p.OnNotice && g.fits(n, p.Cost):
 		return session.Stop, nil
 	}
@@ -109,7 +114,7 @@ func (g *Guard) way(ctx context.Context, n *Notice, j slurm.Job) (session.Kind, 
 // taken off that: a step that has checkpointed ends itself, and one that is too late
 // has lost nothing by trying.
 func (g *Guard) fits(n *Notice, cost time.Duration) bool {
-	d := ckpt.Deadline{Now: time.Now(), At: g.by(n)}
+	d := ckpt.Deadline{Now: time.Now(), At: g.by(n, time.Now())}
 	if cost > 0 {
 		d.Past = []ckpt.Cost{{Took: cost}}
 	}
@@ -119,19 +124,19 @@ func (g *Guard) fits(n *Notice, cost time.Duration) bool {
 // noDeadline is what steps are given when the notice says no time.
 const noDeadline = 15 * time.Minute
 
-// by is when the steps must have ended.
-func (g *Guard) by(n *Notice) time.Time {
+// by is when the steps must have ended, of an eviction that began so.
+func (g *Guard) by(n *Notice, began time.Time) time.Time {
 	if at := g.deadline(n); !at.IsZero() {
 		return at.Add(-g.cfg.Margin)
 	}
-	return n.Received.Add(noDeadline)
+	return began.Add(noDeadline)
 }
 
 // request asks the attempt's steps, once; again if the time has become shorter;
 // and after a restart, when it is taken for the same, since its time is in the
 // journal. The attempt is held.
 func (g *Guard) request(ctx context.Context, n *Notice, e *Eviction, a *attempt) error {
-	if by := g.by(n); by.Before(e.By.Add(-time.Second)) {
+	if by := g.by(n, e.Began); by.Before(e.By.Add(-time.Second)) {
 		next := *e
 		next.By = by
 		if err := g.put(ctx, e, next); err != nil {
@@ -178,7 +183,37 @@ func (g *Guard) answered(ctx context.Context, n *Notice, e *Eviction) (bool, err
 	if err := g.request(ctx, n, e, a); err != nil {
 		return false, err
 	}
-	return a.request.stopped() || !time.Now().Before(a.request.by), ctx.Err()
+	r := a.request
+	late := !time.Now().Before(r.by)
+	if n.Kind == cloud.Rebalance && !r.stopped() {
+		return g.stays(ctx, e, r)
+	}
+	return r.stopped() || late, ctx.Err()
+}
+
+// sealTime is how long after its time a step that has ended for it may still be
+// bringing its generation to disk.
+const sealTime = 90 * time.Second
+
+// stays closes the eviction of a job that need not go and could not checkpoint; it
+// runs on. But once a step has ended for it the job must be requeued.
+func (g *Guard) stays(ctx context.Context, e *Eviction, r *request) (requeue bool, err error) {
+	switch {
+	case !r.over(), errors.Is(r.err, session.ErrEnded) && time.Now().Before(r.by):
+		return false, ctx.Err()
+	case slices.ContainsFunc(slices.Collect(maps.Values(r.answers)), func(a session.Answer) bool { return a.Stopped }):
+		return true, nil
+	case errors.Is(r.err, session.ErrLate) && time.Now().Before(r.by.Add(sealTime)):
+		return false, ctx.Err()
+	}
+	p, ok, err := g.cfg.Sessions.Protection(ctx, e.Job, e.Restarts)
+	if err != nil {
+		return false, err
+	}
+	if ok && p.Saved.After(e.SignalledAt) && errors.Is(r.err, session.ErrLate) {
+		return true, nil
+	}
+	return true, g.close(ctx, e, "left where it is: "+unsavedText(r))
 }
 
 // account notes in e what the attempt has lost, and says what of it was saved.
@@ -191,10 +226,7 @@ func (g *Guard) account(ctx context.Context, e *Eviction, r *request) {
 		e.Outcome = join(e.Outcome, madeText(r.answers))
 		return
 	}
-	why := "the steps did not answer in time"
-	if r != nil && r.over() {
-		why = unsavedText(r)
-	}
+	why := unsavedText(r)
 	if e.Ask == session.Leave {
 		why = "no checkpoint was asked for"
 	}
@@ -246,6 +278,9 @@ func madeText(answers map[string]session.Answer) string {
 
 // unsavedText says why steps have not saved their work.
 func unsavedText(r *request) string {
+	if r == nil || !r.over() {
+		return "the steps did not answer in time"
+	}
 	var all []string
 	for step, a := range r.answers {
 		if a.Error != "" {
