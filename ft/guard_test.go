@@ -63,6 +63,12 @@ func TestOneJob(t *testing.T) {
 		{name: "directive in the comment", job: func(*world) slurmtest.Job {
 			return slurmtest.Job{Requeue: true, Script: "#!/bin/sh\n", Comment: "burst: signal=B:USR2 grace=5s"}
 		}, atLeast: 5 * time.Second, atMost: 7 * time.Second, restarts: 1, signals: []string{"USR2"}},
+		{name: "another method, and no session", cfg: ft.Config{Signal: "USR2"}, job: func(*world) slurmtest.Job {
+			return slurmtest.Job{Requeue: true, Script: "#!/bin/sh\n#BURST ckpt=dmtcp\n", Comment: "burst: signal=USR1"}
+		}, atMost: time.Second, restarts: 1, outcome: "requeued"},
+		{name: "the method signal, and no session", cfg: ft.Config{Signal: "USR2", Grace: 7 * time.Second}, job: func(*world) slurmtest.Job {
+			return slurmtest.Job{Requeue: true, Script: "#!/bin/sh\n#BURST ckpt=signal strategy=both\n"}
+		}, atLeast: 7 * time.Second, atMost: 9 * time.Second, restarts: 1, signals: []string{"USR2"}},
 		{name: "wrong directive", cfg: ft.Config{Signal: "USR2", Grace: time.Second}, job: func(*world) slurmtest.Job {
 			return slurmtest.Job{Requeue: true, Script: "#!/bin/sh\n#BURST signal=FOO\n"}
 		}, atLeast: time.Second, atMost: 3 * time.Second, restarts: 1, signals: []string{"USR2"}, comment: `line 2: #BURST signal: "FOO"`},

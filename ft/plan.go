@@ -72,7 +72,13 @@ func (g *Guard) ask(ctx context.Context, n *Notice, e *Eviction, j slurm.Job, a 
 		g.log.Warn(a.wrong, "job", j.ID)
 	}
 	a.asked, a.signal, a.grace = true, g.cfg.Signal, g.cfg.Grace
-	if err == nil && d.Signal != "" {
+	switch {
+	case err != nil:
+	case d.Signal == "" && d.Method != "" && d.Method != directive.BySignal:
+		// Its method is burst-srun's, and that has no session: a signal that the
+		// program does not expect would kill it.
+		a.signal, a.grace = "", 0
+	case d.Signal != "":
 		a.signal, a.grace = d.Signal, d.Grace
 		if d.Batch {
 			a.signal = "B:" + d.Signal
@@ -101,7 +107,7 @@ func (g *Guard) directive(ctx context.Context, n *Notice, j slurm.Job) (d direct
 		if err != nil && !errors.Is(err, slurm.ErrNoJob) { // it may have ended, or have no script
 			return d, err
 		}
-		if d, err = directive.Parse(script); err != nil || d.Signal != "" {
+		if d, err = directive.Parse(script); err != nil || d != (directive.Directive{}) {
 			return d, err
 		}
 	}
