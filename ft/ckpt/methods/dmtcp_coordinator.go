@@ -45,11 +45,13 @@ func startCoordinator(ctx context.Context, t dmtcpTools, r dmtcpRoom, host strin
 	}
 	defer log.Close()
 	portFile := filepath.Join(r.work, "port")
-	args := []string{t.coordinator, "-p", "0", "--port-file", portFile, "--exit-on-last", "--ckptdir", scripts}
+	// A dmtcp_command that is killed before it has its answer would kill it, and
+	// with it the step: it dies of SIGPIPE.
+	args := []string{"sh", "-c", `trap "" PIPE; exec "$@"`, "sh", t.coordinator, "-p", "0", "--port-file", portFile, "--exit-on-last", "--ckptdir", scripts}
 	if r.temp != "" {
 		args = append(args, "--tmpdir", r.temp)
 	}
-	c.process, err = startProcess(&exec.Cmd{Path: t.coordinator, Args: args, Env: withoutDMTCP(os.Environ()), Stdout: log, Stderr: log})
+	c.process, err = startProcess(&exec.Cmd{Path: shell, Args: args, Env: withoutDMTCP(os.Environ()), Stdout: log, Stderr: log})
 	if err != nil {
 		return nil, err
 	}
@@ -78,13 +80,44 @@ func parsePort(text string) int {
 	return 0
 }
 
-// command runs dmtcp_command.
+// command runs dmtcp_command. It returns when ctx is over, but leaves the command
+// to its end: what it has said may have been heard.
 func (c *coordinator) command(ctx context.Context, what string) (code int, out string, err error) {
-	return runTool(ctx, &exec.Cmd{
-		Path: c.tools.command,
-		Args: []string{c.tools.command, "-h", loopback, "-p", strconv.Itoa(c.port), what},
-		Env:  withoutDMTCP(os.Environ()),
-	})
+	if err := ctx.Err(); err != nil {
+		return 0, "", fmt.Errorf("dmtcp_command is not started: %w", err)
+	}
+	type answer struct {
+		code int
+		out  string
+		err  error
+	}
+	done := make(chan answer, 1)
+	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		defer cancel()
+		code, out, err := runTool(whole, &exec.Cmd{
+			Path: c.tools.command,
+			Args: []string{c.tools.command, "-h", loopback, "-p", strconv.Itoa(c.port), what},
+			Env:  withoutDMTCP(os.Environ()),
+		})
+		if !c.running() && (err != nil || code != 0) {
+			err = fmt.Errorf("the coordinator has ended (code %d)", c.code)
+		}
+		done <- answer{code, out, err}
+	}()
+	go func() {
+		select {
+		case <-c.ended: // then nobody will answer it
+			cancel()
+		case <-whole.Done():
+		}
+	}()
+	select {
+	case a := <-done:
+		return a.code, a.out, a.err
+	case <-ctx.Done():
+		return 0, "", fmt.Errorf("dmtcp_command %s was not done in time: %w", what, ctx.Err())
+	}
 }
 
 // end kills the coordinator, and with it what is left of the step below it. A

@@ -1,19 +1,24 @@
 package methods
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/burst-hpc/burst/ft/ckpt"
 )
 
 // contrib/heat on two ranks below one mpirun, evicted twice.
 func TestRealDMTCPOpenMPI(t *testing.T) {
 	realDMTCP(t)
-	t.Run("this node", func(t *testing.T) { evictHeat(t) })
+	t.Run("this node", evictHeat)
 	t.Run("another node", func(t *testing.T) {
 		onAnotherNode(t)
 		evictHeat(t)
@@ -57,24 +62,36 @@ exec %s "$@"' sh %s %s "$@"
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
 
-func evictHeat(t *testing.T) {
+// newHeat is heat on two ranks, and its checksum when nothing disturbs it.
+func newHeat(t *testing.T) (j *testJob, sum string) {
 	heat := filepath.Join(t.TempDir(), "heat")
 	if out, err := exec.CommandContext(t.Context(), "make", "-s", "-C", "../../../contrib/heat", "OUT="+heat).CombinedOutput(); err != nil {
 		t.Fatalf("building heat (make deps installs Open MPI): %v\n%s", err, out)
 	}
-	j := newJob(t, "dmtcp", "mpirun", "-n", "2", heat, "-n", "200", "-i", "60", "--pace", "50")
+	j = newJob(t, "dmtcp", "mpirun", "-n", "2", heat, "-n", "200", "-i", "60", "--pace", "50")
 	j.at = 3
 	j.env = append(j.env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "SLURM_JOB_NUM_NODES=1", "SLURM_NTASKS=4")
-	want := checksum(t, (&testJob{t: t, env: j.env, dir: j.dir, args: append([]string{"mpirun", "--oversubscribe"}, j.args[1:]...)}).undisturbedLine())
+	return j, checksum(t, (&testJob{t: t, env: j.env, dir: j.dir, args: append([]string{"mpirun", "--oversubscribe"}, j.args[1:]...)}).undisturbedLine())
+}
+
+// startHeat begins it, and returns the ids of mpirun and the ranks once they run.
+func startHeat(j *testJob) (ckpt.Step, []int) {
+	j.t.Helper()
 	s := j.start(nil)
 	for limit := time.Now().Add(longEnough); ; time.Sleep(20 * time.Millisecond) {
-		if pids, _ := processesOf(t, s); len(pids) == 3 {
-			break
+		if pids, _ := processesOf(j.t, s); len(pids) == 3 {
+			return s, pids
 		}
 		if time.Now().After(limit) {
-			t.Fatalf("the ranks do not come:\n%s", j.said())
+			j.t.Fatalf("the ranks do not come:\n%s", j.said())
 		}
 	}
+}
+
+func evictHeat(t *testing.T) {
+	t.Helper()
+	j, want := newHeat(t)
+	s, _ := startHeat(j)
 	for range 2 {
 		if !pause(t.Context(), time.Second) { // of work
 			t.Fatal(t.Context().Err())
@@ -92,6 +109,31 @@ func evictHeat(t *testing.T) {
 	}
 	if got := checksum(t, lastLine(j.said())); got != want {
 		t.Errorf("checksum %s, undisturbed %s\n%s", got, want, j.said())
+	}
+}
+
+// A rank or mpirun that dies takes all of the step along.
+func TestRealDMTCPOpenMPIKilled(t *testing.T) {
+	realDMTCP(t)
+	j, _ := newHeat(t)
+	for victim, name := range []string{"mpirun", "a rank"} {
+		s, pids := startHeat(j)
+		slices.Sort(pids) // mpirun has started first
+		if err := syscall.Kill(pids[victim], syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		if code, err := s.Wait(); code == 0 || err != nil && !errors.Is(err, ErrLost) {
+			t.Errorf("%s: ended with %d, %v", name, code, err)
+		}
+		for limit := time.Now().Add(dmtcpLeaveTime); ; time.Sleep(20 * time.Millisecond) {
+			left := slices.DeleteFunc(slices.Clone(pids), func(pid int) bool { return syscall.Kill(pid, 0) != nil })
+			if len(left) == 0 {
+				break
+			}
+			if time.Now().After(limit) {
+				t.Fatalf("%s: orphans %v", name, left)
+			}
+		}
 	}
 }
 

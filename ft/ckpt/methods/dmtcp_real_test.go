@@ -177,6 +177,26 @@ func awaitLog(t *testing.T, step ckpt.Step, text string) {
 	}
 }
 
+// A deadline that is too short costs nothing but the checkpoint: the step goes on,
+// and the next one is good.
+func TestRealDMTCPTooShort(t *testing.T) {
+	realDMTCP(t)
+	j := newJob(t, "dmtcp", compiled(t, "threads"), "40", "25", "25", "7")
+	want := j.undisturbedLine()
+	s := j.start(nil)
+	j.await("at 3")
+	for _, limit := range []time.Duration{0, 20 * time.Millisecond, 60 * time.Millisecond, 150 * time.Millisecond} {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		made, err := s.Checkpoint(ctx, t.TempDir(), true)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("%v: %+v, %v", limit, made, err)
+		}
+	}
+	g := j.checkpoint(s, true)
+	j.ends(j.start(g), 7, want)
+}
+
 // Images that a verification would refuse are refused by the restart too, or at
 // least do not leave anything running.
 func TestRealDMTCPDamagedImage(t *testing.T) {

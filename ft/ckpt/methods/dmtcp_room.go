@@ -132,13 +132,13 @@ func (r dmtcpRoom) proved(scriptPath string) (names []string, n int, err error) 
 		return nil, 0, err
 	}
 	for _, e := range entries {
-		image, _ := strings.CutSuffix(e.Name(), "_files")
-		image, _ = strings.CutSuffix(image, ".dmtcp")
+		image, half := strings.CutSuffix(e.Name(), ".temp")
+		image = strings.TrimSuffix(strings.TrimSuffix(image, "_files"), ".dmtcp")
 		switch {
-		case strings.HasSuffix(e.Name(), ".temp"):
-			return nil, 0, fmt.Errorf("the image %s is not complete", e.Name())
 		case !strings.Contains(script, "/"+image+".dmtcp"):
 			continue
+		case half:
+			return nil, 0, fmt.Errorf("the image %s is not complete", e.Name())
 		case isImage(e):
 			if err := isWhole(filepath.Join(r.images, e.Name())); err != nil {
 				return nil, 0, err
@@ -151,4 +151,16 @@ func (r dmtcpRoom) proved(scriptPath string) (names []string, n int, err error) 
 		return nil, 0, fmt.Errorf("%d images are there of %d processes", n, want)
 	}
 	return names, n, nil
+}
+
+// forget deletes images of processes that have ended since a checkpoint that was
+// late; those of others are written over.
+func (r dmtcpRoom) forget() {
+	names, err := imageNames(r.images)
+	if err != nil {
+		return // they only take room
+	}
+	for _, name := range names {
+		os.Remove(filepath.Join(r.images, name))
+	}
 }

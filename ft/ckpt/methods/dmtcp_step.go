@@ -153,6 +153,7 @@ func (s *dmtcpStep) checkpoint(ctx context.Context, into string, stop bool) (ckp
 			return ckpt.Made{}, fmt.Errorf("moving the image %s: %w", name, err)
 		}
 	}
+	s.forget()
 	if stop {
 		if err := s.stop(ctx); err != nil {
 			return ckpt.Made{}, err
@@ -174,28 +175,28 @@ func (s *dmtcpStep) alive() error {
 
 // order tells the coordinator to begin, and returns where its log was before.
 // While an earlier checkpoint still runs, late, or a process comes or goes, it
-// says no, and is asked again until ctx ends.
+// says no, and is asked again until ctx ends. What a late one has left in the
+// images' folder is left alone: DMTCP ends a process whose half image is gone.
 func (s *dmtcpStep) order(ctx context.Context) (int64, error) {
-	for {
-		if err := empty(s.images); err != nil {
-			return 0, err
-		}
+	for refused := ""; ; {
 		from, err := s.coordinator.logSize()
 		if err != nil {
 			return 0, err
 		}
 		code, out, err := s.coordinator.command(ctx, "-c")
-		if err != nil {
-			return 0, err
-		}
-		if code == 0 {
+		if err == nil && code == 0 {
 			return from, nil
 		}
-		if err := s.alive(); err != nil {
+		if dead := s.alive(); dead != nil {
+			return 0, dead
+		}
+		if err == nil {
+			refused = lastLine(out)
+		} else if refused == "" {
 			return 0, err
 		}
 		if !pause(ctx, 200*time.Millisecond) {
-			return 0, fmt.Errorf("the coordinator did not begin a checkpoint in time (%s): %w", lastLine(out), ctx.Err())
+			return 0, fmt.Errorf("the coordinator did not begin a checkpoint in time (%s): %w", refused, ctx.Err())
 		}
 	}
 }
