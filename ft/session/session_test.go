@@ -274,6 +274,8 @@ func TestOneSession(t *testing.T) {
 			}
 			w.journal.mu.Unlock()
 			time.Sleep(3 * time.Minute)
+			w.journal.mu.Lock()
+			defer w.journal.mu.Unlock()
 			if left, err := w.journal.OpenSessions(w.ctx); err != nil || len(left) > 0 || fails >= 0 {
 				w.Errorf("the journal has %v open, %v", left, err)
 			}

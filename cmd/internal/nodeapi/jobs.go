@@ -33,7 +33,7 @@ type Jobs interface {
 }
 
 // ErrNotRunning: Slurm does not say, so far, that this attempt of the job runs.
-var ErrNotRunning = errors.New("Slurm does not say that this attempt of the job runs")
+var ErrNotRunning = errors.New("this attempt of the job does not run, says Slurm")
 
 const (
 	pathBefore = "/v1/job/before"

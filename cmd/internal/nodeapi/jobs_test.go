@@ -217,7 +217,7 @@ func TestWhoSaysWhat(t *testing.T) {
 	if n, _ := j.Count(); n != 1 {
 		t.Errorf("%d are open", n)
 	}
-	w, j = withJobs(t, Limits{})
+	w, _ = withJobs(t, Limits{})
 	w.munge.err = munge.ErrAway
 	if got := w.ask(request{"POST", session.PathOpen, body, "own"}); got.status != 503 || got.retry == "" {
 		t.Errorf("munged is away: %+v", got)

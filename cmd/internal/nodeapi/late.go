@@ -34,16 +34,16 @@ func (s *Server) later(w http.ResponseWriter, r *http.Request, work func(ctx con
 func (s *Server) goLate(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	stopped := s.life.Err() != nil
-	if !stopped {
+	if !s.ended {
 		s.lates.Go(f)
 	}
-	return !stopped
+	return !s.ended
 }
 
-// endLates waits until all have ended; life has, so that none begins any more.
+// endLates waits until all have ended, as life has; none begins any more.
 func (s *Server) endLates() {
-	s.mu.Lock() // whoever has begun one has added it
+	s.mu.Lock()
+	s.ended = true
 	s.mu.Unlock()
 	s.lates.Wait()
 }

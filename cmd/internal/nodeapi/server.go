@@ -77,6 +77,7 @@ type Server struct {
 
 	mu     sync.Mutex // also held while one of lates begins
 	counts map[string]uint64
+	ended  bool
 	lates  sync.WaitGroup // answers whose connections are no longer the HTTP server's
 }
 
