@@ -17,18 +17,17 @@ import (
 // A node that is cut off goes on computing, and its attempt's generations may
 // appear long after the next attempt has begun. So each attempt, when it begins and
 // before it restarts anything, writes down its cut: the newest generation of earlier
-// attempts that counts from now on. That is the blessed one, if burstd has said
-// which it is; else the newest whole one on disk. Generations of an attempt a that
-// are after the cut of any later attempt b are late, and not used by b or by any
-// attempt after b:
+// attempts that counts from now on: the newest whole one on disk, or the one that
+// burstd has on record if that is newer and not to be seen yet. Generations of an
+// attempt a that are after the cut of any later attempt b are late, and not used by
+// b or by any attempt after b:
 //
-//	attempt 0:  1  2  3 [4] 5  6      4 is blessed; 5 and 6 come late
+//	attempt 0:  1  2  3 [4] 5  6      4 was the newest; 5 and 6 come late
 //	attempt 1:          cut=(0,4)  5  6 [7]
 //	attempt 2:                       cut=(1,7)  8
 //
-// The record of an attempt is never changed: what an opening a second time hears of
-// burstd can only lower the cut (an answer of a cut-off attempt that was blessed by
-// mistake does not bring its generation back).
+// A generation that burstd has not on record counts too: while burstd is away a step
+// goes on writing them. The record of an attempt is never changed.
 
 // begun is an attempt's record of its beginning.
 type begun struct {
@@ -108,15 +107,11 @@ func (f *Folder) superseded() error {
 
 // newestEarlier is the cut of an attempt that begins now.
 func (f *Folder) newestEarlier(ctx context.Context) (ID, error) {
-	if b := f.o.Blessed; b != nil {
-		if b.Attempt == f.o.Attempt {
-			// The record was lost, and this attempt has begun before: what was
-			// blessed of earlier ones is not known any more, what is on disk is.
-			return f.newestOnDisk(ctx)
-		}
-		return *b, nil
+	disk, err := f.newestOnDisk(ctx)
+	if b := f.o.Blessed; err == nil && b != nil && b.Attempt < f.o.Attempt && disk.Before(*b) {
+		return *b, nil // a network file system shows it in a while
 	}
-	return f.newestOnDisk(ctx)
+	return disk, err
 }
 
 func (f *Folder) newestOnDisk(ctx context.Context) (ID, error) {
@@ -202,9 +197,6 @@ func (f *Folder) readBegun(attempt int) (begun, error) {
 func (f *Folder) late(id ID) bool {
 	if id.Attempt >= f.o.Attempt {
 		return false
-	}
-	if b := f.o.Blessed; b != nil && b.Before(id) {
-		return true
 	}
 	for attempt, cut := range f.cuts {
 		if id.Attempt < attempt && cut.Before(id) {

@@ -42,8 +42,8 @@ type Options struct {
 	// Reserve is left free of the file system beside what a checkpoint needs, in
 	// bytes; 0: 64 MiB.
 	Reserve int64
-	// Blessed is the last generation that burstd has on record. Nil: not known.
-	// The zero ID: there is none.
+	// Blessed is the last generation that burstd has on record, which may not be to
+	// be seen here yet. Nil: not known. The zero ID: there is none.
 	Blessed *ID
 	// Submitted is when the job was, for attempt 0 alone (a requeue changes what
 	// Slurm says); zero: not known. What an earlier job of the same id left is moved

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/burst-hpc/burst/ft/ckpt"
 )
 
-// plainError says that the method does not start the step, though from the
-// beginning: srun may.
+// plainError says that the method does not start the step, of which there is no
+// checkpoint: srun may.
 type plainError struct{ error }
 
 func (e plainError) Unwrap() error { return e.error }
@@ -20,6 +21,9 @@ func (e plainError) Unwrap() error { return e.error }
 func (r *runner) begin(ctx context.Context) error {
 	r.slot <- struct{}{} // an order that comes meanwhile waits
 	defer func() { <-r.slot }()
+	if err := r.await(ctx); err != nil {
+		return err
+	}
 	choice, err := r.folder.Newest(ctx)
 	if errors.Is(err, ckpt.ErrSuperseded) {
 		r.mu.Lock()
@@ -29,9 +33,7 @@ func (r *runner) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, e := range choice.Passed {
-		r.say("%v (%s) is not used: %v", e.ID, e.State, e.Why)
-	}
+	r.tell(choice)
 	from := choice.From
 	for {
 		if err := r.fits(from); err != nil {
@@ -47,13 +49,25 @@ func (r *runner) begin(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		if from == nil {
+		if choice.From == nil {
 			return plainError{err}
 		}
-		r.say("the step does not start from %v: %v", from.ID(), err)
-		if from, err = r.older(ctx, from.ID()); err != nil {
+		if from == nil {
 			return err
 		}
+		r.say("the step does not start from %v: %v", from.ID(), err)
+		if choice, err = r.folder.Older(ctx, from.ID()); err != nil {
+			return err
+		}
+		r.tell(choice)
+		from = choice.From
+	}
+}
+
+// tell says which generations were passed over.
+func (r *runner) tell(c ckpt.Choice) {
+	for _, e := range c.Passed {
+		r.say("%v (%s) is not used: %v", e.ID, e.State, e.Why)
 	}
 }
 
@@ -71,26 +85,35 @@ func (r *runner) fits(from *ckpt.Generation) error {
 	return nil
 }
 
-// older is the newest good generation before id; nil: there is none.
-func (r *runner) older(ctx context.Context, id ckpt.ID) (*ckpt.Generation, error) {
-	all, err := r.folder.List(ctx)
-	if err != nil {
-		return nil, err
+const (
+	// seenTime is how long a generation that burstd has on record is waited for: a
+	// network file system may not show at once what another node has written.
+	seenTime = 90 * time.Second
+	seenLook = 3 * time.Second
+)
+
+// await waits until the generation that burstd had on record before this attempt
+// is to be seen, in whatever state.
+func (r *runner) await(ctx context.Context) error {
+	said := false
+	for end := time.Now().Add(seenTime); r.recorded != (ckpt.ID{}); {
+		all, err := r.folder.List(ctx)
+		if err != nil || slices.ContainsFunc(all, func(e ckpt.Entry) bool { return !e.ID.Before(r.recorded) }) {
+			return err
+		}
+		if time.Now().After(end) {
+			r.say("%v is on record, but not there", r.recorded)
+			return nil
+		}
+		if !said {
+			r.say("%v is on record, and not to be seen on this node yet: it is waited for", r.recorded)
+			said = true
+		}
+		if !pause(ctx, seenLook) {
+			return context.Cause(ctx)
+		}
 	}
-	for _, e := range all {
-		if e.State != ckpt.Good || !e.Before(id) {
-			continue
-		}
-		g, err := r.folder.Verify(ctx, e.ID)
-		if err == nil {
-			return &g, nil
-		}
-		if ctx.Err() != nil {
-			return nil, err
-		}
-		r.say("%v is not used: %v", e.ID, err)
-	}
-	return nil, nil
+	return nil
 }
 
 // began notes that the step runs, and says from what.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,7 +62,7 @@ func (p *program) protect(ctx context.Context, r request, j step.Job) int {
 	if k.merged.Method == directive.None && r.asksNothing() && (k.heard || !k.burstd) {
 		leave(os.TempDir(), j, isPlainJob)
 	}
-	if d.Direct && r.once == "" {
+	if d.Direct && r.once == "" && (k.usable == nil || j.Attempt == 0) {
 		return p.decided(d, r, j)
 	}
 	if k.merged.Dir == "" { // --once alone
@@ -143,9 +144,39 @@ func (p *program) start(ctx context.Context, k known, d plan) int {
 		}
 	}
 	if d.Direct {
+		if err := k.needed(ctx, e.Name); err != nil {
+			p.say("error: %v", err)
+			return cli.Failed
+		}
 		return p.recorded(ctx, k, d, recorded{e, note})
 	}
 	return p.runProtected(ctx, k, recorded{e, note}, was)
+}
+
+// needed says that a step cannot go on without its method: it has checkpoints, and
+// would begin anew.
+func (k known) needed(ctx context.Context, name string) error {
+	if k.usable == nil || k.job.Attempt == 0 {
+		return nil
+	}
+	f, err := ckpt.View(ckpt.Options{Dir: k.dir, Cluster: k.job.Cluster, Job: k.job.Folder(), Step: name})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	all, err := f.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range all {
+		if e.State == ckpt.Good {
+			return fmt.Errorf("ckpt=%s: %w: step %s is not begun anew while %s is there", k.merged.Method, k.usable, name, e.Dir)
+		}
+	}
+	return nil
 }
 
 // recorded is a step of the record, and what writes down how it went.
@@ -217,8 +248,8 @@ func (p *program) launch(k known, name string) ckpt.Launch {
 func (p *program) runProtected(ctx context.Context, k known, e recorded, was entry) int {
 	o := ckpt.Options{Dir: k.dir, Cluster: k.job.Cluster, Job: k.job.Folder(), Step: e.Name, Attempt: k.job.Attempt,
 		Keep: k.merged.Keep, Reserve: k.word.Site.Reserve, Submitted: k.state.Submitted}
-	if k.heard {
-		blessed := k.word.Blessed[e.Name]
+	// Without a record of burstd's what is on disk counts: it may have been away.
+	if blessed, ok := k.word.Blessed[e.Name]; ok {
 		o.Blessed = &blessed
 	}
 	folder, err := ckpt.Open(ctx, o)
@@ -227,7 +258,7 @@ func (p *program) runProtected(ctx context.Context, k known, e recorded, was ent
 	}
 	defer folder.Close()
 	r := &runner{job: k.job, name: e.Name, merged: k.merged, method: k.method, folder: folder, launch: p.launch(k, e.Name),
-		say: p.say, note: e.note, entry: e.entry, was: was, slot: make(chan struct{}, 1), advice: make(chan struct{}, 1)}
+		say: p.say, note: e.note, entry: e.entry, was: was, recorded: k.word.Blessed[e.Name], slot: make(chan struct{}, 1), advice: make(chan struct{}, 1)}
 	r.runs = func(ctx context.Context) error { return running(ctx, p.slurm(), k.job) }
 	if slices.Contains(launchers, k.merged.Method) || k.merged.Preset != "" {
 		r.machine = ckpt.Here(ctx)
@@ -241,7 +272,7 @@ func (p *program) runProtected(ctx context.Context, k known, e recorded, was ent
 		p.once(k.job, saidAppend, fmt.Sprintf("a restart empties the output %s: write #SBATCH --open-mode=append, or >> for a file of your own", file))
 	}
 	if err := r.begin(ctx); err != nil {
-		if isPlain(err) && k.job.Attempt == 0 {
+		if isPlain(err) {
 			return p.direct(direct(fmt.Sprintf("%v: the step is not protected", err)), k.job, k.call.Args)
 		}
 		if r.over().IsZero() {

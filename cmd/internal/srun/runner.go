@@ -40,6 +40,9 @@ type runner struct {
 	note    func(entry)                 // writes down how far the step is
 	entry   entry                       // of the record; its stats are those before this attempt
 	was     entry                       // of the attempt before; no name: there was none
+	// recorded is what burstd had on record before this attempt; zero: nothing, or it
+	// is not known.
+	recorded ckpt.ID
 
 	slot chan struct{} // full while folder and step are used for a checkpoint
 

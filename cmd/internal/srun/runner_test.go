@@ -15,6 +15,7 @@ import (
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm/directive"
+	"github.com/burst-hpc/burst/slurm/step"
 )
 
 func TestEndsByItself(t *testing.T) {
@@ -225,9 +226,21 @@ func TestDamage(t *testing.T) {
 
 func TestNothingStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, t.TempDir(), 0, "", &work{startFail: map[int]error{1: errors.New("no tool")}})
+		dir, no := t.TempDir(), errors.New("no tool")
+		b := newBench(t, dir, 0, "interval=10m", &work{length: 15 * time.Minute, startFail: map[int]error{1: no, 3: no, 4: no}})
 		if err := b.begin(t.Context()); !isPlain(err) {
 			t.Errorf("%v: srun might have run it", err)
+		}
+		b.whole(t)
+		if err := newBench(t, dir, 1, "", b.work).begin(t.Context()); isPlain(err) || !errors.Is(err, no) {
+			t.Errorf("%v: it has a checkpoint, and must not begin anew without its method", err)
+		}
+		k := known{facts: facts{job: step.Job{ID: 17, Attempt: 1}, usable: no}, dir: dir}
+		if err := k.needed(t.Context(), "0"); !errors.Is(err, no) {
+			t.Errorf("%v: likewise", err)
+		}
+		if err := k.needed(t.Context(), "1"); err != nil {
+			t.Errorf("a step without a checkpoint: %v", err)
 		}
 	})
 }
@@ -308,4 +321,50 @@ func TestInterval(t *testing.T) {
 		b.signals <- syscall.SIGTERM
 		<-done
 	})
+}
+
+// TestAGenerationThatIsSeenLate, as on a network file system, is waited for; one that
+// is gone is not for ever.
+func TestAGenerationThatIsSeenLate(t *testing.T) {
+	for _, back := range []time.Duration{20 * time.Second, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			dir := t.TempDir()
+			w := &work{length: time.Hour, takes: time.Second}
+			b := newBench(t, dir, 0, "interval=20m", w)
+			done := make(chan int)
+			go func() { done <- b.whole(t) }()
+			time.Sleep(50 * time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			last := b.order(ctx, session.Request{ID: "r", Kind: session.Stop, By: time.Now().Add(time.Minute)})
+			b.signals <- syscall.SIGTERM
+			<-done
+			was := b.last()
+
+			next := newBench(t, dir, 1, "interval=20m", w)
+			next.was, next.entry.stats, next.recorded = was, was.stats, ckpt.ID{Attempt: 0, N: last.N}
+			hidden := filepath.Join(dir, "hidden")
+			if err := os.Rename(last.Generation, hidden); err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(back, func() {
+				if err := os.Rename(hidden, last.Generation); err != nil {
+					t.Error(err)
+				}
+			})
+			start := time.Now()
+			next.whole(t)
+			took, from := time.Since(start), last.N
+			if back > seenTime {
+				from--
+			}
+			if !next.heard(fmt.Sprintf("restarts from generation %d of attempt 0", from)) || !next.heard("not to be seen on this node yet") {
+				t.Errorf("said %q", next.said)
+			}
+			if took < min(back, seenTime)+9*time.Minute || took > 25*time.Minute {
+				t.Errorf("it took %s", took)
+			}
+			time.Sleep(time.Hour)
+		})
+	}
 }
