@@ -34,7 +34,7 @@ func (r *runner) begin(ctx context.Context) error {
 		return err
 	}
 	r.tell(choice)
-	from := choice.From
+	from, none := choice.From, choice.From == nil
 	for {
 		if err := r.fits(from); err != nil {
 			return err
@@ -49,7 +49,7 @@ func (r *runner) begin(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		if choice.From == nil {
+		if none {
 			return plainError{err}
 		}
 		if from == nil {

@@ -82,7 +82,7 @@ func running(ctx context.Context, c client, j step.Job) error {
 	case err != nil:
 		return err
 	case now.State != "RUNNING" || now.Restarts != j.Attempt:
-		return fmt.Errorf("Slurm has it %s, at its attempt %d", now.State, now.Restarts)
+		return fmt.Errorf("it is %s, at its attempt %d", now.State, now.Restarts)
 	}
 	return nil
 }

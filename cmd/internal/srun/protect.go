@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -153,59 +152,10 @@ func (p *program) start(ctx context.Context, k known, d plan) int {
 	return p.runProtected(ctx, k, recorded{e, note}, was)
 }
 
-// needed says that a step cannot go on without its method: it has checkpoints, and
-// would begin anew.
-func (k known) needed(ctx context.Context, name string) error {
-	if k.usable == nil || k.job.Attempt == 0 {
-		return nil
-	}
-	f, err := ckpt.View(ckpt.Options{Dir: k.dir, Cluster: k.job.Cluster, Job: k.job.Folder(), Step: name})
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	all, err := f.List(ctx)
-	if err != nil {
-		return err
-	}
-	for _, e := range all {
-		if e.State == ckpt.Good {
-			return fmt.Errorf("ckpt=%s: %w: step %s is not begun anew while %s is there", k.merged.Method, k.usable, name, e.Dir)
-		}
-	}
-	return nil
-}
-
 // recorded is a step of the record, and what writes down how it went.
 type recorded struct {
 	entry
 	note func(entry)
-}
-
-// recorded runs a step of --once that is not protected.
-func (p *program) recorded(ctx context.Context, k known, d plan, e recorded) int {
-	p.once(k.job, saidPlain, d.Why)
-	signals := listen()
-	s, err := plainMethod{}.Start(ctx, p.launch(k, ""))
-	if err != nil {
-		p.say("error: %v", err)
-		return cli.Failed
-	}
-	go func() {
-		for sig := range signals {
-			_ = s.Signal(sig) // it may have ended
-		}
-	}()
-	code, err := s.Wait()
-	if err != nil {
-		p.say("%v", err)
-	}
-	e.Ended, e.Done, e.Ran = time.Now().UTC(), code == 0 && err == nil, e.Ran+time.Since(e.Began)
-	e.note(e.entry)
-	return code
 }
 
 // noFolder says why the checkpoint folder cannot be used. A first attempt has not
