@@ -22,6 +22,9 @@ func TestRealDMTCPOpenMPI(t *testing.T) {
 	t.Run("another node", func(t *testing.T) {
 		onAnotherNode(t)
 		evictHeat(t)
+		if name, err := os.ReadFile(filepath.Join(filepath.Dir(t.TempDir()), "hostname")); err != nil || string(name) != "another\n" {
+			t.Errorf("the restart ran on %q, %v", name, err)
+		}
 	})
 }
 
@@ -56,6 +59,7 @@ mount -t tmpfs none /tmp
 mkdir -p "$1" "$2"
 mount --bind $keep/shared "$1"
 mount --bind $keep/tools "$2"
+hostname >"$1"/hostname
 shift 2
 exec %s "$@"' sh %s %s "$@"
 `, tools.restart, filepath.Dir(dir), filepath.Dir(filepath.Dir(tools.restart))))
