@@ -1,6 +1,10 @@
 package ft
 
-import "time"
+import (
+	"time"
+
+	"github.com/burst-hpc/burst/slurm/directive"
+)
 
 // Config is the site's defaults.
 type Config struct {
@@ -23,10 +27,12 @@ type Config struct {
 
 // Pool says what is done about notices that are no interruption.
 type Pool struct {
-	Name          string
-	Nodes         []string // all of it
-	OnRebalance   string   // Ignore, Drain or Replace; empty is Ignore
-	OnMaintenance string   // Ignore, Drain or Reserve; empty is Ignore
+	Name  string
+	Nodes []string // all of it
+	// Site is what the site says of jobs on its nodes; nil: the Config's Signal and Grace alone.
+	Site          []directive.Layer
+	OnRebalance   string // Ignore, Drain or Replace; empty is Ignore
+	OnMaintenance string // Ignore, Drain or Reserve; empty is Ignore
 }
 
 // Rules of a Pool.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/ft"
+	"github.com/burst-hpc/burst/slurm/directive"
 	"github.com/burst-hpc/burst/slurm/slurmtest"
 )
 
@@ -25,6 +26,12 @@ func leaves(w *world, nodes, code int) slurmtest.Job {
 // stays is a job that checkpoints on its signal and runs on.
 func stays(w *world) slurmtest.Job {
 	return slurmtest.Job{Requeue: true, Script: script, OnSignal: func(id uint32, _ string) { w.Checkpoint(id) }}
+}
+
+// poolSignal are the rules of a pool with a signal of its own.
+func poolSignal(string) (ft.Pool, bool) {
+	return ft.Pool{Name: "p", Site: []directive.Layer{{Source: directive.Source{Kind: directive.Pool, Name: "p"},
+		Settings: []directive.Setting{{Key: "signal", Value: "USR1"}, {Key: "grace", Value: "1m"}}}}}, true
 }
 
 // TestOneJob: one job, one notice.
@@ -64,8 +71,14 @@ func TestOneJob(t *testing.T) {
 			return slurmtest.Job{Requeue: true, Script: "#!/bin/sh\n", Comment: "burst: signal=B:USR2 grace=5s"}
 		}, atLeast: 5 * time.Second, atMost: 7 * time.Second, restarts: 1, signals: []string{"USR2"}},
 		{name: "another method, and no session", cfg: ft.Config{Signal: "USR2"}, job: func(*world) slurmtest.Job {
-			return slurmtest.Job{Requeue: true, Script: "#!/bin/sh\n#BURST ckpt=dmtcp\n", Comment: "burst: signal=USR1"}
+			return slurmtest.Job{Requeue: true, Script: "#!/bin/sh\n#BURST ckpt=dmtcp\n"}
 		}, atMost: time.Second, restarts: 1, outcome: "requeued"},
+		{name: "the comment is over the script, key by key", job: func(*world) slurmtest.Job {
+			return slurmtest.Job{Requeue: true, Script: "#!/bin/sh\n#BURST signal=USR2 grace=5s\n", Comment: "burst: signal=USR1"}
+		}, atLeast: 5 * time.Second, atMost: 7 * time.Second, restarts: 1, signals: []string{"USR1"}},
+		{name: "the pool's signal, the job's grace", cfg: ft.Config{Signal: "USR2", Pools: poolSignal}, job: func(*world) slurmtest.Job {
+			return slurmtest.Job{Requeue: true, Script: "#!/bin/sh\n#BURST grace=7s\n"}
+		}, atLeast: 7 * time.Second, atMost: 9 * time.Second, restarts: 1, signals: []string{"USR1"}},
 		{name: "the method signal, and no session", cfg: ft.Config{Signal: "USR2", Grace: 7 * time.Second}, job: func(*world) slurmtest.Job {
 			return slurmtest.Job{Requeue: true, Script: "#!/bin/sh\n#BURST ckpt=signal strategy=both\n"}
 		}, atLeast: 7 * time.Second, atMost: 9 * time.Second, restarts: 1, signals: []string{"USR2"}},

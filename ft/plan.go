@@ -71,18 +71,17 @@ func (g *Guard) ask(ctx context.Context, n *Notice, e *Eviction, j slurm.Job, a 
 	if a.wrong != "" {
 		g.log.Warn(a.wrong, "job", j.ID)
 	}
-	a.asked, a.signal, a.grace = true, g.cfg.Signal, g.cfg.Grace
+	if err != nil {
+		d, err = directive.Merge(g.site(n.Node)...)
+	}
+	a.asked = true
 	switch {
-	case err != nil:
-	case d.Signal == "" && d.Method != "" && d.Method != directive.BySignal:
-		// Its method is burst-srun's, and that has no session: a signal that the
-		// program does not expect would kill it.
+	case err != nil: // the configuration has been judged: never
+		a.signal, a.grace = g.cfg.Signal, g.cfg.Grace
+	case d.Startles(): // and its burst-srun has no session
 		a.signal, a.grace = "", 0
-	case d.Signal != "":
-		a.signal, a.grace = d.Signal, d.Grace
-		if d.Batch {
-			a.signal = "B:" + d.Signal
-		}
+	default:
+		a.signal, a.grace = d.Value("signal"), d.Grace
 	}
 	return nil
 }
@@ -97,21 +96,28 @@ func (g *Guard) patience(n *Notice, e *Eviction) time.Duration {
 	return most
 }
 
-func (g *Guard) directive(ctx context.Context, n *Notice, j slurm.Job) (d directive.Directive, err error) {
+// directive is what holds for a job on the notice's node.
+func (g *Guard) directive(ctx context.Context, n *Notice, j slurm.Job) (directive.Merged, error) {
+	said := directive.Said{Comment: j.Comment, Site: directive.Defaults{Layers: g.site(n.Node)}}
 	if j.Batch {
-		var script string
 		err := g.command(ctx, g.deadline(n), func() (err error) {
-			script, err = g.slurm.BatchScript(ctx, j.ID)
+			said.Script, err = g.slurm.BatchScript(ctx, j.ID)
 			return err
 		})
 		if err != nil && !errors.Is(err, slurm.ErrNoJob) { // it may have ended, or have no script
-			return d, err
-		}
-		if d, err = directive.Parse(script); err != nil || d != (directive.Directive{}) {
-			return d, err
+			return directive.Merged{}, err
 		}
 	}
-	return directive.ParseComment(j.Comment)
+	return said.Merge()
+}
+
+// site is what the site says of jobs on a node.
+func (g *Guard) site(node string) []directive.Layer {
+	if p := g.pool(node); p.Site != nil || g.cfg.Signal == "" {
+		return p.Site
+	}
+	signal := []directive.Setting{{Key: "signal", Value: g.cfg.Signal}, {Key: "grace", Value: g.cfg.Grace.String()}}
+	return []directive.Layer{{Source: directive.Source{Kind: directive.Site}, Settings: signal}}
 }
 
 func describe(e Eviction, j slurm.Job) string {

@@ -76,6 +76,9 @@ func Advise(m Merged, j Job) []Advice {
 			add(Note, "ckpt", "no method and no signal: when it loses a node it is requeued at once, and begins anew")
 		}
 	}
+	if m.Startles() {
+		add(Note, "signal", "the site's %s is not sent: ckpt=%s needs none, and the program may not expect it", m.Value("signal"), m.Method)
+	}
 	adviseMethod(m, j, add)
 	adviseTime(m, j, add)
 	if j.Signal != "" && !asks {

@@ -32,6 +32,12 @@ func (m Merged) Value(key string) string {
 	return ""
 }
 
+// Startles says that the signal is the site's, and that the job's user has named
+// a method that needs none: it would kill a program that does not expect it.
+func (m Merged) Startles() bool {
+	return m.Signal != "" && m.From["signal"].Kind.byAdmin() && !m.From["ckpt"].Kind.byAdmin() && m.Method != None && m.Method != BySignal
+}
+
 // Merge puts layers one over the other, by Order whatever order they come in,
 // and fills in the defaults. A key that cannot go with what a stronger layer says,
 // or that an admin wrote for jobs that ask for something else, is Unused; one that

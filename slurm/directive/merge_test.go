@@ -151,6 +151,30 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+func TestStartles(t *testing.T) {
+	for _, tt := range []struct {
+		layers []string
+		want   bool
+	}{
+		{[]string{"script ckpt=dmtcp", "site signal=USR1"}, true},
+		{[]string{"script ckpt=dmtcp signal=USR1"}, false},
+		{[]string{"script ckpt=signal", "site signal=USR1"}, false},
+		{[]string{"script retries=1", "site signal=USR1"}, false},
+		{[]string{"script retries=1", "site signal=USR1 ckpt=dmtcp"}, false},
+		{[]string{"script ckpt=none", "site signal=USR1"}, false},
+		{[]string{"script ckpt=dmtcp"}, false},
+	} {
+		var layers []Layer
+		for _, text := range tt.layers {
+			layers = append(layers, layer(t, text))
+		}
+		m, err := Merge(layers...)
+		if err != nil || m.Startles() != tt.want {
+			t.Errorf("%q: %t, %v", tt.layers, m.Startles(), err)
+		}
+	}
+}
+
 func TestReadOptions(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -167,7 +167,7 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	d.engine = power.New(engine, journal, ctl, providers, o.Log)
 	d.rates = newRates(d, o.Config.Pools)
 	d.hub = session.NewHub(session.HubConfig{AtOnce: o.Config.Checkpoint.AtOnce, Interval: d.rates.interval}, d.journal, o.Log)
-	d.guard = ft.New(ft.Config{Signal: o.Config.Checkpoint.Signal, Grace: o.Config.Checkpoint.Grace, Margin: o.Config.Checkpoint.Margin, Pools: poolRules(o.Config.Pools),
+	d.guard = ft.New(ft.Config{Signal: o.Config.Checkpoint.Signal, Grace: o.Config.Checkpoint.Grace, Margin: o.Config.Checkpoint.Margin, Pools: poolRules(o.Config),
 		Sessions: ft.SessionsOf(d.hub, d.store),
 		Ask:      func(instance string) { d.engine.Ask(instance) }}, d.journal, ctl, providers, o.Log)
 	sick := o.Config.Health

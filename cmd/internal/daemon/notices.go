@@ -6,10 +6,11 @@ import (
 )
 
 // poolRules looks up what a node's pool does about notices.
-func poolRules(pools []config.Pool) func(node string) (ft.Pool, bool) {
+func poolRules(cfg *config.Config) func(node string) (ft.Pool, bool) {
 	byNode := map[string]*ft.Pool{}
-	for _, p := range pools {
-		rules := &ft.Pool{Name: p.Power.Name, Nodes: p.Power.Nodes, OnRebalance: p.OnRebalance, OnMaintenance: p.OnMaintenance}
+	for _, p := range cfg.Pools {
+		rules := &ft.Pool{Name: p.Power.Name, Nodes: p.Power.Nodes, OnRebalance: p.OnRebalance, OnMaintenance: p.OnMaintenance,
+			Site: cfg.Defaults(p.Slurm.Partition, p.Power.Name).Layers}
 		for _, n := range p.Power.Nodes {
 			byNode[n] = rules
 		}
