@@ -10,6 +10,7 @@ import (
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/ft"
 	"github.com/burst-hpc/burst/ft/session"
+	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/slurmtest"
 )
 
@@ -244,4 +245,35 @@ func TestStepsKillAtEveryPoint(t *testing.T) {
 		}
 		t.Run(p, func(t *testing.T) { play(t, i+1) })
 	}
+}
+
+// TestAHeterogeneousJobIsAskedOnce, whichever of its parts has the nodes that go:
+// burst-srun has one session, of the leader.
+func TestAHeterogeneousJobIsAskedOnce(t *testing.T) {
+	bubble(t, "c[1-6]", func(w *world) {
+		s := newSite(w)
+		part := slurmtest.Job{Requeue: true, Script: "#!/bin/sh\nexit 0\n"}
+		ids := w.begin(s.srun(1, step{takes: 3 * time.Second}), part, part)
+		w.rewrite = func(snap *slurm.Snapshot) {
+			for _, id := range ids {
+				j := snap.Jobs[id]
+				j.HetID = ids[0]
+				snap.Jobs[id] = j
+			}
+		}
+		s.start(ft.Config{}, 0)
+		time.Sleep(time.Minute)
+		w.evict("c2", 2*time.Minute)
+		w.evict("c3", 2*time.Minute)
+		w.again(20*time.Second, ids[0], 1)
+		w.closed(time.Minute)
+		if got := s.kinds(); !slices.Equal(got, []session.Kind{session.Stop}) || s.good(ids[0]) != 0 {
+			t.Errorf("asked %v, the generation is of attempt %d", got, s.good(ids[0]))
+		}
+		for _, id := range ids {
+			if i := w.info(id); len(i.Signals) > 0 {
+				t.Errorf("%+v", i)
+			}
+		}
+	})
 }
