@@ -29,7 +29,8 @@ func TestRealSlurm(t *testing.T) {
 		t.Skip("starts a Slurm cluster: slow end-to-end, run by make test")
 	}
 	bin := progtest.Build(t, "burst-srun")
-	cluster, err := sandbox.Start(t.Context(), sandbox.Options{OnPrem: 2, CredExpire: 5 * time.Second})
+	shim := filepath.Join(bin, "shim")
+	cluster, err := sandbox.Start(t.Context(), sandbox.Options{OnPrem: 2, CredExpire: 5 * time.Second, Extra: "TaskProlog=" + taskProlog(t, shim)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,7 @@ func TestRealSlurm(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	s := site{cluster, slurm.New(slurm.Exec{Conf: cluster.Conf}), t.TempDir(), filepath.Join(bin, "shim"), t.TempDir()}
+	s := site{cluster, slurm.New(slurm.Exec{Conf: cluster.Conf}), t.TempDir(), shim, t.TempDir()}
 	if err := os.Mkdir(s.shim, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -54,6 +55,22 @@ func TestRealSlurm(t *testing.T) {
 	t.Run("salloc", s.salloc)
 }
 
+// taskProlog is the one in contrib, for another folder: it makes srun burst-srun in
+// batch scripts.
+func taskProlog(t *testing.T, shim string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../contrib/taskprolog/taskprolog.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := strings.Replace(string(text), "shim=/usr/lib/burst/shim\n", "shim="+shim+"\n", 1)
+	path := filepath.Join(t.TempDir(), "taskprolog.sh")
+	if err := os.WriteFile(path, []byte(own), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // submit gives sbatch a script and returns the job's id and its folder.
 func (s site) submit(t *testing.T, script string, more ...string) (id uint32, dir string) {
 	t.Helper()
@@ -62,7 +79,8 @@ func (s site) submit(t *testing.T, script string, more ...string) (id uint32, di
 		t.Fatal(err)
 	}
 	args := append([]string{"--parsable", "--chdir=" + dir, "--output=out", "--error=err", "--open-mode=append"}, more...)
-	cmd := s.command(t.Context(), "sbatch", args...)
+	cmd := s.Command(t.Context(), "sbatch", args...)
+	cmd.Env = append(cmd.Env, "TMPDIR="+s.temp)
 	cmd.Dir, cmd.Stdin = s.dir, strings.NewReader(script)
 	out, err := cmd.Output()
 	if err != nil {
@@ -75,7 +93,7 @@ func (s site) submit(t *testing.T, script string, more ...string) (id uint32, di
 	return uint32(n), dir
 }
 
-// command has burst-srun as srun first on its PATH.
+// command has burst-srun as srun first on its PATH, as by `burst env`.
 func (s site) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := s.Command(ctx, name, args...)
 	for i, kv := range cmd.Env {
