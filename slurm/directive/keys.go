@@ -40,7 +40,7 @@ var keys = []Key{
 		func(d *Directive) string { return d.Restart }},
 	{"preset", "blcr", "of ckpt=command: a tool whose commands are known", false, setPreset,
 		func(d *Directive) string { return d.Preset }},
-	{"retries", "5", "so often at most Burst requeues the job", true, setRetries, getRetries},
+	{"retries", "5", "so often in a row at most Burst requeues the job without a new checkpoint", true, setRetries, getRetries},
 	{"label", "heat-4k", "a name for the runs of this program; else the job's name", false, setLabel,
 		func(d *Directive) string { return d.Label }},
 	{"after", "power_down", "the nodes are powered down when the job has ended, not after SuspendTime", false, setAfter,
