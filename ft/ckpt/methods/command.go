@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -185,7 +184,9 @@ func (s *commandStep) Checkpoint(ctx context.Context, into string, stop bool) (c
 		err = failed(code, out)
 	}
 	if err == nil {
-		err = hasContent(into)
+		if err = hasContent(into); err != nil {
+			err = fmt.Errorf("exit code 0, but in $BURST_DIR: %w", err)
+		}
 	}
 	if err != nil {
 		if !s.p.running() {
@@ -199,29 +200,6 @@ func (s *commandStep) Checkpoint(ctx context.Context, into string, stop bool) (c
 		}
 	}
 	return ckpt.Made{Tool: "command", Iteration: saidIteration(into)}, nil
-}
-
-// hasContent wants a file that is not empty.
-func hasContent(folder string) error {
-	found := errors.New("found")
-	err := filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		if st, err := d.Info(); err != nil {
-			return err
-		} else if st.Size() > 0 {
-			return found
-		}
-		return nil
-	})
-	switch {
-	case errors.Is(err, found):
-		return nil
-	case err != nil:
-		return err
-	}
-	return errors.New("exit code 0, but no file with content is in $BURST_DIR")
 }
 
 // saidIteration is the number in the file iteration, which checkpoint= may write

@@ -97,8 +97,8 @@ func TestCommandSetup(t *testing.T) {
 func TestCommandSays(t *testing.T) {
 	for name, c := range map[string]struct{ checkpoint, want string }{
 		"exit code":  {`echo no room; exit 4`, "checkpoint=: exit code 4: no room"},
-		"no file":    {`true`, "no file with content is in $BURST_DIR"},
-		"empty file": {`touch "$BURST_DIR/x"`, "no file with content is in $BURST_DIR"},
+		"no file":    {`true`, "exit code 0, but in $BURST_DIR: no file with content"},
+		"empty file": {`touch "$BURST_DIR/x"`, "exit code 0, but in $BURST_DIR: no file with content"},
 		"hangs":      {`echo x > "$BURST_DIR/x"; sleep 1000 & sleep 1000`, "was not done in time"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,6 +21,8 @@ import (
 const (
 	filesFolder = "files"
 	rootFolder  = "root"
+	// noteName is in a generation that has no files, because files= names none.
+	noteName = "note.txt"
 	// restorePrefix has what is put back, until it is in place.
 	restorePrefix = ".burst-restore-"
 )
@@ -130,6 +132,9 @@ func (m *signalMethod) putBack(ctx context.Context, dir string, g *ckpt.Generati
 	names, err := storedFiles(g.Dir)
 	if err != nil {
 		return fmt.Errorf("reading generation %s: %w", g.Dir, err)
+	}
+	if _, err := os.Stat(filepath.Join(g.Dir, noteName)); len(names) == 0 && err != nil {
+		return fmt.Errorf("generation %s holds no files of the method signal", g.Dir)
 	}
 	if !m.exact && g.Extra[extraWrites] == writesByRename && len(names) == 1 && younger(dir, g.Dir, names[0]) {
 		return nil

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -32,7 +33,9 @@ func TestMain(m *testing.M) {
 	}
 	os.Setenv(tokenEnv, token)
 	flag.Parse()
-	flag.Set("test.parallel", "8") // the tests wait more than they work
+	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) { // nobody has said otherwise
+		flag.Set("test.parallel", "8") // the tests wait more than they work
+	}
 	code := m.Run()
 	if left := awaitNone(token); len(left) > 0 {
 		fmt.Fprintf(os.Stderr, "processes left behind: %v\n", left)

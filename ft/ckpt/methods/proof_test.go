@@ -154,6 +154,19 @@ func timeOf(t *testing.T, path string) time.Time {
 	return st.ModTime()
 }
 
+func TestPutBackWantsItsOwn(t *testing.T) {
+	dir := t.TempDir()
+	g := &ckpt.Generation{Dir: t.TempDir()}
+	writeFiles(t, g.Dir, map[string]string{"ckpt_app.dmtcp": "x"})
+	if err := new(signalMethod).putBack(t.Context(), dir, g); err == nil || !strings.Contains(err.Error(), "holds no files") {
+		t.Errorf("another's files: %v", err)
+	}
+	writeFiles(t, g.Dir, map[string]string{noteName: "by exit code"})
+	if err := new(signalMethod).putBack(t.Context(), dir, g); err != nil {
+		t.Errorf("the application keeps its own: %v", err)
+	}
+}
+
 // What is younger than the generation stays where it is surely whole.
 func TestPutBackLeavesYounger(t *testing.T) {
 	byRename := map[string]string{extraWrites: writesByRename}

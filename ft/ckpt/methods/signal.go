@@ -183,7 +183,7 @@ func (s *signalStep) write(ctx context.Context, into string) (byRename bool, err
 		switch {
 		case err == nil && len(s.m.files) == 0:
 			note := fmt.Sprintf("The application said by exit code %d that it has written a checkpoint. files= names none to keep.\n", s.m.left)
-			return false, os.WriteFile(filepath.Join(into, "note.txt"), []byte(note), 0o600)
+			return false, os.WriteFile(filepath.Join(into, noteName), []byte(note), 0o600)
 		case err == nil:
 			return renamed(before, now), nil
 		case !errors.Is(err, errChanged):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -99,10 +100,40 @@ func (l launch) begin(ctx context.Context, args, env []string) (*process, error)
 	return startProcess(cmd)
 }
 
-// madeBy says why the generation to restart from is not one of that method.
+// madeBy says why the generation to restart from is not one of that method, or
+// is not there any more.
 func (l launch) madeBy(method string) error {
-	if l.From != nil && l.From.Method != "" && l.From.Method != method {
+	switch {
+	case l.From == nil:
+		return nil
+	case l.From.Method != "" && l.From.Method != method:
 		return fmt.Errorf("%s was made by the method %s, not %s", l.From.Dir, l.From.Method, method)
 	}
+	if err := hasContent(l.From.Dir); err != nil {
+		return fmt.Errorf("restarting from %s: %w", l.From.Dir, err)
+	}
 	return nil
+}
+
+// hasContent wants a file that is not empty.
+func hasContent(folder string) error {
+	found := errors.New("found")
+	err := filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		if st, err := d.Info(); err != nil {
+			return err
+		} else if st.Size() > 0 {
+			return found
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, found):
+		return nil
+	case err != nil:
+		return err
+	}
+	return errors.New("no file with content is in it")
 }

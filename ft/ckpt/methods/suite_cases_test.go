@@ -71,6 +71,30 @@ func testOthersGeneration(t *testing.T, c candidate) {
 	p.refused(l)
 }
 
+func testGoneGeneration(t *testing.T, c candidate) {
+	p := newPlace(t, c)
+	l := p.launch("exit", "0")
+	l.From = &ckpt.Generation{Dir: filepath.Join(p.scratch, "gone"), Manifest: ckpt.Manifest{Method: c.name}}
+	p.refused(l)
+	l.From.Dir = p.folder() // there, and empty
+	p.refused(l)
+}
+
+// testGoneFolder wants no step ended for a checkpoint that cannot be written.
+func testGoneFolder(t *testing.T, c candidate) {
+	p := newPlace(t, c)
+	r := p.counting(1_000_000, nil)
+	r.awaitAt(5)
+	for _, stop := range []bool{false, true} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		if made, err := r.step.Checkpoint(ctx, filepath.Join(p.scratch, "gone"), stop); err == nil {
+			t.Errorf("stop %v: written into no folder: %+v", stop, made)
+		}
+		cancel()
+		r.awaitAt(r.out.last() + 3)
+	}
+}
+
 // refused wants Start to fail.
 func (p *place) refused(l ckpt.Launch) {
 	p.t.Helper()

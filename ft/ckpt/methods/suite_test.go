@@ -59,6 +59,8 @@ func conform(t *testing.T, c candidate) {
 		"killed during a checkpoint":            testKilled,
 		"its own starter is killed":             testStarterKilled,
 		"a generation that is another method's": testOthersGeneration,
+		"a generation that is gone":             testGoneGeneration,
+		"a folder that is gone":                 testGoneFolder,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
