@@ -87,7 +87,7 @@ func TestClose(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, session.HubConfig{}, func(w *world) {
 				s := w.run(k, w.wire())
-				s.takes = tt.takes
+				s.slow(tt.takes)
 				if _, err := w.live().Ask(w.ctx, order(k, "r1", session.Stop, 110*time.Second)); err != nil {
 					t.Fatal(err)
 				}

@@ -60,13 +60,13 @@ func TestOrders(t *testing.T) {
 		}},
 		{"a step that starts meanwhile is waited for", session.HubConfig{}, func(w *world) {
 			w.run(k, w.wire())
-			go func() { time.Sleep(time.Second); w.run(key(7, 0, "1"), w.wire()).takes = 20 * time.Second }()
+			go func() { time.Sleep(time.Second); w.run(key(7, 0, "1"), w.wire()).slow(20 * time.Second) }()
 			answers, err := w.ask(order(k, "r1", session.Checkpoint, time.Minute))
 			w.want(answers, err, nil, map[string]int{"0": 1, "1": 1})
 		}},
 		{"the step ends by itself", session.HubConfig{}, func(w *world) {
 			s := w.run(k, w.wire())
-			s.takes = time.Hour
+			s.slow(time.Hour)
 			go func() {
 				time.Sleep(5 * time.Second)
 				s.cancel()
@@ -103,7 +103,7 @@ func TestOrders(t *testing.T) {
 		}},
 		{"an earlier deadline takes the place of a later one", session.HubConfig{}, func(w *world) {
 			s := w.run(k, w.wire())
-			s.takes = 30 * time.Second
+			s.slow(30 * time.Second)
 			time.Sleep(time.Second)
 			first := order(k, "r1", session.Checkpoint, time.Hour)
 			go func() {
@@ -114,13 +114,13 @@ func TestOrders(t *testing.T) {
 			answers, err := w.ask(first)
 			w.want(answers, err, session.ErrReplaced, nil)
 			time.Sleep(time.Minute)
-			if did, _ := s.doing(); did != "checkpoint checkpoint-and-stop" || !errors.Is(s.cause[0], session.ErrReplaced) {
-				w.Errorf("it did %q, %v", did, s.cause)
+			if did, _ := s.doing(); did != "checkpoint checkpoint-and-stop" || !errors.Is(s.firstEnd(), session.ErrReplaced) {
+				w.Errorf("it did %q, %v", did, s.firstEnd())
 			}
 		}},
 		{"called off under way", session.HubConfig{}, func(w *world) {
 			s := w.run(k, w.wire())
-			s.takes = time.Hour
+			s.slow(time.Hour)
 			go func() {
 				time.Sleep(10 * time.Second)
 				answers, err := w.ask(order(k, "r2", session.Cancel, time.Minute))
@@ -129,8 +129,8 @@ func TestOrders(t *testing.T) {
 			answers, err := w.ask(order(k, "r1", session.Stop, time.Minute))
 			w.want(answers, err, session.ErrReplaced, nil)
 			time.Sleep(time.Minute)
-			if did, _ := s.doing(); did != "checkpoint-and-stop" || !errors.Is(s.cause[0], session.ErrCancelled) {
-				w.Errorf("it did %q, %v", did, s.cause)
+			if did, _ := s.doing(); did != "checkpoint-and-stop" || !errors.Is(s.firstEnd(), session.ErrCancelled) {
+				w.Errorf("it did %q, %v", did, s.firstEnd())
 			}
 		}},
 		{"no time for a checkpoint", session.HubConfig{}, func(w *world) {
@@ -143,14 +143,12 @@ func TestOrders(t *testing.T) {
 		}},
 		{"it takes too long", session.HubConfig{}, func(w *world) {
 			s := w.run(k, w.wire())
-			s.takes = time.Hour
+			s.slow(time.Hour)
 			answers, err := w.ask(order(k, "r1", session.Checkpoint, time.Minute))
 			w.want(answers, err, session.ErrLate, nil)
 			time.Sleep(time.Second)
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if len(s.cause) != 1 || !errors.Is(s.cause[0], session.ErrLate) {
-				w.Errorf("it ended with %v", s.cause)
+			if err := s.firstEnd(); !errors.Is(err, session.ErrLate) {
+				w.Errorf("it ended with %v", err)
 			}
 			w.blessed(k, 0)
 		}},
@@ -161,7 +159,7 @@ func TestOrders(t *testing.T) {
 				o := order(k, "r1", session.Checkpoint, time.Minute)
 				answers, err := w.ask(o)
 				w.want(answers, err, nil, map[string]int{"0": 1})
-				if d := s.did[0].By.Sub(o.Request.By).Abs(); d > time.Second {
+				if d := s.first().By.Sub(o.Request.By).Abs(); d > time.Second {
 					w.Errorf("with a clock wrong by %s it was to be done by %s later", by, d)
 				}
 			}
@@ -205,7 +203,10 @@ func TestTurns(t *testing.T) {
 		dead := w.run(key(99, 0, "0"), w.wire())
 		for n := range uint32(jobs) {
 			s := w.run(key(n+1, 0, "0"), w.wire())
-			s.takes, s.busy = 10*time.Second, busy
+			s.slow(10 * time.Second)
+			s.mu.Lock()
+			s.busy = busy
+			s.mu.Unlock()
 			steps = append(steps, s)
 			orders = append(orders, order(s.hello.Key, "r1", session.Stop, time.Duration(100+10*(jobs-n))*time.Second)) // the last first
 		}

@@ -69,7 +69,7 @@ func TestBurstdDiesAtEachPoint(t *testing.T) {
 			}
 			one, two := key(7, 1, "0"), key(7, 1, "1")
 			a, b := w.run(one, w.wire()), w.run(two, w.wire())
-			b.takes = 9 * time.Second
+			b.slow(9 * time.Second)
 			time.Sleep(30 * time.Second)
 			answers, err := w.ask(order(one, "r1", session.Stop, 110*time.Second))
 			w.want(answers, err, nil, map[string]int{"0": 1, "1": 1})
@@ -168,7 +168,7 @@ func TestOneSession(t *testing.T) {
 			old := w.run(k, w.wire())
 			time.Sleep(10 * time.Second)
 			go func() { time.Sleep(time.Second); w.run(key(7, 1, "0"), w.wire()) }()
-			old.takes = time.Hour
+			old.slow(time.Hour)
 			answers, err := w.ask(order(k, "r1", session.Stop, time.Minute))
 			w.want(answers, err, session.ErrReplaced, nil)
 			_, err = w.ask(order(k, "r2", session.Stop, time.Minute))

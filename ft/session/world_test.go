@@ -157,7 +157,7 @@ func (s *step) end() {
 func (s *step) do(ctx context.Context, r session.Request) session.Answer {
 	s.mu.Lock()
 	s.did, s.begun = append(s.did, r), append(s.begun, time.Now())
-	busy := s.busy
+	busy, takes := s.busy, s.takes
 	s.mu.Unlock()
 	if busy != nil {
 		busy(1)
@@ -166,7 +166,7 @@ func (s *step) do(ctx context.Context, r session.Request) session.Answer {
 	var cause error
 	if r.Kind != session.Leave {
 		select {
-		case <-time.After(s.takes):
+		case <-time.After(takes):
 		case <-ctx.Done():
 			cause = context.Cause(ctx)
 		}
@@ -188,6 +188,26 @@ func (s *step) made(stopped bool) session.Answer {
 	s.n++
 	return session.Answer{Generation: path.Join(s.hello.Dir, fmt.Sprintf("%s/attempt-%d/gen-%d", s.hello.Step, s.hello.Attempt, s.n)), N: s.n,
 		Bytes: 100, Took: s.takes, Iteration: int64(10 * s.n), Stopped: stopped}
+}
+
+// slow has checkpoints take so long from now on.
+func (s *step) slow(takes time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.takes = takes
+}
+
+// first is the first request that the step has done, and firstEnd how that ended.
+func (s *step) first() session.Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.did[0]
+}
+
+func (s *step) firstEnd() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cause[0]
 }
 
 // doing returns what the step has done, as kinds, and lines it has said.
