@@ -15,8 +15,8 @@ import (
 	"unicode"
 )
 
-// Directive is what a job asks of Burst. The zero value asks nothing; Parse and
-// ParseComment fill what was written, Merge fills in the defaults too.
+// Directive is what a job asks of Burst. The zero value asks nothing; Merge fills
+// in what was written and the defaults.
 type Directive struct {
 	Method   string        `json:"ckpt,omitempty"`     // None or another of Methods
 	Strategy string        `json:"strategy,omitempty"` // None, Periodic, Preemptive or Both
@@ -125,30 +125,13 @@ func clip(text string) string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Parse reads the #BURST lines of a batch script, alone. Each key may stand once.
-// Whether what was asked can be, with what else is said of the job, is Merge's to judge.
-func Parse(script string) (Directive, error) {
-	l, err := ReadScript(script)
-	return l.directive(), err
-}
-
-// ParseComment reads a job's comment, alone, as Parse does a script. A comment
-// that does not begin with "burst:" asks nothing.
-func ParseComment(comment string) (Directive, error) {
-	l, err := ReadComment(comment)
-	return l.directive(), err
-}
-
-// directive is what a layer asks, without any defaults but that of its signal.
+// directive is what a layer asks, without any defaults.
 func (l Layer) directive() Directive {
 	var d Directive
 	for _, s := range l.Settings {
 		if k := keyNamed(s.Key); k == nil || k.set(&d, s.Value) != nil {
 			return Directive{} // not of this package's readers
 		}
-	}
-	if d.Signal != "" && d.Grace == 0 {
-		d.Grace = defaultGrace
 	}
 	return d
 }

@@ -7,8 +7,19 @@ import (
 	"time"
 )
 
-func TestParse(t *testing.T) {
-	usr1 := Directive{Signal: "USR1", Grace: 20 * time.Second}
+// parse is what a script asks, alone.
+func parse(script string) (Directive, error) {
+	l, err := ReadScript(script)
+	return l.directive(), err
+}
+
+func parseComment(comment string) (Directive, error) {
+	l, err := ReadComment(comment)
+	return l.directive(), err
+}
+
+func TestReadScript(t *testing.T) {
+	usr1 := Directive{Signal: "USR1"}
 	tests := []struct {
 		name, script string
 		want         Directive
@@ -20,8 +31,8 @@ func TestParse(t *testing.T) {
 		{name: "both", script: "#!/bin/bash\n#BURST signal=USR1 grace=2m30s\n", want: Directive{Signal: "USR1", Grace: 150 * time.Second}},
 		{name: "seconds", script: "#BURST signal=USR1 grace=90", want: Directive{Signal: "USR1", Grace: 90 * time.Second}},
 		{name: "two lines, any order", script: "#!/bin/sh\n\n# text\n#BURST grace=5s\n  #BURST\tsignal=term \n", want: Directive{Signal: "TERM", Grace: 5 * time.Second}},
-		{name: "SIG and batch", script: "#BURST signal=B:SIGUSR2", want: Directive{Signal: "USR2", Batch: true, Grace: 20 * time.Second}},
-		{name: "quotes", script: `#BURST signal="USR1" grace='20s'`, want: usr1},
+		{name: "SIG and batch", script: "#BURST signal=B:SIGUSR2", want: Directive{Signal: "USR2", Batch: true}},
+		{name: "quotes", script: `#BURST signal="USR1" grace='20s'`, want: Directive{Signal: "USR1", Grace: 20 * time.Second}},
 		{name: "CRLF", script: "#!/bin/bash\r\n#BURST signal=USR1\r\nsleep 1\r\n", want: usr1},
 		{name: "after the first command", script: "#!/bin/bash\ntrue\n#BURST nonsense\n"},
 		{name: "another word", script: "#BURSTING signal=USR1\n#BURST-OFF x\n#burst signal=USR1\n"},
@@ -64,13 +75,13 @@ func TestParse(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := Parse(tt.script)
+			got, err := parse(tt.script)
 			check(t, got, err, tt.want, tt.err)
 		})
 	}
 }
 
-func TestParseComment(t *testing.T) {
+func TestReadComment(t *testing.T) {
 	tests := []struct {
 		name, comment string
 		want          Directive
@@ -79,14 +90,14 @@ func TestParseComment(t *testing.T) {
 		{name: "empty"},
 		{name: "not ours", comment: "signal=USR1 for burst: later"},
 		{name: "ours", comment: "burst: signal=B:USR1 grace=5s", want: Directive{Signal: "USR1", Batch: true, Grace: 5 * time.Second}},
-		{name: "no space", comment: " burst:signal=TERM", want: Directive{Signal: "TERM", Grace: 20 * time.Second}},
+		{name: "no space", comment: " burst:signal=TERM", want: Directive{Signal: "TERM"}},
 		{name: "nothing asked", comment: "burst:"},
 		{name: "unknown key", comment: "burst: colour=red", err: "job comment colour: unknown key"},
 		{name: "twice", comment: "burst: grace=1s grace=2s", err: "job comment grace: is set twice"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := ParseComment(tt.comment)
+			got, err := parseComment(tt.comment)
 			check(t, got, err, tt.want, tt.err)
 		})
 	}
@@ -125,22 +136,20 @@ func TestUnquote(t *testing.T) {
 	}
 }
 
-func FuzzParse(f *testing.F) {
+func FuzzReadScript(f *testing.F) {
 	f.Add("#!/bin/bash\n#BURST signal=USR1 grace=20s\nsrun heat\n")
 	f.Add(`#BURST signal="B:USR1" grace='1m'`)
 	f.Add("#BURST a=\"\\")
 	f.Add("#BURST ckpt=command checkpoint='a b' restart=c # x\n#BURST strategy=both interval=auto dir=~/%j")
 	f.Fuzz(func(t *testing.T, script string) {
-		d, err := Parse(script)
+		d, err := parse(script)
 		var e *Error
 		switch {
 		case err != nil && (!errors.As(err, &e) || e.Line < 1 || d != Directive{}):
-			t.Errorf("Parse(%q) = %+v, %v", script, d, err)
-		case err == nil && d.Signal != "" && d.Grace == 0:
-			t.Errorf("Parse(%q) = %+v: a signal has a grace time", script, d)
+			t.Errorf("ReadScript(%q) = %+v, %v", script, d, err)
 		}
-		if _, err := ParseComment("burst:" + script); err != nil && !errors.As(err, &e) {
-			t.Errorf("ParseComment: %v is no *Error", err)
+		if _, err := ReadComment("burst:" + script); err != nil && !errors.As(err, &e) {
+			t.Errorf("ReadComment: %v is no *Error", err)
 		}
 	})
 }
