@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/cmd/internal/rehearse"
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/ft/ckpt/methods"
 	"github.com/burst-hpc/burst/ft/session"
@@ -27,10 +28,12 @@ type known struct {
 	heard     bool // word is burstd's
 	dir       string
 	method    ckpt.Method
+	trial     *rehearsal // nil: the job is none
 }
 
 // protect runs a step of a batch job under its method.
 func (p *program) protect(ctx context.Context, r request, j step.Job) int {
+	started := time.Now()
 	k := known{facts: facts{request: r, job: j}, transport: p.transport()}
 	k.burstd = k.transport != nil
 	var err error
@@ -38,6 +41,13 @@ func (p *program) protect(ctx context.Context, r request, j step.Job) int {
 		return p.decided(direct(fmt.Sprintf("what the job asks for cannot be read (%v): it is not protected", err)), r, j)
 	}
 	said := directive.Said{Script: k.script, Comment: k.state.Comment, Options: r.ckpt}
+	trial, err := rehearse.Told(p.env, j.ID)
+	if err != nil {
+		return p.wrong(err)
+	}
+	if trial != nil && trial.Method != "" {
+		said.Options = []string{trial.Method}
+	}
 	if k.merged, err = said.Merge(); err != nil {
 		return p.wrong(err)
 	}
@@ -51,8 +61,9 @@ func (p *program) protect(ctx context.Context, r request, j step.Job) int {
 			return p.wrong(err)
 		}
 	}
+	k.rehearsed(trial, started, p.say)
 	if k.merged.Method != directive.None {
-		if k.method, err = methods.New(k.merged.Method, methodOptions(k.merged)); err != nil {
+		if k.method, err = methods.New(k.merged.Method, k.methodOptions()); err != nil {
 			return p.wrong(err)
 		}
 		k.usable = k.method.Usable(ctx)
@@ -105,8 +116,9 @@ func (p *program) hear(ctx context.Context, k *known) error {
 const onceDir = "burst-checkpoints"
 
 // methodOptions are a directive's settings as a method takes them.
-func methodOptions(m directive.Merged) methods.Options {
-	o := methods.Options{Signal: m.Signal, Files: m.Globs(), Setup: m.Setup, Run: m.Run, Checkpoint: m.Checkpoint, Restart: m.Restart, Preset: m.Preset}
+func (k known) methodOptions() methods.Options {
+	m := k.merged
+	o := methods.Options{Signal: m.Signal, Files: m.Globs(), Setup: m.Setup, Run: m.Run, Checkpoint: m.Checkpoint, Restart: m.Restart, Preset: m.Preset, Exact: k.trial != nil}
 	if m.From["grace"].Kind != directive.Default {
 		o.Grace = m.Grace
 	}
@@ -221,7 +233,9 @@ func (p *program) runProtected(ctx context.Context, k known, e recorded, was ent
 	if file := overwritten(os.Stdout); file != "" && k.job.Attempt == 0 {
 		p.once(k.job, saidAppend, fmt.Sprintf("a restart empties the output %s: write #SBATCH --open-mode=append, or >> for a file of your own", file))
 	}
-	if err := r.begin(ctx); err != nil {
+	err = r.begin(ctx)
+	k.trial.began(ctx, k, r, err)
+	if err != nil {
 		if isPlain(err) {
 			return p.direct(direct(fmt.Sprintf("%v: the step is not protected", err)), k.job, k.call.Args)
 		}
@@ -238,6 +252,9 @@ func (p *program) runProtected(ctx context.Context, k known, e recorded, was ent
 
 // within runs the step within its session.
 func (p *program) within(ctx context.Context, k known, r *runner, signals <-chan os.Signal) int {
+	if k.trial != nil {
+		return k.trial.run(ctx, r, func() int { return r.run(ctx, signals) })
+	}
 	if k.transport == nil {
 		return r.run(ctx, signals)
 	}

@@ -48,11 +48,12 @@ type runner struct {
 
 	mu        sync.Mutex
 	step      ckpt.Step
-	ended     chan struct{} // of step
-	stopped   time.Time     // the step was ended by us, to be requeued by then; zero: it was not
-	halting   time.Time     // when we began to end it
-	halted    time.Time     // when it ended
-	cut       bool          // a later attempt runs
+	from      *ckpt.Generation // which step was started from
+	ended     chan struct{}    // of step
+	stopped   time.Time        // the step was ended by us, to be requeued by then; zero: it was not
+	halting   time.Time        // when we began to end it
+	halted    time.Time        // when it ended
+	cut       bool             // a later attempt runs
 	costs     []ckpt.Cost
 	stats     stats // of this attempt
 	advised   time.Duration

@@ -60,7 +60,10 @@ func (k known) how() string {
 	if k.merged.Periodical() {
 		when = append(when, "every "+k.merged.Value("interval"))
 	}
-	if k.merged.OnNotice() {
+	switch {
+	case k.trial != nil:
+		when = append(when, fmt.Sprintf("rehearsed with a checkpoint after %s", shortly(k.trial.For)))
+	case k.merged.OnNotice():
 		when = append(when, "on a notice of burstd")
 	}
 	return fmt.Sprintf("ckpt=%s, %s, in %s", k.merged.Method, strings.Join(when, " and "), k.dir)

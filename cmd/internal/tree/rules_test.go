@@ -68,6 +68,7 @@ var guests = []struct {
 	{"github.com/spf13/cobra", []string{"cmd/..."}},
 	{"github.com/prometheus/client_golang", []string{"cmd/..."}},
 	{"github.com/aws", []string{"cloud/aws/..."}},
+	{"gonum.org/v1/plot", []string{"cmd/internal/benchft"}},
 	{"github.com/vultr", []string{"cloud/vultr/..."}},
 }
 
@@ -79,8 +80,8 @@ var programs = []string{
 
 // internals are the rooms of cmd/internal.
 var internals = []string{
-	"agent", "api", "bench", "chaos", "cli", "clouds", "config", "crash", "daemon", "demo", "e2e", "endpoint", "handover", "journald", "ledger", "munge", "nodeapi",
-	"rig", "spool", "srun", "stopall", "store", "tree",
+	"agent", "api", "bench", "benchft", "chaos", "cli", "clouds", "config", "crash", "daemon", "demo", "e2e", "endpoint", "handover", "journald", "ledger", "munge", "nodeapi",
+	"rehearse", "rig", "spool", "srun", "stopall", "store", "tree",
 }
 
 // top is what may lie at the top, besides names that begin with a dot.
