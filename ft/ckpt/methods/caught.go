@@ -39,6 +39,8 @@ func fateOf(status string, s syscall.Signal) fate {
 	switch {
 	case !strings.Contains(status, "SigCgt:") || has("SigCgt"):
 		return served
+	case has("SigBlk") && strings.Contains(status, "State:\tD"):
+		return byDefault // a shell, which blocks all signals until its child has begun
 	case has("SigBlk"):
 		return blocked
 	case has("SigIgn"):
@@ -67,7 +69,7 @@ func (s *signalStep) caught(ctx context.Context) error {
 		does := "would die of it"
 		is := fateOf(string(text), s.m.signal)
 		switch {
-		case is == served, is == blocked && was == blocked: // a shell blocks all for a moment when it forks
+		case is == served, is == blocked && was == blocked: // not for a moment only
 			return nil
 		case is == ignored:
 			does = "ignores it"

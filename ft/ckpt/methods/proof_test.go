@@ -242,6 +242,7 @@ func TestFateOf(t *testing.T) {
 	}{
 		"a handler":       {status(none, none, usr1), served},
 		"a thread waits":  {status(usr1, none, none), blocked},
+		"a shell forks":   {"State:\tD (disk sleep)\n" + status(usr1, none, none), byDefault},
 		"nothing":         {status(none, none, none), byDefault},
 		"ignored":         {status(none, usr1, none), ignored},
 		"another signal":  {status("0000000000000100", "0000000000000400", "ffffffff00000000"), byDefault},
