@@ -108,8 +108,8 @@ type agentWorld struct {
 	program, listen, munge string
 }
 
-func (w agentWorld) mungeSocket(ctx context.Context) (string, error) {
-	config, err := w.Slurm().ShowConfig(ctx)
+func (s site) mungeSocket(ctx context.Context) (string, error) {
+	config, err := s.Slurm().ShowConfig(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -31,6 +31,9 @@ type Bench struct {
 	Run func(ctx context.Context, env Env) ([]float64, error)
 	// Summary makes the value of the samples; nil: Median.
 	Summary func(samples []float64) float64
+	// Absent says why it cannot be measured here, "" if it can; nil: it always can.
+	Absent func(env Env) string
+	Long   bool // takes minutes: run only if it is named
 }
 
 // Env is what a benchmark may use.
@@ -59,10 +62,13 @@ type Result struct {
 	Holds  bool     `json:"holds"` // the goal is met, or there is none
 }
 
+// errAbsent is a benchmark whose tool is not on this host: it has no result.
+var errAbsent = errors.New("absent")
+
 // ErrUnknown is a name that no benchmark has.
 var ErrUnknown = errors.New("no such benchmark")
 
-// Run runs the benchmarks named in only, or all, one after the other. It
+// Run runs the benchmarks named in only, or all but the long ones, one after the other. It
 // prints a line on out for each and writes the results to the file jsonPath,
 // unless that is empty. A missed goal is a result and no error. A benchmark
 // that fails does not keep the others from running.
@@ -77,7 +83,7 @@ func Run(ctx context.Context, only []string, out io.Writer, jsonPath string) err
 // pick keeps the named benchmarks, in their order in all.
 func pick(all []Bench, only []string) ([]Bench, error) {
 	if len(only) == 0 {
-		return all, nil
+		return slices.DeleteFunc(slices.Clone(all), func(b Bench) bool { return b.Long }), nil
 	}
 	var names []string
 	for _, b := range all {
@@ -100,6 +106,10 @@ func run(ctx context.Context, benches []Bench, out io.Writer, jsonPath string) e
 			break
 		}
 		samples, notes, err := take(ctx, b)
+		if errors.Is(err, errAbsent) {
+			fmt.Fprintf(out, "%-28s %v\n", b.Name, err)
+			continue
+		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("benchmark %s: %w", b.Name, err))
 			continue
@@ -127,7 +137,13 @@ func take(ctx context.Context, b Bench) (samples []float64, notes []string, err 
 		return nil, nil, fmt.Errorf("making its folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	samples, err = b.Run(ctx, Env{Dir: dir, Programs: filepath.Dir(self), notes: &notes})
+	env := Env{Dir: dir, Programs: filepath.Dir(self), notes: &notes}
+	if b.Absent != nil {
+		if why := b.Absent(env); why != "" {
+			return nil, nil, fmt.Errorf("%w: %s", errAbsent, why)
+		}
+	}
+	samples, err = b.Run(ctx, env)
 	if err == nil && len(samples) == 0 {
 		err = errors.New("it took no samples")
 	}

@@ -1,0 +1,87 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud/price"
+	"github.com/burst-hpc/burst/cmd/internal/api"
+)
+
+// ftBooked is how long burstd's ledger may take to take in the job's end.
+const ftBooked = 75 * time.Second
+
+// ftCost is what the job cost, by burstd's ledger as `burst cost` prints it,
+// and what all instances did until it ended: that is with boots, with the time
+// from a notice to the instance's end, and as the cloud bills it.
+func ftCost(ctx context.Context, s site, id uint32, end time.Time) (job, all float64, err error) {
+	table, err := price.Local()
+	if err != nil {
+		return 0, 0, err
+	}
+	machines, err := s.Control.List()
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, m := range machines {
+		usd, ok := table.Hourly(m.Offering)
+		if !ok {
+			return 0, 0, fmt.Errorf("no price of %v", m.Offering)
+		}
+		until := end
+		if !m.Ended.IsZero() && m.Ended.Before(end) {
+			until = m.Ended
+		}
+		all += price.Cost(usd, until.Sub(m.Launched), price.PerSecond)
+	}
+	job, err = ftBooking(ctx, s, id)
+	return job, all, err
+}
+
+// ftBooking waits until the ledger has been booked after the job's end, which
+// shows in what idle nodes cost.
+func ftBooking(ctx context.Context, s site, id uint32) (float64, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, ftBooked, errors.New("burstd's ledger does not tell what the job cost"))
+	defer cancel()
+	for {
+		j, err := s.Job(ctx, id)
+		if err != nil {
+			return 0, err
+		}
+		if j.State == "COMPLETED" {
+			break
+		}
+		if err := pause(ctx, 200*time.Millisecond); err != nil {
+			return 0, fmt.Errorf("the job's end: %w", err)
+		}
+	}
+	if err := pause(ctx, 3*time.Second); err != nil { // burstd has read Slurm since
+		return 0, err
+	}
+	_, before, err := ftUsage(ctx, s, id)
+	for err == nil {
+		var usd, seconds float64
+		if usd, seconds, err = ftUsage(ctx, s, id); err == nil && seconds > before && usd > 0 {
+			return usd, nil
+		}
+		if perr := pause(ctx, 500*time.Millisecond); err == nil {
+			err = perr
+		}
+	}
+	return 0, err
+}
+
+// ftUsage is what the job cost by now, and the seconds of all instances.
+func ftUsage(ctx context.Context, s site, id uint32) (usd, seconds float64, err error) {
+	usage, err := s.API.Usage(ctx, api.UsageQuery{Since: time.Now().Add(-24 * time.Hour), By: "job"})
+	for _, u := range usage {
+		seconds += u.Seconds
+		if u.Key == strconv.FormatUint(uint64(id), 10) && u.USD != nil {
+			usd = *u.USD
+		}
+	}
+	return usd, seconds, err
+}
