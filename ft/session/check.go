@@ -52,7 +52,7 @@ func (h Hello) check() error {
 	for _, w := range []struct {
 		what, text string
 		most       int
-	}{{"method", h.Method, maxWord}, {"strategy", h.Strategy, maxWord}, {"host", h.Host, maxHost}} {
+	}{{"method", h.Method, maxWord}, {"strategy", h.Strategy, maxWord}, {"label", h.Label, maxWord}, {"host", h.Host, maxHost}} {
 		if w.text != "" && !word(w.text, w.most) {
 			return invalid("%.40q is no %s", w.text, w.what)
 		}
@@ -97,6 +97,31 @@ func (a Answer) check(dir string) error {
 		return invalid("a checkpoint that took %s", a.Took)
 	case len(a.Error) > maxPath:
 		return invalid("an error of %d bytes", len(a.Error))
+	}
+	return nil
+}
+
+func (s *Summary) check() error {
+	if s == nil {
+		return nil
+	}
+	for _, w := range []struct{ what, text string }{{"label", s.Label}, {"method", s.Method}} {
+		if w.text != "" && !word(w.text, maxWord) {
+			return invalid("%.40q is no %s", w.text, w.what)
+		}
+	}
+	for _, d := range []time.Duration{s.Ran, s.Writing, s.Lost} {
+		if !duration(d) {
+			return invalid("a step that ran %s, wrote for %s and lost %s", s.Ran, s.Writing, s.Lost)
+		}
+	}
+	for _, n := range []int{s.Exit, s.Ranks, s.Checkpoints, s.Restarts, s.LostUnknown} {
+		if n < 0 || n > math.MaxInt32 {
+			return invalid("%d of a step's exit code, tasks, checkpoints or restarts", n)
+		}
+	}
+	if s.Iteration < -1 {
+		return invalid("a step that ended at iteration %d", s.Iteration)
 	}
 	return nil
 }

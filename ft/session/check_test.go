@@ -20,6 +20,39 @@ func newHub() (*session.Hub, *sessiontest.Memory) {
 	return session.NewHub(session.HubConfig{}, m, slog.New(slog.NewTextHandler(io.Discard, nil))), m
 }
 
+// TestASummaryThatCannotBe leaves the session open.
+func TestASummaryThatCannotBe(t *testing.T) {
+	for name, s := range map[string]session.Summary{
+		"a label of two lines":  {Label: "a\nb"},
+		"a long method":         {Method: strings.Repeat("x", 65)},
+		"a time below 0":        {Ran: -1},
+		"years of writing":      {Writing: 1 << 62},
+		"work that was won":     {Lost: -time.Hour},
+		"an exit code below 0":  {Exit: -1},
+		"tasks without end":     {Ranks: 1 << 40},
+		"checkpoints below 0":   {Checkpoints: -1},
+		"restarts without end":  {Restarts: 1 << 33},
+		"unknown below 0":       {LostUnknown: -2},
+		"an iteration below -1": {Iteration: -2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, m := newHub()
+			hello := session.Hello{Key: key(7, 0, "0"), Token: "t", Began: time.Now()}
+			if _, err := h.Open(t.Context(), 1000, hello); err != nil {
+				t.Fatal(err)
+			}
+			end := session.End{Key: hello.Key, Token: "t", Summary: &s}
+			if err := h.Close(t.Context(), 1000, end); !errors.Is(err, session.ErrInvalid) {
+				t.Errorf("%v", err)
+			}
+			done, err := m.StepsDone(t.Context(), 7)
+			if n, _ := h.Count(); err != nil || n != 1 || len(done) != 0 {
+				t.Errorf("%d sessions, %+v, %v", n, done, err)
+			}
+		})
+	}
+}
+
 // TestWhatCannotBe is refused, and leaves nothing behind.
 func TestWhatCannotBe(t *testing.T) {
 	good := session.Hello{Key: key(7, 0, "0"), Token: "t", Began: time.Now(), Host: "c1", Method: "dmtcp", Strategy: "both", Dir: "/shared"}
@@ -35,6 +68,7 @@ func TestWhatCannotBe(t *testing.T) {
 		"a token that is no text":   func(h *session.Hello, _ *session.Answer) { h.Token = "\xff" },
 		"a method with a blank":     func(h *session.Hello, _ *session.Answer) { h.Method = "a b" },
 		"a strategy with colours":   func(h *session.Hello, _ *session.Answer) { h.Strategy = "\x1b[31m" },
+		"a label with a slash":      func(h *session.Hello, _ *session.Answer) { h.Label = "a/b" },
 		"a long host":               func(h *session.Hello, _ *session.Answer) { h.Host = strings.Repeat("x", 256) },
 		"a relative folder":         func(h *session.Hello, _ *session.Answer) { h.Dir = "shared" },
 		"a folder that is not tidy": func(h *session.Hello, _ *session.Answer) { h.Dir = "/shared/../etc" },

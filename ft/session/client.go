@@ -31,6 +31,8 @@ type ClientConfig struct {
 	Advise func(interval time.Duration)
 	// Progress says how far the step is; nil: it does not say.
 	Progress func() Progress
+	// Summary says how the step went, when Close is called; nil: it does not say.
+	Summary func() Summary
 	// Say tells the user something in a line; it is called two or three times in all.
 	Say func(text string)
 }
@@ -115,7 +117,12 @@ func (c *Client) Close(ctx context.Context) {
 	})
 	if idle == nil && opened {
 		// If this is lost, burstd forgets the session after a while.
-		_ = c.call(ctx, PathClose, End{c.cfg.Hello.Key, c.cfg.Hello.Token}, nil)
+		e := End{Key: c.cfg.Hello.Key, Token: c.cfg.Hello.Token}
+		if c.cfg.Summary != nil {
+			s := c.cfg.Summary()
+			e.Summary = &s
+		}
+		_ = c.call(ctx, PathClose, e, nil)
 	}
 	c.mu.Lock()
 	never := c.epoch == 0 && c.failed && !c.told.away && !c.told.refused

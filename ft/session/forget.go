@@ -109,7 +109,7 @@ func (h *Hub) forget(now time.Time) (gone []End) {
 		if a.order == nil || a.order.over {
 			for _, s := range a.steps {
 				if s.poll == nil && now.Sub(s.seen) >= h.cfg.Silent {
-					gone = append(gone, End{s.Key, s.Token})
+					gone = append(gone, End{Key: s.Key, Token: s.Token})
 					h.leave(a, s)
 				}
 			}

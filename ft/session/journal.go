@@ -28,7 +28,8 @@ type Change struct {
 	Answers []Given
 	Orders  []Order // each replaces what its attempt had
 	// Closed have ended, or have been silent for long; of no effect on a session
-	// that is another's by now.
+	// that is another's by now. The Summary of one that is closed is kept, by its job
+	// and step.
 	Closed []End
 }
 
@@ -53,6 +54,13 @@ type Blessed struct {
 	Key           // Attempt is the one that made it
 	Answer Answer // Generation, N, Bytes, Took, Iteration; the rest is not kept
 	At     time.Time
+}
+
+// Done is a step that has ended, and how it went.
+type Done struct {
+	Key
+	Summary
+	At time.Time
 }
 
 // journal is what the hub needs of the store.

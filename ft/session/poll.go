@@ -140,6 +140,9 @@ func (h *Hub) Close(ctx context.Context, uid int, e End) error {
 	if err := e.Key.check(e.Token); err != nil {
 		return err
 	}
+	if err := e.Summary.check(); err != nil {
+		return err
+	}
 	h.mu.Lock()
 	_, _, err := h.holds(uid, e.Key, e.Token)
 	h.mu.Unlock()

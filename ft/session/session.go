@@ -77,7 +77,8 @@ type Hello struct {
 	Cost     time.Duration `json:"cost"` // the longest of this step's last three checkpoints; 0: none yet
 	// Retries is how often in a row the job is requeued without a new generation.
 	Retries int    `json:"retries"`
-	Last    Answer `json:"last"` // to the last request, delivered or not; zero: none
+	Label   string `json:"label,omitempty"` // for the runs of the program; empty: none was given
+	Last    Answer `json:"last"`            // to the last request, delivered or not; zero: none
 }
 
 // Question asks what is to be done.
@@ -148,7 +149,23 @@ type Answer struct {
 // End closes a session: the step has ended.
 type End struct {
 	Key
-	Token string `json:"token"`
+	Token   string   `json:"token"`
+	Summary *Summary `json:"summary,omitempty"` // nil: burst-srun does not say
+}
+
+// Summary is how a step went, over all attempts of its job, as its burst-srun has it.
+type Summary struct {
+	Label       string        `json:"label,omitempty"`
+	Method      string        `json:"method,omitempty"`
+	Exit        int           `json:"exit"`
+	Ranks       int           `json:"ranks,omitempty"` // tasks; 0: not known
+	Ran         time.Duration `json:"ran"`
+	Checkpoints int           `json:"checkpoints"`
+	Writing     time.Duration `json:"writing"` // checkpoints
+	Restarts    int           `json:"restarts"`
+	Lost        time.Duration `json:"lost"`         // work that was done again
+	LostUnknown int           `json:"lost_unknown"` // restarts of which the work lost is not known
+	Iteration   int64         `json:"iteration"`    // the last one; -1: not known
 }
 
 // Progress is what a step says while it runs: of a checkpoint under way, or of itself.

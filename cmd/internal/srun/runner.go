@@ -60,6 +60,8 @@ type runner struct {
 	advice    chan struct{} // has a value when advised has changed
 	delivered ckpt.ID       // the newest that burstd has on record by this attempt
 	failure   string        // of the last checkpoint that failed
+	iteration int64         // of the last checkpoint of this attempt
+	final     *entry        // how the step has ended; nil: it has not
 }
 
 // run sees the step, which begin has started, to its end, and returns its exit code.
@@ -261,13 +263,8 @@ func (r *runner) goOn(ctx context.Context) bool {
 
 // finish writes down the step's end and says the summary.
 func (r *runner) finish(code int) {
-	r.mu.Lock()
-	e := r.entry
-	e.stats = r.total()
-	ours := !r.stopped.IsZero() || r.cut
-	r.mu.Unlock()
-	e.Ended, e.Done = time.Now().UTC(), code == 0
-	if !ours {
+	e := r.outcome(code)
+	if r.over().IsZero() {
 		r.note(e)
 	}
 	r.say("%s", summary(r.job, e))

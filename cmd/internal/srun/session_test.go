@@ -110,6 +110,14 @@ func TestAskedForACheckpoint(t *testing.T) {
 		if n := len(c.hub.Sessions(17, 0)); n != 0 {
 			t.Errorf("%d sessions after the step's end", n)
 		}
+		ended, err := c.StepsDone(t.Context(), 17)
+		if err != nil || len(ended) != 1 {
+			t.Fatalf("of the step's end burstd has %+v, %v", ended, err)
+		}
+		last := b.outcome(0)
+		if s := ended[0]; s.Checkpoints != 1 || s.Ran != last.Ran || s.Writing != last.Writing || s.Writing < 5*time.Second || s.Method != "signal" || s.Exit != 0 {
+			t.Errorf("burstd was told %+v, and the user %s", s, summary(b.job, last))
+		}
 	})
 }
 

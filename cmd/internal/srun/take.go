@@ -66,6 +66,7 @@ func (r *runner) take(ctx context.Context, stop bool) (g ckpt.Generation, err er
 	r.folder.Release()
 	r.mu.Lock()
 	r.stats.Checkpoints++
+	r.iteration = g.Iteration
 	r.stats.Writing += time.Since(began)
 	r.costs = append(r.costs, ckpt.Cost{Took: time.Since(began), Bytes: g.Bytes()})
 	r.failure = ""

@@ -36,7 +36,7 @@ func (w *writer) putSession(c session.Change, now time.Time) {
 		w.put(`INSERT INTO blessed (job, step, attempt, n, dir, bytes, took, iteration, at)
 			SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE job = ?1 AND attempt > ?3)
 			ON CONFLICT DO UPDATE SET attempt = excluded.attempt, n = excluded.n, dir = excluded.dir, bytes = excluded.bytes,
-			took = excluded.took, iteration = excluded.iteration, at = excluded.at
+			took = excluded.took, iteration = excluded.iteration, at = excluded.at, made = blessed.made + 1
 			WHERE (excluded.attempt, excluded.n) > (blessed.attempt, blessed.n)`,
 			g.Job, g.Step, g.Attempt, a.N, a.Generation, a.Bytes, a.Took.Microseconds(), a.Iteration, fromTime(now))
 	}
@@ -46,6 +46,9 @@ func (w *writer) putSession(c session.Change, now time.Time) {
 			o.Job, o.Attempt, r.ID, r.Kind, fromTime(r.By), r.Why)
 	}
 	for _, e := range c.Closed {
+		if e.Summary != nil {
+			w.stepDone(e, now)
+		}
 		w.put(`DELETE FROM sessions WHERE job = ? AND attempt = ? AND step = ? AND token = ?`, e.Job, e.Attempt, e.Step, e.Token)
 	}
 }

@@ -5,6 +5,7 @@ package sessiontest
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ type Journal interface {
 	OrderOf(ctx context.Context, job uint32, attempt int) (session.Order, error)
 	OpenSessions(ctx context.Context) ([]session.Session, error)
 	Blessed(ctx context.Context, job uint32, step string) (session.Blessed, error)
+	StepsDone(ctx context.Context, job uint32) ([]session.Done, error)
 }
 
 // Memory is a journal in memory. It outlives the hubs of a test.
@@ -25,6 +27,7 @@ type Memory struct {
 	sessions map[session.Key]session.Session
 	orders   map[attempt]session.Order
 	blessed  map[step]session.Blessed
+	done     map[step]session.Done
 }
 
 type attempt struct {
@@ -41,7 +44,8 @@ var _ Journal = (*Memory)(nil)
 
 // NewMemory makes an empty journal.
 func NewMemory() *Memory {
-	return &Memory{sessions: map[session.Key]session.Session{}, orders: map[attempt]session.Order{}, blessed: map[step]session.Blessed{}}
+	return &Memory{sessions: map[session.Key]session.Session{}, orders: map[attempt]session.Order{}, blessed: map[step]session.Blessed{},
+		done: map[step]session.Done{}}
 }
 
 // CommitSession implements Journal.
@@ -63,6 +67,9 @@ func (m *Memory) CommitSession(ctx context.Context, c session.Change) error {
 	}
 	for _, e := range c.Closed {
 		if m.sessions[e.Key].Token == e.Token {
+			if e.Summary != nil {
+				m.done[step{e.Job, e.Step}] = session.Done{Key: e.Key, Summary: *e.Summary, At: time.Now()}
+			}
 			delete(m.sessions, e.Key)
 		}
 	}
@@ -121,4 +128,17 @@ func (m *Memory) Blessed(_ context.Context, job uint32, name string) (session.Bl
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.blessed[step{job, name}], nil
+}
+
+// StepsDone implements Journal.
+func (m *Memory) StepsDone(_ context.Context, job uint32) (all []session.Done, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, d := range m.done {
+		if d.Job == job {
+			all = append(all, d)
+		}
+	}
+	slices.SortFunc(all, func(a, b session.Done) int { return cmp.Compare(a.Step, b.Step) })
+	return all, nil
 }

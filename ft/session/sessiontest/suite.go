@@ -26,6 +26,7 @@ func Suite(t *testing.T, open func(t *testing.T) func() Journal) {
 		{"one that was replaced closes nothing", (*suite).closing},
 		{"the last order of an attempt counts", (*suite).orders},
 		{"a blessed generation never goes back", (*suite).blessings},
+		{"how a step went is kept once", (*suite).summaries},
 		{"changes at once", (*suite).together},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -124,6 +125,51 @@ func (s *suite) closing() {
 	s.commit(session.Change{Opened: []session.Session{mine}})
 	s.commit(session.Change{Closed: []session.End{{Key: k, Token: "another"}, {Key: session.Key{Job: 7, Attempt: 1, Step: "0"}, Token: "mine"}}})
 	s.want(mine)
+}
+
+func (s *suite) summaries() {
+	k, next := session.Key{Job: 7, Step: "solve"}, session.Key{Job: 7, Attempt: 3, Step: "solve"}
+	said := func(checkpoints int) *session.Summary {
+		return &session.Summary{Label: "heat", Method: "dmtcp", Exit: 3, Ranks: 64, Ran: time.Hour, Checkpoints: checkpoints, Writing: 1500 * time.Millisecond,
+			Restarts: 2, Lost: time.Minute, LostUnknown: 1, Iteration: 2500}
+	}
+	for _, tt := range []struct {
+		name   string
+		commit session.Change
+		want   *session.Done
+	}{
+		{"without a session", session.Change{Closed: []session.End{{Key: k, Token: "t", Summary: said(1)}}}, nil},
+		{"of another burst-srun", session.Change{Opened: []session.Session{opened(k, "t", began)}, Closed: []session.End{{Key: k, Token: "u", Summary: said(1)}}}, nil},
+		{"it does not say", session.Change{Closed: []session.End{{Key: k, Token: "t"}}}, nil},
+		{"it says", session.Change{Opened: []session.Session{opened(k, "t", began)}, Closed: []session.End{{Key: k, Token: "t", Summary: said(2)}}}, &session.Done{Key: k, Summary: *said(2)}},
+		{"again", session.Change{Closed: []session.End{{Key: k, Token: "t", Summary: said(9)}}}, &session.Done{Key: k, Summary: *said(2)}},
+		{"a later attempt", session.Change{Opened: []session.Session{opened(next, "u", began)}, Closed: []session.End{{Key: next, Token: "u", Summary: said(4)}}}, &session.Done{Key: next, Summary: *said(4)}},
+	} {
+		s.commit(tt.commit)
+		for range 2 {
+			got, err := s.StepsDone(s.Context(), 7)
+			if err != nil {
+				s.Fatal(err)
+			}
+			var want []session.Done
+			if tt.want != nil && len(got) == 1 {
+				if got[0].At.IsZero() {
+					s.Errorf("%s: it has no time", tt.name)
+				}
+				tt.want.At = got[0].At
+			}
+			if tt.want != nil {
+				want = append(want, *tt.want)
+			}
+			if diff := gocmp.Diff(want, got); diff != "" {
+				s.Errorf("%s: what is known of steps is (-want +got):\n%s", tt.name, diff)
+			}
+			s.Journal = s.reopen()
+		}
+	}
+	if got, err := s.StepsDone(s.Context(), 8); err != nil || len(got) != 0 {
+		s.Errorf("of another job: %+v, %v", got, err)
+	}
 }
 
 func (s *suite) orders() {
