@@ -158,10 +158,10 @@ func (s *commandStep) Wait() (int, error) { return s.p.wait() }
 // group would die of them.
 func (s *commandStep) Signal(sig os.Signal) error {
 	switch n, _ := sig.(syscall.Signal); n {
-	case syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGKILL:
+	case syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT:
 		return s.p.signalGroup(n)
 	}
-	return s.p.signal(sig)
+	return s.p.pass(sig)
 }
 
 // Checkpoint runs checkpoint=; exit code 0 is its word that the checkpoint is

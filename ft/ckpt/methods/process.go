@@ -153,6 +153,20 @@ func (p *process) signalGroup(s syscall.Signal) error {
 	return nil
 }
 
+// pass gives the step a signal of its user's. After SIGKILL what is left of the
+// group is killed too, a moment later: see settleTime.
+func (p *process) pass(s os.Signal) error {
+	err := p.signal(s)
+	if err == nil && s == syscall.SIGKILL {
+		go func() {
+			if !p.goneWithin(context.Background(), settleTime) {
+				p.signalGroup(syscall.SIGKILL) // fails only where it has ended
+			}
+		}()
+	}
+	return err
+}
+
 // end ends the process and its group: SIGTERM, and SIGKILL to what is left after
 // killWait, or so early that all is over when ctx is. An error means that it
 // lives on all the same.

@@ -55,6 +55,22 @@ func TestEndTakesTheGroup(t *testing.T) {
 	}
 }
 
+// SIGKILL, passed on, leaves nothing of the step.
+func TestKillTakesTheGroup(t *testing.T) {
+	t.Parallel()
+	p, out := shellProcess(t, "(trap '' TERM; sleep 1000; :) & echo ready 1; sleep 1000; :")
+	out.await(t, readyLine, 0)
+	if err := p.pass(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if code, err := p.wait(); code != 137 || err != nil {
+		t.Errorf("%d, %v; want 137", code, err)
+	}
+	if !p.goneWithin(t.Context(), longEnough) {
+		t.Error("some of it lives")
+	}
+}
+
 // A process that leaves output open to one behind it is over soon after its own end.
 func TestWaitIsNotHeldUpByOutput(t *testing.T) {
 	t.Parallel()

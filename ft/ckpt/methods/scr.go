@@ -150,7 +150,7 @@ type scrStep struct {
 }
 
 func (s *scrStep) Wait() (int, error)         { return s.p.wait() }
-func (s *scrStep) Signal(sig os.Signal) error { return s.p.signal(sig) }
+func (s *scrStep) Signal(sig os.Signal) error { return s.p.pass(sig) }
 
 // Checkpoint with stop halts the application, which writes a checkpoint and
 // leaves; without, it keeps the one that the application has written by itself.

@@ -118,7 +118,7 @@ type signalStep struct {
 }
 
 func (s *signalStep) Wait() (int, error)         { return s.p.wait() }
-func (s *signalStep) Signal(sig os.Signal) error { return s.p.signal(sig) }
+func (s *signalStep) Signal(sig os.Signal) error { return s.p.pass(sig) }
 
 // Checkpoint has the files copied before the step is ended, so that a failed
 // copy ends nothing.
