@@ -22,7 +22,6 @@ type Job struct {
 	Array   uint32 // 0: it is no task of an array
 	Task    string // of the array
 	Attempt int    // restarts so far
-	Parts   int    // components of a heterogeneous job; 0: it is none
 	Nodes   int    // 0: not said
 	Cluster string
 	Name    string
@@ -48,7 +47,6 @@ func ReadJob(env func(string) string) (Job, error) {
 	j.ID, j.Place = uint32(id), Interactive
 	for name, set := range map[string]func(uint64){
 		"SLURM_RESTART_COUNT": func(n uint64) { j.Attempt = int(n) },
-		"SLURM_HET_SIZE":      func(n uint64) { j.Parts = int(n) },
 		"SLURM_JOB_NUM_NODES": func(n uint64) { j.Nodes = int(n) },
 		"SLURM_ARRAY_JOB_ID":  func(n uint64) { j.Array = uint32(n) },
 		"SLURM_TASK_PID": func(n uint64) {

@@ -14,7 +14,9 @@ var own = []Option{{Name: "ckpt", Arg: Required, Own: true}, {Name: "once", Arg:
 
 func nothing(string) string { return "" }
 
-func vars(set map[string]string) func(string) string { return func(name string) string { return set[name] } }
+func vars(set map[string]string) func(string) string {
+	return func(name string) string { return set[name] }
+}
 
 func TestParse(t *testing.T) {
 	for _, c := range []struct {
