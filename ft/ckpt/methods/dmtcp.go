@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"time"
 
 	"github.com/burst-hpc/burst/ft/ckpt"
 )
@@ -17,9 +18,13 @@ import (
 // method's tool took it along. Whatever exit code there is, the work is not done.
 var ErrLost = errors.New("the step was lost")
 
-// firstDMTCP is the oldest major version whose options and log are the ones read
-// here. Version 3 does not take a second checkpoint after a restart.
-const firstDMTCP = 4
+// The oldest version that passes the tests: 4.1.1 does not, and version 3 does not
+// take a second checkpoint after a restart.
+const (
+	firstDMTCP      = "4.2"
+	firstDMTCPMajor = 4
+	firstDMTCPMinor = 2
+)
 
 // dmtcpMethod makes images of a step's processes by a DMTCP that is found on
 // PATH. The step is a program alone or below srun with one task, or Open MPI's
@@ -59,7 +64,7 @@ func findDMTCP(ctx context.Context) (dmtcpTools, error) {
 			found, err = filepath.Abs(found)
 		}
 		if err != nil {
-			return t, fmt.Errorf("dmtcp: %s is not on PATH: install DMTCP %d or later, or load its module", tool.name, firstDMTCP)
+			return t, fmt.Errorf("dmtcp: %s is not on PATH: install DMTCP %s or later, or load its module", tool.name, firstDMTCP)
 		}
 		*tool.path = found
 	}
@@ -76,7 +81,7 @@ func findDMTCP(ctx context.Context) (dmtcpTools, error) {
 	return t, nil
 }
 
-var dmtcpVersion = regexp.MustCompile(`\(DMTCP\) v?(([0-9]+)[0-9A-Za-z.+-]*)`)
+var dmtcpVersion = regexp.MustCompile(`\(DMTCP\) v?(([0-9]+)\.([0-9]+)[0-9A-Za-z.+-]*)`)
 
 // parseDMTCPVersion reads what dmtcp_launch --version prints.
 func parseDMTCPVersion(out string) (string, error) {
@@ -84,12 +89,13 @@ func parseDMTCPVersion(out string) (string, error) {
 	if m == nil {
 		return "", fmt.Errorf("dmtcp_launch --version does not say which: %q", lastLine(out))
 	}
-	major, err := strconv.Atoi(m[2])
-	if err != nil {
+	major, err1 := strconv.Atoi(m[2])
+	minor, err2 := strconv.Atoi(m[3])
+	switch {
+	case err1 != nil || err2 != nil:
 		return "", fmt.Errorf("dmtcp_launch --version does not say which: %q", m[1])
-	}
-	if major < firstDMTCP {
-		return "", fmt.Errorf("version %s is too old: %d.0 or later is needed", m[1], firstDMTCP)
+	case major < firstDMTCPMajor || major == firstDMTCPMajor && minor < firstDMTCPMinor:
+		return "", fmt.Errorf("version %s is too old: %s or later is needed", m[1], firstDMTCP)
 	}
 	return m[1], nil
 }
@@ -116,7 +122,7 @@ func (m dmtcpMethod) Start(ctx context.Context, given ckpt.Launch) (ckpt.Step, e
 	if err != nil {
 		return nil, fmt.Errorf("dmtcp: %w", err)
 	}
-	s := &dmtcpStep{o: m.o, tools: tools, dmtcpRoom: room, own: l.dmtcpSignal(), turn: make(chan struct{}, 1), over: make(chan struct{})}
+	s := &dmtcpStep{o: m.o, tools: tools, dmtcpRoom: room, own: l.dmtcpSignal(), began: time.Now(), joined: l.From != nil, turn: make(chan struct{}, 1), over: make(chan struct{})}
 	if err := s.start(ctx, l, images); err != nil {
 		room.remove()
 		return nil, fmt.Errorf("dmtcp: %w", err)

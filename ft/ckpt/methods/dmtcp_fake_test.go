@@ -47,7 +47,7 @@ echo $$ >$fake/pid
 while [ $# -gt 0 ]; do [ "$1" != --port-file ] || port=$2; shift; done
 dirname $port >$fake/work
 . $fake/coordinator`)
-	write("coordinator", "echo 4321 >$port; . $fake/until")
+	write("coordinator", "echo 'Updating process Information after exec()'; echo 4321 >$port; . $fake/until")
 	write("until", "while [ ! -s $fake/pid ] || kill -0 $(cat $fake/pid); do sleep 0.05; done 2>/dev/null")
 	write("dmtcp_command", "read work <$fake/work; read images <$fake/images; for what; do :; done\n"+fakePrelude+command)
 	t.Setenv("PATH", dir+":/usr/bin:/bin")
@@ -118,7 +118,7 @@ func TestFakeDMTCPCheckpoint(t *testing.T) {
 				t.Skip("waits: run by make test")
 			}
 			dir := fakeDMTCP(t, c.command)
-			put(t, dir+"/coordinator", `echo $$ >$fake/coordinator.pid; echo 4321 >$port; . $fake/until`)
+			put(t, dir+"/coordinator", `echo $$ >$fake/coordinator.pid; echo "Updating worker identity after exec"; echo 4321 >$port; . $fake/until`)
 			put(t, dir+"/big", fmt.Sprint(os.Getpid()))
 			defer mapMuch(t)()
 			step, scratch := startFake(t, dir)
@@ -314,9 +314,9 @@ func TestFakeDMTCPVerdict(t *testing.T) {
 func TestFakeDMTCPUsable(t *testing.T) {
 	for _, c := range []struct{ name, version, without, fails string }{
 		{"all is there", "echo 'dmtcp_launch (DMTCP) 4.2.0'", "", ""},
-		{"too old", "echo 'dmtcp_launch (DMTCP) 3.2.0'", "", "dmtcp: version 3.2.0 is too old: 4.0 or later is needed"},
+		{"too old", "echo 'dmtcp_launch (DMTCP) 3.2.0'", "", "dmtcp: version 3.2.0 is too old: 4.2 or later is needed"},
 		{"does not run", "echo 'no libstdc++.so.6'; exit 127", "", "dmtcp: dmtcp_launch --version: exit code 127: no libstdc++.so.6"},
-		{"no launcher", "", "dmtcp_launch", "dmtcp: dmtcp_launch is not on PATH: install DMTCP 4 or later, or load its module"},
+		{"no launcher", "", "dmtcp_launch", "dmtcp: dmtcp_launch is not on PATH: install DMTCP 4.2 or later, or load its module"},
 		{"no restart", "", "dmtcp_restart", "dmtcp: dmtcp_restart is not on PATH"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -16,9 +16,11 @@ func TestDMTCPVersion(t *testing.T) {
 	for _, c := range []struct{ name, out, version, fails string }{
 		{"4.2.0", "dmtcp_launch (DMTCP) 4.2.0\nLicense LGPLv3+: GNU LGPL version 3 or later\n", "4.2.0", ""},
 		{"5 before its release", "dmtcp_launch (DMTCP) 5.0\nLicense LGPLv3+", "5.0", ""},
-		{"of a branch", "dmtcp_launch (DMTCP) v4.0.0-rc1+git\n", "4.0.0-rc1+git", ""},
+		{"of a branch", "dmtcp_launch (DMTCP) v4.3.0-rc1+git\n", "4.3.0-rc1+git", ""},
+		{"a little too old", "dmtcp_launch (DMTCP) 4.1.1\n", "", "version 4.1.1 is too old: 4.2 or later is needed"},
+		{"no minor version", "dmtcp_launch (DMTCP) 5\n", "", "does not say which"},
 		{"two digits", "dmtcp_launch (DMTCP) 12.1\n", "12.1", ""},
-		{"too old", "dmtcp_launch (DMTCP) 3.2.0\n", "", "version 3.2.0 is too old: 4.0 or later is needed"},
+		{"too old", "dmtcp_launch (DMTCP) 3.2.0\n", "", "version 3.2.0 is too old: 4.2 or later is needed"},
 		{"much too old", "dmtcp_launch (DMTCP) 2.6.0\n", "", "too old"},
 		{"another program", "bash: dmtcp_launch: cannot execute\n", "", `does not say which: "bash: dmtcp_launch: cannot execute"`},
 		{"nothing", "", "", "does not say which"},

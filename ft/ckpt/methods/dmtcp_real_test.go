@@ -177,6 +177,26 @@ func awaitLog(t *testing.T, step ckpt.Step, text string) {
 	}
 }
 
+// DMTCP runs a static program and never checkpoints it: that is said, and soon.
+func TestRealDMTCPStatic(t *testing.T) {
+	realDMTCP(t)
+	bin := filepath.Join(t.TempDir(), "static")
+	if out, err := exec.CommandContext(t.Context(), "cc", "-static", "-pthread", "-o", bin, "testdata/threads.c").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	j := newJob(t, "dmtcp", bin, "40", "25", "1", "7")
+	s := j.start(nil)
+	j.await("at 3")
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if made, err := s.Checkpoint(ctx, t.TempDir(), true); err == nil || !strings.Contains(err.Error(), "linked statically") {
+		t.Errorf("%+v, %v", made, err)
+	}
+	if code, err := s.Wait(); code != 7 || err != nil {
+		t.Errorf("ended with %d, %v", code, err)
+	}
+}
+
 // A deadline that is too short costs nothing but the checkpoint: the step goes on,
 // and the next one is good.
 func TestRealDMTCPTooShort(t *testing.T) {

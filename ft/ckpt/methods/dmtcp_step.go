@@ -16,6 +16,8 @@ const (
 	// dmtcpFailed is the exit code of DMTCP's own failures, also of those that it
 	// has inside of the application.
 	dmtcpFailed = 99
+	// joinTime is how long a step may take until its program is under DMTCP.
+	joinTime = time.Minute
 	// endedByUs is what a step returns that a checkpoint has stopped: 128+SIGTERM.
 	// DMTCP itself ends such processes with 0, as if they were done.
 	endedByUs = 128 + int(syscall.SIGTERM)
@@ -39,7 +41,10 @@ type dmtcpStep struct {
 	code int
 	err  error
 
+	began time.Time
+
 	// Of the holder of turn:
+	joined  bool // a process of the step is under DMTCP
 	writing bool // images are being written
 	stopped bool // it is ended by us, its images are safe
 	halved  bool // it was to be, but did not end in time
@@ -131,6 +136,9 @@ func (s *dmtcpStep) checkpoint(ctx context.Context, into string, stop bool) (ckp
 	if err := s.alive(); err != nil {
 		return ckpt.Made{}, err
 	}
+	if err := s.hasJoined(ctx); err != nil {
+		return ckpt.Made{}, err
+	}
 	if err := s.fits(ctx, into); err != nil {
 		return ckpt.Made{}, err
 	}
@@ -169,6 +177,28 @@ func (s *dmtcpStep) alive() error {
 		return errors.New("the step has ended")
 	case !s.coordinator.running():
 		return fmt.Errorf("the coordinator has ended (code %d): no checkpoint is possible", s.coordinator.code)
+	}
+	return nil
+}
+
+// hasJoined waits until a process of the step is under DMTCP. A static program
+// never is, and would never answer.
+func (s *dmtcpStep) hasJoined(ctx context.Context) error {
+	for !s.joined {
+		log, err := s.coordinator.logAfter(0)
+		if err != nil {
+			return fmt.Errorf("the coordinator's log: %w", err)
+		}
+		s.joined = execLine.MatchString(log)
+		if s.joined {
+			break
+		}
+		if err := s.alive(); err != nil {
+			return err
+		}
+		if time.Since(s.began) > joinTime || !pause(ctx, 50*time.Millisecond) {
+			return errors.New("no process of the step has come under DMTCP: is its program linked statically?")
+		}
 	}
 	return nil
 }
