@@ -143,8 +143,10 @@ func TestFakeCRIURestart(t *testing.T) {
 		})
 	}
 	fakeCRIU(t, criuWorks)
-	if s, err := startCRIU(t, &ckpt.Generation{Dir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "half of one") {
-		t.Errorf("from nothing: %v, %v", s, err)
+	half := &ckpt.Generation{Dir: t.TempDir()}
+	put(t, half.Dir+"/mm-7.img", "x")
+	if s, err := startCRIU(t, half); err == nil || !strings.Contains(err.Error(), "half of one") {
+		t.Errorf("from half of a dump: %v, %v", s, err)
 	}
 }
 
