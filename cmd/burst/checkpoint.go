@@ -25,13 +25,13 @@ func checkpointCommand() *cobra.Command {
 	var o checkpointOptions
 	cmd := &cobra.Command{
 		Use:   "checkpoint",
-		Short: "List, verify and prune the checkpoints of jobs",
+		Short: "List, verify and prune the checkpoints of jobs; rehearse them",
 		Long: "List, verify and prune the checkpoints of jobs, which are in job-JOB/step-STEP of the\n" +
 			"directory that dir= names. burstd is not asked.\n\n" +
 			"Exit codes: 0 done, 1 failed, 2 wrong usage.",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return cli.UsageError(errors.New("checkpoint needs a command"), "list, verify, prune or methods: see burst checkpoint --help")
+			return cli.UsageError(errors.New("checkpoint needs a command"), "list, verify, prune, methods or rehearse: see burst checkpoint --help")
 		},
 	}
 	run := func(do func(context.Context, io.Writer, checkpointOptions, []string) error) func(*cobra.Command, []string) error {
@@ -77,7 +77,7 @@ func checkpointCommand() *cobra.Command {
 	prune.Flags().IntVar(&o.keep, "keep", 2, "keep the newest `N` good ones of each step, at least 1")
 	prune.Flags().BoolVar(&o.all, "all", false, "of all jobs below the directory")
 	prune.Flags().BoolVar(&o.dryRun, "dry-run", false, "delete nothing: list what would go")
-	cmd.AddCommand(list, verify, prune, checkpointMethodsCommand())
+	cmd.AddCommand(list, verify, prune, checkpointMethodsCommand(), checkpointRehearseCommand())
 	return cmd
 }
 

@@ -71,6 +71,7 @@ type Report struct {
 	Program Program      `json:"program"`
 	Method  string       `json:"method"`
 	Folder  string       `json:"folder"` // of the job's checkpoints
+	Dir     string       `json:"dir"`    // of checkpoints without a rehearsal; relative: to the job's folder
 	Host    string       `json:"host"`
 	Nodes   int          `json:"nodes"` // of the job; 0: not known
 	Machine ckpt.Machine `json:"machine"`

@@ -83,6 +83,7 @@ func (p *program) protect(ctx context.Context, r request, j step.Job) int {
 		return p.noFolder(j, err)
 	}
 	k.dir = k.merged.Folder(names)
+	k.trial.place(names)
 	if r.explain {
 		fmt.Fprint(p.stdout, k.explain(d))
 		return cli.OK
@@ -261,17 +262,19 @@ func (p *program) within(ctx context.Context, k known, r *runner, signals <-chan
 	c := session.ClientConfig{Hello: session.Hello{
 		Key:  session.Key{Job: k.job.ID, Attempt: k.job.Attempt, Step: r.name},
 		Host: hostname(), Method: k.merged.Method, Strategy: k.merged.Strategy, Dir: r.folder.Path(), Interval: k.merged.Interval,
-		Retries: k.merged.Retries,
+		Retries: k.merged.Retries, Label: k.merged.Label,
 	}, Do: r.order, Say: func(text string) { p.say("%s", text) }}
 	if k.merged.Periodical() && k.merged.Interval == 0 {
 		c.Advise = r.advise
 	}
 	c.Transport = noting{k.transport, k.job.Attempt, r.recordedAt}
+	code, ranks := 0, k.tasks(p.env)
+	c.Summary = func() session.Summary { return r.sum(code, ranks) } // called by Close
 	r.burstd = session.NewClient(c)
 	running, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { r.burstd.Run(running) })
-	code := r.run(ctx, signals)
+	code = r.run(ctx, signals)
 	if r.over().IsZero() {
 		closing, cancel := context.WithTimeout(ctx, closeTime)
 		r.burstd.Close(closing)

@@ -17,6 +17,8 @@ type rehearsal struct {
 	*rehearse.Trial
 	started time.Time // this process's work
 	stop    bool      // the checkpoint ends the step, as on a notice
+	meant   directive.Directive
+	dir     string // where checkpoints go without a rehearsal; relative: to the job's folder
 	report  rehearse.Report
 	say     func(format string, args ...any)
 }
@@ -27,7 +29,7 @@ func (k *known) rehearsed(t *rehearse.Trial, started time.Time, say func(format 
 	if t == nil {
 		return
 	}
-	k.trial = &rehearsal{Trial: t, started: started, stop: k.merged.OnNotice(), say: say}
+	k.trial = &rehearsal{Trial: t, started: started, stop: k.merged.OnNotice(), meant: k.merged.Directive, say: say}
 	k.transport, k.word.Blessed, k.burstd = nil, nil, true
 	if k.merged.Method == directive.None {
 		return
@@ -35,6 +37,14 @@ func (k *known) rehearsed(t *rehearse.Trial, started time.Time, say func(format 
 	k.merged.Strategy, k.merged.Interval = directive.Preemptive, 0
 	if !filepath.IsAbs(k.merged.Dir) && !strings.HasPrefix(k.merged.Dir, "~") {
 		k.merged.Dir = strings.ReplaceAll(t.Checkpoints(), "%", "%%")
+	}
+}
+
+// place notes where checkpoints go without a rehearsal.
+func (t *rehearsal) place(n directive.Names) {
+	if t != nil {
+		n.Work = ""
+		t.dir = t.meant.Folder(n)
 	}
 }
 
@@ -48,7 +58,7 @@ func (t *rehearsal) began(ctx context.Context, k known, r *runner, err error) {
 		name = words[0]
 	}
 	t.report = rehearse.Report{Job: k.job.ID, Attempt: k.job.Attempt, Step: r.name, Program: rehearse.Identify(name, r.launch.Dir, env(r.launch.Env, "PATH")),
-		Method: k.merged.Method, Folder: filepath.Dir(r.folder.Path()), Host: hostname(), Nodes: k.job.Nodes, Machine: ckpt.Here(ctx)}
+		Method: k.merged.Method, Folder: filepath.Dir(r.folder.Path()), Dir: t.dir, Host: hostname(), Nodes: k.job.Nodes, Machine: ckpt.Here(ctx)}
 	if err != nil {
 		t.report.Error = err.Error()
 	} else {

@@ -1,0 +1,182 @@
+package rehearse
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// room is the folder of a rehearsal:
+//
+//	report/       what burst-srun says
+//	work/         where the job runs
+//	killed/       work/ as it was when the job was killed: the second restart
+//	              begins from it, and not from what the first one left
+//	restart-1/    work/ after the first restart
+//	checkpoints/  of a job that names no absolute folder
+//	job.out job.err  with --chdir; else they are in work/
+type room struct {
+	dir  string
+	work string // where the job runs
+	own  bool   // work is ours
+}
+
+// makeRoom makes the folder, with a copy of what the job needs.
+func makeRoom(o Options) (r room, err error) {
+	base, err := filepath.Abs(o.Dir)
+	if err == nil {
+		err = os.MkdirAll(base, 0o700)
+	}
+	if err != nil {
+		return r, err
+	}
+	name := strings.TrimSuffix(filepath.Base(o.Script), filepath.Ext(o.Script))
+	r.dir, err = os.MkdirTemp(base, strings.ReplaceAll(name, "*", "_")+"-"+time.Now().Format("20060102T150405")+"-*")
+	if err != nil {
+		return r, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(r.dir))
+		}
+	}()
+	if err := os.Mkdir(r.reports(), 0o700); err != nil {
+		return r, err
+	}
+	if o.Chdir != "" {
+		r.work, err = filepath.Abs(o.Chdir)
+		return r, err
+	}
+	r.work, r.own = filepath.Join(r.dir, "work"), true
+	if err := os.Mkdir(r.work, 0o700); err != nil {
+		return r, err
+	}
+	for _, path := range o.Copy {
+		if err := r.bring(path, base); err != nil {
+			return r, fmt.Errorf("--copy %s: %w", path, err)
+		}
+	}
+	return r, nil
+}
+
+func (r room) reports() string { return filepath.Join(r.dir, "report") }
+
+// output is a file of the job's own output.
+func (r room) output(name string) string {
+	if r.own {
+		return filepath.Join(r.work, name)
+	}
+	return filepath.Join(r.dir, name)
+}
+
+// bring copies a file or folder of the user's to the same place below work.
+func (r room) bring(path, base string) error {
+	from, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return err
+	}
+	to := filepath.Clean(path)
+	if !filepath.IsLocal(to) {
+		to = filepath.Base(to)
+	}
+	to = filepath.Join(r.work, to)
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	return copyTree(from, to, func(path string) (bool, error) {
+		if abs, err := filepath.Abs(path); err != nil || abs == base || filepath.Base(path) == "burst-checkpoints" {
+			return false, err
+		}
+		st, err := os.Lstat(path)
+		if err != nil || st.Mode()&fs.ModeSymlink == 0 {
+			return true, err
+		}
+		// Through a link the rehearsal could write to what the user has.
+		return true, fmt.Errorf("%s is a link: copy what it leads to by its own --copy", path)
+	})
+}
+
+// kept is the copy of work as it was when the job was killed.
+func (r room) kept() string { return filepath.Join(r.dir, "killed") }
+
+// keep copies work.
+func (r room) keep() error {
+	if !r.own {
+		return nil
+	}
+	return copyTree(r.work, r.kept(), func(string) (bool, error) { return true, nil })
+}
+
+// restore puts the copy in the place of work.
+func (r room) restore() error {
+	if !r.own {
+		return nil
+	}
+	if err := os.Rename(r.work, filepath.Join(r.dir, "restart-1")); err != nil {
+		return err
+	}
+	return os.Rename(r.kept(), r.work)
+}
+
+// copyTree copies files, folders and links, with modes and times; what is neither
+// is left out. take says whether something is to be copied.
+func copyTree(from, to string, take func(path string) (bool, error)) error {
+	ok, err := take(from)
+	if err != nil || !ok {
+		return err
+	}
+	st, err := os.Lstat(from)
+	if err != nil {
+		return err
+	}
+	switch {
+	case st.Mode()&fs.ModeSymlink != 0:
+		target, err := os.Readlink(from)
+		if err != nil {
+			return err
+		}
+		return os.Symlink(target, to)
+	case st.IsDir():
+		if err := os.MkdirAll(to, 0o700); err != nil {
+			return err
+		}
+		entries, err := os.ReadDir(from)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if err := copyTree(filepath.Join(from, e.Name()), filepath.Join(to, e.Name()), take); err != nil {
+				return err
+			}
+		}
+	case st.Mode().IsRegular():
+		if err := copyFile(from, to); err != nil {
+			return err
+		}
+	default:
+		return nil
+	}
+	if err := os.Chmod(to, st.Mode().Perm()); err != nil {
+		return err
+	}
+	return os.Chtimes(to, st.ModTime(), st.ModTime())
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
