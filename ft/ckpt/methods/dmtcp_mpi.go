@@ -88,7 +88,7 @@ func prepareMPI(ctx context.Context, l launch, work string) ([]string, error) {
 	}
 	lstopo, err := l.lookPath("lstopo-no-graphics")
 	if err != nil {
-		return nil, fmt.Errorf("Open MPI needs the machine's topology as a file: %w: install hwloc (Debian: hwloc-nox)", err)
+		return nil, fmt.Errorf("mpirun needs the machine's topology as a file: %w: install hwloc (Debian: hwloc-nox)", err)
 	}
 	topology := filepath.Join(work, "topology.xml")
 	code, out, err := runTool(ctx, &exec.Cmd{Path: lstopo, Args: []string{lstopo, "--no-io", "-f", topology}, Env: l.Env})
