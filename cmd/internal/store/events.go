@@ -66,10 +66,14 @@ func (s *Store) Prune(ctx context.Context, before time.Time) error {
 		`DELETE FROM events WHERE time < ?`,
 		`DELETE FROM requests WHERE by < ?`,
 		`DELETE FROM blessed WHERE at < ? AND job NOT IN (SELECT job FROM sessions)`,
+		`DELETE FROM steps_done WHERE at < ? AND job NOT IN (SELECT job FROM runs WHERE open)`,
 	} {
 		if _, err := s.db.ExecContext(ctx, text, fromTime(before)); err != nil {
 			return err
 		}
+	}
+	if err := s.pruneRuns(ctx, before); err != nil {
+		return err
 	}
 	return s.pruneUsage(ctx, before)
 }
