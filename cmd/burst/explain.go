@@ -140,6 +140,7 @@ func runExplain(ctx context.Context, out io.Writer, o explainOptions, j batchJob
 	e.fill(m)
 	e.Advice = append(e.Advice, directive.Overlooked(j.script)...)
 	e.Advice = append(e.Advice, directive.Advise(m, jobOf(ctx, cfg, j))...)
+	e.rehearsed(m, j)
 	if o.json {
 		return writeJSON(out, e)
 	}

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/cmd/internal/rehearse"
 	"github.com/burst-hpc/burst/slurm/conf"
 	"github.com/burst-hpc/burst/slurm/directive"
 	"github.com/burst-hpc/burst/slurm/sbatch"
@@ -46,6 +48,20 @@ type origin struct {
 
 func (e *explained) note(about, format string, args ...any) {
 	e.Advice = append(e.Advice, directive.Advice{Level: directive.Note, About: about, Text: fmt.Sprintf(format, args...)})
+}
+
+// rehearsed says what a rehearsal of this very script has shown.
+func (e *explained) rehearsed(m directive.Merged, j batchJob) {
+	n := directive.Names{Home: os.Getenv("HOME"), User: os.Getenv("USER")}
+	if c, ok := j.head.Last("chdir"); ok {
+		n.Work = c.Value
+	}
+	if m.Method == directive.None {
+		return
+	}
+	if r := rehearse.OfScript(m.Folder(n), m.Method, j.script); r != nil {
+		e.note("rehearsal", "%s: %s: %s", r.Program.Name, r.Words(), r.Reason)
+	}
 }
 
 // origin names a place as people look it up.

@@ -2,10 +2,14 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/burst-hpc/burst/cmd/internal/rehearse"
 	"github.com/burst-hpc/burst/ft/ckpt/methods"
 )
 
@@ -15,12 +19,17 @@ func checkpointMethodsCommand() *cobra.Command {
 		Use:   "methods",
 		Short: "List the methods of checkpointing, and whether they work here",
 		Long: "List the methods that ckpt= may name, and whether each can work on this host, with the PATH\n" +
-			"of this shell; if not, why. Run it where jobs run: in a batch script or below srun.\n\n" +
+			"of this shell; if not, why. Run it where jobs run: in a batch script or below srun.\n" +
+			"Below a method are the programs that were rehearsed with it and whose verdicts are in --dir.\n\n" +
 			"Exit codes: 0 done, 1 failed, 2 wrong usage.",
 		Example: "  burst checkpoint methods\n  srun -p cloud burst checkpoint methods --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runMethods(cmd.Context(), cmd.OutOrStdout(), asJSON)
+			dir, err := cmd.Flags().GetString("dir")
+			if err != nil {
+				return err
+			}
+			return runMethods(cmd.Context(), cmd.OutOrStdout(), dir, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -34,14 +43,32 @@ type methodLine struct {
 	Usable bool   `json:"usable"`
 	Why    string `json:"why,omitempty"` // not
 	About  string `json:"about"`
+	// Rehearsed are the verdicts of rehearse on programs with it, newest first.
+	Rehearsed []methodVerdict `json:"rehearsed,omitempty"`
 }
 
-func runMethods(ctx context.Context, w io.Writer, asJSON bool) error {
+// methodVerdict is what a rehearsal has shown.
+type methodVerdict struct {
+	Program string    `json:"program"`
+	Verdict string    `json:"verdict"`
+	At      time.Time `json:"at"`
+}
+
+func runMethods(ctx context.Context, w io.Writer, dir string, asJSON bool) error {
+	known, err := rehearse.Known(dir)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "burst: what was rehearsed is not all known: %v\n", err)
+	}
 	var lines []methodLine
 	for _, k := range methods.All(ctx) {
 		l := methodLine{Method: k.Name, Preset: k.Preset, Usable: k.Err == nil, About: k.About}
 		if k.Err != nil {
 			l.Why = k.Err.Error()
+		}
+		for _, r := range known {
+			if r.Method == k.Name && k.Preset == "" {
+				l.Rehearsed = append(l.Rehearsed, methodVerdict{r.Program.Name, r.Verdict, r.At})
+			}
 		}
 		lines = append(lines, l)
 	}
@@ -61,6 +88,9 @@ func runMethods(ctx context.Context, w io.Writer, asJSON bool) error {
 			usable, text = "no", l.Why
 		}
 		rows = append(rows, []string{name, usable, text})
+		for _, v := range l.Rehearsed {
+			rows = append(rows, []string{"", "", fmt.Sprintf("%s: %s, rehearsed on %s", v.Program, v.Verdict, stamp(v.At))})
+		}
 	}
 	return writeTable(w, rows)
 }

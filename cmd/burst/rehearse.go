@@ -119,7 +119,7 @@ func writeResult(w io.Writer, r rehearse.Result) error {
 		if c.Iteration != nil {
 			text += fmt.Sprintf(", iteration %d", *c.Iteration)
 		}
-		rows = append(rows, []string{"step", r.Step + ", " + r.Program.Path}, []string{"method", strings.TrimSpace(r.Method + " " + c.Tool)},
+		rows = append(rows, []string{"step", r.Step + ", " + r.Program.Name}, []string{"method", strings.TrimSpace(r.Method + " " + c.Tool)},
 			[]string{"machine", machineText(r)}, []string{"checkpoint", text})
 	}
 	for i, s := range r.Restarts {
@@ -127,7 +127,7 @@ func writeResult(w io.Writer, r rehearse.Result) error {
 		if s.Verified != nil {
 			verified = map[bool]string{true: "results right", false: "results not right"}[*s.Verified]
 		}
-		rows = append(rows, []string{fmt.Sprintf("restart %d", i+1), fmt.Sprintf("%.1f s on %s, %s", s.Seconds, s.Host, verified)})
+		rows = append(rows, []string{fmt.Sprintf("restart %d", i+1), fmt.Sprintf("%.2f s on %s, %s", s.Seconds, s.Host, verified)})
 	}
 	return writeTable(w, append(rows, []string{"verdict", r.Verdict}))
 }

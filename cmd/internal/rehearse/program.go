@@ -3,10 +3,8 @@ package rehearse
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 )
@@ -14,32 +12,32 @@ import (
 // Program is a step's program. It is known by its bytes: one that has been built
 // anew is another.
 type Program struct {
-	Path   string `json:"path"`             // absolute, if it is known
+	Name   string `json:"name"`             // as the script has it
 	SHA256 string `json:"sha256,omitempty"` // in hex; empty: it cannot be read
 }
 
-// Identify finds a program as a shell in the folder dir would, with PATH as given.
-func Identify(name, dir, path string) Program {
-	p := Program{Path: name}
-	switch {
-	case name == "":
+// Identify finds a program as a shell in this process's folder would, with PATH as
+// given.
+func Identify(name, path string) Program {
+	p := Program{Name: name}
+	if name == "" {
 		return p
-	case filepath.IsAbs(name):
-	case strings.Contains(name, "/"):
-		p.Path = filepath.Join(dir, name)
-	default:
-		for _, d := range filepath.SplitList(path) {
-			if found, err := exec.LookPath(filepath.Join(d, name)); err == nil && filepath.IsAbs(found) {
-				p.Path = found
-				break
-			}
+	}
+	places := []string{name}
+	if !strings.Contains(name, "/") {
+		places = nil
+		for _, dir := range filepath.SplitList(path) {
+			places = append(places, filepath.Join(dir, name))
 		}
 	}
-	if abs, err := filepath.Abs(p.Path); err == nil && strings.Contains(p.Path, "/") {
-		p.Path = abs
-	}
-	if sum, err := sumOf(p.Path); err == nil {
-		p.SHA256 = sum
+	for _, file := range places {
+		if st, err := os.Stat(file); err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
+			continue
+		}
+		if sum, err := sumOf(file); err == nil {
+			p.SHA256 = sum
+		}
+		break
 	}
 	return p
 }
@@ -50,12 +48,6 @@ func sumOf(path string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	switch st, err := f.Stat(); {
-	case err != nil:
-		return "", err
-	case !st.Mode().IsRegular():
-		return "", fmt.Errorf("%s is no plain file", path)
-	}
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
 		return "", err

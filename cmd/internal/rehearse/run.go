@@ -3,8 +3,6 @@ package rehearse
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -41,8 +39,7 @@ func Run(ctx context.Context, o Options, say func(format string, args ...any)) (
 		return Result{}, err
 	}
 	r := rehearsal{o: o, script: s, say: say}
-	sum := sha256.Sum256([]byte(s.text))
-	r.result = Result{Script: s.path, Sum: hex.EncodeToString(sum[:]), Verify: o.Verify, Restarts: []Restart{}}
+	r.result = Result{Script: s.path, Sum: sumOfText(s.text), Verify: o.Verify, Restarts: []Restart{}}
 	if r.room, err = makeRoom(o); err != nil {
 		return Result{}, &UsageError{fmt.Errorf("making a folder for the rehearsal: %w", err)}
 	}
@@ -77,7 +74,7 @@ func Run(ctx context.Context, o Options, say func(format string, args ...any)) (
 			say("%v", err)
 		}
 	}
-	if r.made.Made != nil {
+	if r.made.Job != 0 {
 		if err := r.result.keep(r.home()); err != nil {
 			say("the verdict is not kept: %v", err)
 		}
@@ -123,22 +120,27 @@ func (r *rehearsal) begin(ctx context.Context) error {
 			return false, err
 		}
 		made, err := first(v, r.o)
+		if n := len(v.reports); n > 0 {
+			r.made = v.reports[n-1]
+		}
 		if made != nil {
 			r.made = *made
 		}
 		return made != nil, err
 	})
+	if m := r.made; m.Job != 0 {
+		r.result.Step, r.result.Method, r.result.Program, r.result.Host, r.result.Nodes, r.result.Machine = m.Step, m.Method, m.Program, m.Host, m.Nodes, &m.Machine
+	}
 	if err != nil {
 		return err
 	}
-	m, made := r.made, *r.made.Made
-	r.result.Step, r.result.Method, r.result.Program, r.result.Host, r.result.Nodes, r.result.Machine = m.Step, m.Method, m.Program, m.Host, m.Nodes, &m.Machine
+	made := *r.made.Made
 	c := Checkpoint{Tool: made.Tool, Seconds: made.Took.Seconds(), Bytes: made.Bytes, Files: made.Files, Ranks: made.Ranks}
 	if made.Iteration >= 0 {
 		c.Iteration = &made.Iteration
 	}
 	r.result.Checkpoint = &c
-	r.say("checkpoint of step %s: %.1f MB in %.1f s", m.Step, float64(c.Bytes)/1e6, c.Seconds)
+	r.say("checkpoint of step %s: %.1f MB in %.1f s", r.made.Step, float64(c.Bytes)/1e6, c.Seconds)
 	return nil
 }
 
@@ -167,7 +169,7 @@ func (r *rehearsal) restart(ctx context.Context, n int) (unverified string, err 
 		}
 		if report != nil && seen.IsZero() {
 			seen = time.Now()
-			r.say("restart %d: in %.1f s on %s", n, report.Restart.Seconds(), report.Host)
+			r.say("restart %d: in %.2f s on %s", n, report.Restart.Seconds(), report.Host)
 		}
 		ended = over
 		return over || r.o.RunFor > 0 && !seen.IsZero() && time.Since(seen) >= r.o.RunFor, nil
@@ -208,13 +210,18 @@ func (w *watch) look(now slurm.Job) (view, error) {
 	if !w.began.IsZero() {
 		v.ran = time.Since(w.began)
 	}
-	if text := now.State + " " + now.Reason; now.State == "PENDING" && text != w.said && now.Reason != "None" {
+	if text := now.State + " " + now.Reason; now.State == "PENDING" && text != w.said && plainReason(now.Reason) {
 		w.said = text
 		w.r.say("waits for Slurm: %s", now.Reason)
 	}
 	var err error
 	v.reports, err = w.r.trial.reports(w.attempt)
 	return v, err
+}
+
+// plainReason says that a job waits for more than this rehearsal.
+func plainReason(reason string) bool {
+	return reason != "" && reason != "None" && !strings.HasPrefix(reason, "JobHeld") && !strings.HasPrefix(reason, "job_requeued") && reason != "BeginTime"
 }
 
 // home is the folder of checkpoints of a job that is not rehearsed.

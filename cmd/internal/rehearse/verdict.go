@@ -1,6 +1,8 @@
 package rehearse
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,6 +65,11 @@ type Restart struct {
 // verdicts is the folder of the verdicts, below that of the checkpoints.
 const verdicts = "rehearsals"
 
+// silent says that r, which nobody has judged, is no word against what is known.
+func (r Result) silent(old Result) bool {
+	return r.Verdict == Unverified && r.Verify == "" && old.Verdict == Trusted && old.Program == r.Program
+}
+
 // keep writes the verdict where burst-srun, burst explain and burst checkpoint
 // methods look for it: in the folder of the checkpoints, one file for a program and
 // a method.
@@ -74,7 +81,11 @@ func (r Result) keep(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	return writeJSON(filepath.Join(dir, fileName(r.Method, r.Program)), r)
+	name := filepath.Join(dir, fileName(r.Method, r.Program))
+	if old, err := readResult(name); err == nil && r.silent(old) {
+		return nil
+	}
+	return writeJSON(name, r)
 }
 
 func fileName(method string, p Program) string {
@@ -95,19 +106,60 @@ func Known(dir string) ([]Result, error) {
 			continue
 		}
 		name := filepath.Join(dir, verdicts, e.Name())
-		text, err := os.ReadFile(name)
-		var r Result
-		if err == nil {
-			err = json.Unmarshal(text, &r)
-		}
+		r, err := readResult(name)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+			errs = append(errs, err)
 			continue
 		}
 		all = append(all, r)
 	}
 	slices.SortStableFunc(all, func(a, b Result) int { return b.At.Compare(a.At) })
 	return all, errors.Join(errs...)
+}
+
+func readResult(name string) (r Result, err error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(text, &r); err != nil {
+		return r, fmt.Errorf("%s: %w", name, err)
+	}
+	return r, nil
+}
+
+// Of is the verdict on a program with a method; nil: there is none in the folder.
+func Of(dir, method, name, path string) *Result {
+	if _, err := os.Stat(filepath.Join(dir, verdicts)); err != nil {
+		return nil // the program need not be read
+	}
+	p := Identify(name, path)
+	r, err := readResult(filepath.Join(dir, verdicts, fileName(method, p)))
+	if err != nil || p.SHA256 == "" || r.Program.SHA256 != p.SHA256 || r.Method != method {
+		return nil
+	}
+	return &r
+}
+
+// OfScript is the newest verdict on a job script with a method; nil: there is none
+// in the folder.
+func OfScript(dir, method, text string) *Result {
+	all, err := Known(dir)
+	if err != nil && len(all) == 0 {
+		return nil
+	}
+	sum := sumOfText(text)
+	for i, r := range all {
+		if r.Sum == sum && r.Method == method {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+func sumOfText(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
 }
 
 // Words says in a few words what is known.

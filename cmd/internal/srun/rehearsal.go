@@ -1,6 +1,7 @@
 package srun
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -57,8 +58,9 @@ func (t *rehearsal) began(ctx context.Context, k known, r *runner, err error) {
 	if words := k.call.Program(); len(words) > 0 {
 		name = words[0]
 	}
-	t.report = rehearse.Report{Job: k.job.ID, Attempt: k.job.Attempt, Step: r.name, Program: rehearse.Identify(name, r.launch.Dir, env(r.launch.Env, "PATH")),
-		Method: k.merged.Method, Folder: filepath.Dir(r.folder.Path()), Dir: t.dir, Host: hostname(), Nodes: k.job.Nodes, Machine: ckpt.Here(ctx)}
+	t.report = rehearse.Report{Job: k.job.ID, Attempt: k.job.Attempt, Step: r.name, Program: rehearse.Identify(name, env(r.launch.Env, "PATH")),
+		Method: k.merged.Method, Folder: filepath.Dir(r.folder.Path()), Dir: t.dir, Host: cmp.Or(env(r.launch.Env, "SLURMD_NODENAME"), hostname()), Nodes: k.job.Nodes, Machine: ckpt.Here(ctx)}
+	t.report.Machine.Features = nil // a restart compares them, people do not
 	if err != nil {
 		t.report.Error = err.Error()
 	} else {

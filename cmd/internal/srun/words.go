@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/burst-hpc/burst/cmd/internal/rehearse"
 	"github.com/burst-hpc/burst/slurm/directive"
 )
 
@@ -66,7 +67,13 @@ func (k known) how() string {
 	case k.merged.OnNotice():
 		when = append(when, "on a notice of burstd")
 	}
-	return fmt.Sprintf("ckpt=%s, %s, in %s", k.merged.Method, strings.Join(when, " and "), k.dir)
+	text := fmt.Sprintf("ckpt=%s, %s, in %s", k.merged.Method, strings.Join(when, " and "), k.dir)
+	if words := k.call.Program(); k.trial == nil && len(words) > 0 {
+		if v := rehearse.Of(k.dir, k.merged.Method, words[0], os.Getenv("PATH")); v != nil {
+			text += ", " + v.Words()
+		}
+	}
+	return text
 }
 
 func hostname() string {
