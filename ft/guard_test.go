@@ -17,9 +17,7 @@ const script = "#!/bin/sh\n#BURST signal=USR1 grace=20s\nsrun app\n"
 // leaves is a job that checkpoints on its signal and leaves a second later.
 func leaves(w *world, nodes, code int) slurmtest.Job {
 	return slurmtest.Job{Nodes: nodes, Requeue: true, Script: script, OnSignal: func(id uint32, _ string) {
-		time.Sleep(time.Second)
-		w.Checkpoint(id)
-		w.Exit(id, code)
+		w.Leave(id, time.Second, code)
 	}}
 }
 

@@ -82,7 +82,8 @@ func (w *world) UpdateNodes(_ context.Context, u slurm.NodeUpdate) error {
 	return nil
 }
 
-// play has a monitor judge for so long while all agents beat; spoil changes beats.
+// play has a monitor judge for so long while all agents beat; spoil changes beats. They beat half
+// a second before it judges, so that no round of theirs is judged in two halves.
 func (w *world) play(d time.Duration, spoil func(i int, b *Beat) (silent bool)) *Monitor {
 	w.Helper()
 	m := New(limits, w, w, slog.New(slog.DiscardHandler))
@@ -91,6 +92,7 @@ func (w *world) play(d time.Duration, spoil func(i int, b *Beat) (silent bool)) 
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() {
+		time.Sleep(limits.Interval() - time.Second/2)
 		for ctx.Err() == nil {
 			for i, n := range w.nodes() {
 				b := Beat{Instance: n.Instance, At: time.Now(), Spool: 10}

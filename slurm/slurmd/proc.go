@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -58,14 +59,7 @@ func KillBelow(root int) error {
 // and all below these, and returns when all are gone or zombies. It does not
 // find what changed its environment and lost its parent.
 func KillMarked(entry string) error {
-	return killUntilNone("processes with "+entry, func() ([]int, error) {
-		marked, err := Marked(entry)
-		if err != nil || len(marked) == 0 {
-			return nil, err
-		}
-		all, err := processes()
-		return append(marked, below(all, marked...)...), err
-	})
+	return killUntilNone("processes with "+entry, func() ([]int, error) { return Marked(entry) })
 }
 
 // Marked lists the processes, other than the caller, that were started with
@@ -106,12 +100,43 @@ func Started(pid int) (uint64, error) {
 	return p.started, nil
 }
 
-// killUntilNone kills what find returns until it returns nothing.
+// alive adds those of killed that still live, and what is below them, and notes
+// all as killed. One whose parent has died first is found in no tree any more.
+func alive(killed map[int]uint64, pids []int) ([]int, error) {
+	if len(pids)+len(killed) == 0 {
+		return nil, nil
+	}
+	all, err := processes()
+	if err != nil {
+		return nil, err
+	}
+	for pid, began := range killed {
+		if p, ok := all[pid]; ok && !p.dead && p.started == began && !slices.Contains(pids, pid) {
+			pids = append(pids, pid)
+		}
+	}
+	for _, pid := range below(all, pids...) {
+		if !slices.Contains(pids, pid) {
+			pids = append(pids, pid)
+		}
+	}
+	for _, pid := range pids {
+		killed[pid] = all[pid].started
+	}
+	return pids, nil
+}
+
+// killUntilNone kills what find returns, and what is below that, until it returns
+// nothing and all are gone.
 func killUntilNone(what string, find func() ([]int, error)) error {
 	deadline := time.Now().Add(killTimeout)
+	killed := map[int]uint64{} // when each began
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		pids, err := find()
 		if err != nil {
+			return fmt.Errorf("looking for %s: %w", what, err)
+		}
+		if pids, err = alive(killed, pids); err != nil {
 			return fmt.Errorf("looking for %s: %w", what, err)
 		}
 		if len(pids) == 0 {

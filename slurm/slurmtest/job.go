@@ -100,17 +100,39 @@ func (c *Controller) cancel(j *job) {
 // down it does not hear of it until Up.
 func (c *Controller) Exit(id uint32, code int) {
 	c.locked(func() {
-		j := c.jobs[id]
-		switch {
-		case j == nil || j.state != running:
-		case c.down:
-			run := j.run
-			c.after(0, func() {
-				if j.run == run && j.state == running {
-					c.exit(j, code)
-				}
-			})
-		default:
+		if j := c.jobs[id]; j != nil && j.state == running {
+			c.leave(j, code)
+		}
+	})
+}
+
+// Leave has the attempt that runs now save its work and end its script with code
+// after a time, unless it has ended by then. It waits for that.
+func (c *Controller) Leave(id uint32, after time.Duration, code int) {
+	var run int
+	c.locked(func() {
+		if j := c.jobs[id]; j != nil {
+			run = j.run
+		}
+	})
+	time.Sleep(after)
+	c.locked(func() {
+		if j := c.jobs[id]; j != nil && j.run == run && j.state == running {
+			j.saved = j.before + time.Since(j.start)
+			c.leave(j, code)
+		}
+	})
+}
+
+// leave ends the script of a job that runs, of which the controller hears when it is up.
+func (c *Controller) leave(j *job, code int) {
+	if !c.down {
+		c.exit(j, code)
+		return
+	}
+	run := j.run
+	c.after(0, func() {
+		if j.run == run && j.state == running {
 			c.exit(j, code)
 		}
 	})

@@ -24,6 +24,7 @@ func TestJobEnds(t *testing.T) {
 		{"work done, code 3", slurmtest.Job{Duration: time.Minute, ExitCode: 3}, nil, "FAILED", "NonZeroExitCode", 3},
 		{"exit", slurmtest.Job{}, func(w *world, id uint32) { w.Exit(id, 0) }, "COMPLETED", "None", 0},
 		{"exit 7", slurmtest.Job{}, func(w *world, id uint32) { w.Exit(id, 7) }, "FAILED", "NonZeroExitCode", 7},
+		{"leaves with 75", slurmtest.Job{}, func(w *world, id uint32) { w.Leave(id, time.Second, 75) }, "FAILED", "NonZeroExitCode", 75},
 		{"cancel", slurmtest.Job{}, func(w *world, id uint32) { w.Cancel(id) }, "CANCELLED", "None", 0},
 		{"scancel", slurmtest.Job{}, func(w *world, id uint32) { w.must("scancel 1") }, "CANCELLED", "None", 0},
 		{"requeue, then scancel", slurmtest.Job{Requeue: true}, func(w *world, id uint32) {
@@ -283,5 +284,21 @@ func TestRequeue(t *testing.T) {
 		w.wantJob(id, "PENDING", "None", 2)
 		w.pass(10 * time.Minute)
 		w.wantJob(id, "RUNNING", "None", 2)
+	})
+}
+
+// TestLeaveIsOfOneAttempt: what a signal has begun does not end the next attempt.
+func TestLeaveIsOfOneAttempt(t *testing.T) {
+	bubble(t, slurmtest.Options{}, func(w *world) {
+		id := w.Submit(slurmtest.Job{Requeue: true})
+		w.pass(10 * time.Second)
+		done := make(chan struct{})
+		go func() { w.Leave(id, 10*time.Minute, 75); close(done) }()
+		w.pass(time.Second)
+		w.must("scontrol requeue 1")
+		<-done
+		if i, _ := w.Info(id); i.State != "RUNNING" || i.Restarts != 1 {
+			t.Errorf("%+v", i)
+		}
 	})
 }

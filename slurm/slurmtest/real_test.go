@@ -89,6 +89,7 @@ func scenario(t *testing.T, c cluster) watched {
 		t.Fatal(err)
 	}
 	await("the job is requeued", in("PENDING"))
+	await("it has its reason", func(j slurm.Job) bool { return in("PENDING")(j) && j.Reason == "BeginTime" }) // a moment later
 	if _, stderr, err := c.Run(t.Context(), "scancel", id); err != nil {
 		t.Fatalf("scancel: %v: %s", err, stderr)
 	}

@@ -57,7 +57,7 @@ func (s *story) run(at string) *life {
 	}
 	s.pair = s.ctl.Submit(slurmtest.Job{Name: "pair", Nodes: 2, Requeue: true, Duration: 10 * time.Minute,
 		Script:   "#!/bin/sh\n#BURST signal=USR1 grace=20s\nsrun app\n",
-		OnSignal: func(id uint32, _ string) { s.ctl.Checkpoint(id); time.Sleep(time.Second); s.ctl.Exit(id, 75) }})
+		OnSignal: func(id uint32, _ string) { s.ctl.Checkpoint(id); s.ctl.Leave(id, time.Second, 75) }})
 	s.single = s.ctl.Submit(slurmtest.Job{Name: "single", Nodes: 1, Requeue: true, Duration: 15 * time.Minute})
 	waitFor(8*time.Minute, "both jobs run", func() bool { return state(s.pair) == "RUNNING" && state(s.single) == "RUNNING" })
 

@@ -98,7 +98,7 @@ func (p *played) submit() bool {
 	j := slurmtest.Job{Nodes: 1 + p.dice.IntN(4), Requeue: p.dice.IntN(4) > 0, Duration: p.some(5 * time.Minute), OnStart: p.began}
 	if p.dice.IntN(3) == 0 {
 		j.Script = "#!/bin/sh\n#BURST signal=USR1 grace=20s\nsrun app\n"
-		j.OnSignal = func(id uint32, _ string) { p.ctl.Checkpoint(id); time.Sleep(time.Second); p.ctl.Exit(id, 75) }
+		j.OnSignal = func(id uint32, _ string) { p.ctl.Checkpoint(id); p.ctl.Leave(id, time.Second, 75) }
 	}
 	id := p.ctl.Submit(j)
 	p.jobs, p.requeue[id] = append(p.jobs, id), j.Requeue
