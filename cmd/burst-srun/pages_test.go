@@ -52,7 +52,8 @@ func TestMethodPages(t *testing.T) {
 			}
 			_, rest, _ := strings.Cut(string(text), "```sh\n")
 			script, _, _ := strings.Cut(rest, "```\n")
-			for old, short := range map[string]string{"interval=10m": "interval=1s", "-n 4096 -i 20000": size + " --pace 60"} {
+			for old, short := range map[string]string{"interval=10m": "interval=1s", "-n 4096 -i 20000": size + " --pace 60",
+				"\n\nmkdir": "\n\nexport PATH=" + bin + ":$PATH\nmkdir"} {
 				if strings.Count(script, old) != 1 {
 					t.Fatalf("no single %q in the script:\n%s", old, script)
 				}
@@ -67,6 +68,11 @@ func TestMethodPages(t *testing.T) {
 func (s site) survives(t *testing.T, script, sum string) {
 	id, dir := s.submit(t, script, "--partition=onprem")
 	said := func() string { return read(t, dir, "out") + read(t, dir, "err") }
+	defer func() {
+		if t.Failed() {
+			t.Logf("the job said:\n%s", said())
+		}
+	}()
 	step := filepath.Join(dir, "burst-checkpoints", fmt.Sprintf("job-%d", id), "step-0")
 	until(t, "there are checkpoints", func() bool {
 		_, err := os.Stat(filepath.Join(step, "attempt-0", "gen-2"))
