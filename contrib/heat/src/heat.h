@@ -96,6 +96,18 @@ struct checkpoint_info {
 enum load checkpoint_info(const char *path, struct checkpoint_info *info, char err[ERR_LEN]);
 enum load checkpoint_read(struct grid *g, const char *path, const struct checkpoint_info *info, char err[ERR_LEN]);
 
+/* The store is where checkpoints are: store.c. All of it is collective.
+ * store_due says whether it asks for one now. store_find gives the file that
+ * --restart auto reads, on rank 0 at least, and says whether there is one to be
+ * looked for; then store_found is told whether it was good. */
+enum { STORE_PATH = 1024 };
+void store_open(void);
+void store_close(void);
+bool store_due(const struct options *o);
+bool store_write(const struct grid *g, const char *path, int64_t iteration, char err[ERR_LEN]);
+bool store_find(const struct options *o, char file[STORE_PATH]);
+void store_found(bool good);
+
 /* mix64 is a bijection of 64-bit words that looks random: splitmix64's
  * finalizer (Steele, Lea, Flood, OOPSLA 2014). */
 static inline uint64_t mix64(uint64_t x)

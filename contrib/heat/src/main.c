@@ -79,7 +79,7 @@ static bool save(const struct grid *g, const struct options *o, int64_t iteratio
 {
 	char err[ERR_LEN];
 	double begin = now();
-	if (!checkpoint_write(g, o->checkpoint, iteration, err)) {
+	if (!store_write(g, o->checkpoint, iteration, err)) {
 		complain(err);
 		return false;
 	}
@@ -111,6 +111,8 @@ static bool between(const struct grid *g, const struct options *o, int64_t itera
 		return serve_signal(g, o, iteration);
 	if (o->every && iteration % o->every == 0)
 		save(g, o, iteration, "every");
+	else if (store_due(o))
+		save(g, o, iteration, "SCR");
 	return false;
 }
 
@@ -136,15 +138,9 @@ static int run(struct grid *g, const struct options *o, int64_t iteration)
 	return saved ? EXIT_DONE : EXIT_FAILED;
 }
 
-static const char *restart_path(const struct options *o)
-{
-	return o->restart_auto ? o->checkpoint : o->restart;
-}
-
 /* fits says whether the checkpoint is of the run that was asked for. */
-static bool fits(const struct checkpoint_info *c, const struct options *o, char err[ERR_LEN])
+static bool fits(const struct checkpoint_info *c, const struct options *o, const char *path, char err[ERR_LEN])
 {
-	const char *path = restart_path(o);
 	if (o->n && o->n != c->n)
 		snprintf(err, ERR_LEN, "checkpoint %s has a grid of -n %" PRId64 ", not %" PRId64, path, c->n, o->n);
 	else if (o->seed_given && o->seed != c->seed)
@@ -172,18 +168,29 @@ static bool set_aside(const char *path, char err[ERR_LEN])
 	return !failed;
 }
 
-static enum load load_grid(struct grid *g, const struct options *o, struct checkpoint_info *c, char err[ERR_LEN])
+static enum load load_file(struct grid *g, const struct options *o, const char *path, struct checkpoint_info *c, char err[ERR_LEN])
 {
-	const char *path = restart_path(o);
 	enum load got = checkpoint_info(path, c, err);
 	if (got != LOAD_OK)
 		return got;
-	if (!fits(c, o, err) || !grid_open(g, c->n, o->decomp, err))
+	if (!fits(c, o, path, err) || !grid_open(g, c->n, o->decomp, err))
 		return LOAD_REFUSED;
 	grid_seed(g, c->seed);
 	got = checkpoint_read(g, path, c, err);
 	if (got != LOAD_OK)
 		grid_close(g);
+	return got;
+}
+
+static enum load load_grid(struct grid *g, const struct options *o, struct checkpoint_info *c, char err[ERR_LEN])
+{
+	char file[STORE_PATH];
+	if (!o->restart_auto)
+		return load_file(g, o, o->restart, c, err);
+	if (!store_find(o, file))
+		return LOAD_MISSING;
+	enum load got = load_file(g, o, file, c, err);
+	store_found(got == LOAD_OK);
 	return got;
 }
 
@@ -252,7 +259,9 @@ int main(int argc, char **argv)
 	catch_signals();
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	store_open();
 	int code = heat(argc, argv);
+	store_close();
 	MPI_Finalize();
 	return code;
 }
