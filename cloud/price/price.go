@@ -40,6 +40,9 @@ func Local() (Table, error) {
 	return Parse(bytes.NewReader(localCSV), "local.csv")
 }
 
+// LocalCSV is the text of that table, for a site's configuration.
+func LocalCSV() []byte { return bytes.Clone(localCSV) }
+
 // Load reads a table from a file in Parse's format.
 func Load(path string) (Table, error) {
 	f, err := os.Open(path)

@@ -27,7 +27,7 @@ type ftTask struct {
 const (
 	ftOutput = "out"
 	ftLook   = 20 * time.Millisecond // from one look at the job's output to the next
-	ftTell   = 30 * time.Second      // from one line about it to the next
+	ftTell   = 20 * time.Second      // from one line about it to the next
 )
 
 // ftMeasure runs a case on a site of its own. Without faults the nodes are on
@@ -43,8 +43,12 @@ func ftMeasure(ctx context.Context, env Env, t ftTask) (run FTRun, err error) {
 	if t.Evicted {
 		market = "spot"
 	}
+	prices, err := ftPrices(env)
+	if err != nil {
+		return run, err
+	}
 	r, err := rig.Start(ctx, rig.Options{
-		Bin: env.Programs, Dir: filepath.Join(env.Dir, t.dir), Nodes: t.Nodes + ftEvictions + 1, Gate: true, Market: market,
+		Bin: env.Programs, Dir: filepath.Join(env.Dir, t.dir), Nodes: t.Nodes + ftEvictions + 1, Gate: true, Market: market, Prices: prices,
 		SuspendTime: time.Hour, SuspendTimeout: time.Minute,
 		SlurmExtra: "SchedulerParameters=batch_sched_delay=1\n", // as `burst genconf` writes it
 		DaemonToml: fmt.Sprintf("listen = %q", listen),
@@ -102,7 +106,7 @@ func (t ftTask) script(env Env, exports string) string {
 		run = fmt.Sprintf("%s mpirun --oversubscribe %s", srun, heat)
 	case "scr":
 		exports += " SCR_PREFIX=$PWD USER=${USER:-$(id -un)}"
-		run += " --scr"
+		run += " --checkpoint heat.ckpt --restart auto"
 		if t.Strategy == "periodic" {
 			run += fmt.Sprintf(" --every %d", ftFrequent)
 		}

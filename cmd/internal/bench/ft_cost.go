@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -39,6 +41,12 @@ func ftCost(ctx context.Context, s site, id uint32, end time.Time) (job, all flo
 	}
 	job, err = ftBooking(ctx, s, id)
 	return job, all, err
+}
+
+// ftPrices is a file with the prices of cloud/local's instances.
+func ftPrices(env Env) (string, error) {
+	path := filepath.Join(env.Dir, "prices.csv")
+	return path, os.WriteFile(path, price.LocalCSV(), 0o644)
 }
 
 // ftBooking waits until the ledger has been booked after the job's end, which

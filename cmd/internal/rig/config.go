@@ -48,6 +48,9 @@ func (s *Site) configText(socket, user string) string {
 	if s.o.ProviderToml == "" {
 		line("kind = \"local\"")
 		line("dir = %q", s.Control.Dir)
+		if s.o.Prices != "" {
+			line("price_table = %q", s.o.Prices)
+		}
 	}
 	block(s.o.ProviderToml)
 	if s.o.NetNS {

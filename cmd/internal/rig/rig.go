@@ -57,6 +57,7 @@ type Options struct {
 	SlurmdTimeout  time.Duration // [30 s]
 
 	Market    string   // of the pool [spot]
+	Prices    string   // file of the instances' prices; none: the ledger knows none
 	Types     []string // of instances [local.small]
 	Zones     []string // [a, b]
 	BurstdEnv []string // NAME=value, beside the cluster's own
