@@ -13,6 +13,7 @@ func commands() []*cobra.Command {
 		statusCommand(),
 		nodesCommand(),
 		eventsCommand(),
+		jobsCommand(),
 		poolCommand(),
 		pauseCommand(),
 		resumeCommand(),

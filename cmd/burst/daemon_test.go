@@ -59,6 +59,7 @@ func populate(b *apitest.Backend) {
 		{Seconds: 1800, USD: &idle, Instances: 3},
 		{Key: "8", User: "dave", Seconds: 5400, UnpricedSeconds: 5400, Instances: 1},
 	})
+	b.SetJobs(someJobs())
 	const stopped = "5 instances in a row did not become nodes"
 	b.SetPools([]api.PoolStatus{{Pool: "p", Provider: "east", Partition: "cloud", Nodes: 100, Failures: 5, MaxFailures: 5, Stopped: at, Why: stopped},
 		{Pool: "q", Provider: "lon", Nodes: 2}})

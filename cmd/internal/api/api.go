@@ -14,6 +14,7 @@
 //	POST /v1/evict    an EvictRequest -> []Evicted  SlurmUser, root
 //	POST /v1/reconcile a ReconcileRequest -> []Planned  SlurmUser, root
 //	GET  /v1/usage    -> []Usage (since, by)        anybody, of own jobs; SlurmUser, root: of all
+//	GET  /v1/jobs     -> []Job (job, user, label, since, last)  the same
 package api
 
 import (
@@ -156,6 +157,8 @@ type Backend interface {
 	ChangePool(ctx context.Context, c PoolChange) error
 	// Usage sums the ledger up, the most expensive first.
 	Usage(ctx context.Context, q UsageQuery) ([]Usage, error)
+	// Jobs returns runs of jobs, oldest first.
+	Jobs(ctx context.Context, q JobsQuery) ([]Job, error)
 	// Gate returns at once when the gate is open, else after wait at the latest.
 	Gate(ctx context.Context, job uint32, nodes string, wait time.Duration) (GateAnswer, error)
 	Control

@@ -219,6 +219,7 @@ func (d *Daemon) serve(ctx context.Context, srv *http.Server, ln net.Listener) e
 	part("tidying", d.tidy)
 	part("prices", d.market.run)
 	part("ledger", d.keepLedger)
+	part("history", d.keepHistory)
 	part("drills", d.endDrills)
 	part("nodes", d.serveNodes)
 	part("health", func(ctx context.Context) error { d.health.Run(ctx); return nil })

@@ -32,6 +32,7 @@ type Backend struct {
 	asked   int           // gate questions so far
 	changed chan struct{} // closed at the next change, nil if nobody waits
 	control
+	history
 }
 
 var _ api.Backend = (*Backend)(nil)

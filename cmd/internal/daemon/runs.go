@@ -1,0 +1,132 @@
+package daemon
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/burst-hpc/burst/cmd/internal/api"
+	"github.com/burst-hpc/burst/cmd/internal/history"
+	"github.com/burst-hpc/burst/cmd/internal/store"
+	"github.com/burst-hpc/burst/slurm"
+)
+
+// recordEvery is how often the history of runs is written, if Slurm has been read
+// since. Slurm shows a job for five minutes after its end, unless MinJobAge says otherwise.
+const recordEvery = 5 * time.Second
+
+// keepHistory writes down the runs of jobs of ours until ctx ends. A round that
+// fails is made good by the next.
+func (d *Daemon) keepHistory(ctx context.Context) error {
+	tick := time.NewTicker(recordEvery)
+	defer tick.Stop()
+	r := recorder{Daemon: d}
+	told := ""
+	for {
+		text := ""
+		if err := r.record(ctx); err != nil {
+			text = err.Error()
+		}
+		if text != "" && text != told && ctx.Err() == nil {
+			d.log.Warn("runs of jobs are not written down now; they will be while Slurm knows them", "error", text)
+		}
+		told = text
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// recorder knows the closed runs of jobs that Slurm still shows.
+type recorder struct {
+	*Daemon
+	last   *slurm.Snapshot // that was recorded
+	closed map[uint32]history.Run
+}
+
+func (r *recorder) record(ctx context.Context) error {
+	snap := r.watcher.Latest()
+	if snap == nil || snap == r.last {
+		return nil
+	}
+	known, in, err := r.store.OpenRuns(ctx)
+	if err != nil {
+		return err
+	}
+	in.Snapshot, in.Pools = snap, r.rates.pools
+	closed := map[uint32]history.Run{}
+	var ask []uint32
+	for _, id := range history.Meant(known, in) {
+		if c, ok := r.closed[id]; ok {
+			closed[id] = c
+			known = append(known, c)
+		} else {
+			ask = append(ask, id)
+		}
+	}
+	asked, err := r.store.LastRuns(ctx, ask)
+	if err != nil {
+		return err
+	}
+	written := history.Book(append(known, asked...), in)
+	if err := r.store.PutRuns(ctx, written); err != nil {
+		return err
+	}
+	for _, c := range append(asked, written...) {
+		if delete(closed, c.Job); !c.Open {
+			closed[c.Job] = c
+		}
+	}
+	r.closed, r.last = closed, snap
+	return nil
+}
+
+// Jobs tells of runs.
+func (d *Daemon) Jobs(ctx context.Context, q api.JobsQuery) ([]api.Job, error) {
+	told, err := d.store.Runs(ctx, store.RunsQuery{UID: q.UID, Job: q.Job, User: q.User, Label: q.Label, Since: q.Since, Last: q.Last})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]api.Job, len(told))
+	for i, t := range told {
+		all[i] = jobOf(t, time.Now())
+	}
+	return all, nil
+}
+
+func jobOf(t store.Told, now time.Time) api.Job {
+	j := api.Job{Job: t.Job, ArrayJob: t.ArrayID, ArrayTask: t.ArrayTask, HetJob: t.HetID, Name: t.Name, Label: t.Label, Method: t.Method,
+		User: t.User, Account: t.Account, Partition: t.Partition, Pool: t.Pool, Types: []string{}, Nodes: t.Nodes, VCPUs: t.VCPUs, MemoryMiB: t.Memory,
+		Submitted: t.Submitted, Started: t.Started, Ended: t.Ended, State: t.State, Over: !t.Open, ExitCode: t.Exit, Signal: t.Signal,
+		Attempts: t.Restarts + 1, Seconds: t.Time().Seconds(), Ranks: t.Ranks, Checkpoints: t.Checkpoints, Evictions: t.Evictions,
+		ComputingSeconds: seconds(t.Computing), WritingSeconds: seconds(t.Writing), LostSeconds: seconds(t.Lost), LostUnknown: t.LostUnknown,
+		LostIterations: known(t.LostIterations), Iteration: known(t.Iteration), InstanceSeconds: t.Seconds, UnpricedSeconds: t.Unpriced}
+	if t.Types != "" {
+		j.Types = strings.Split(t.Types, ",")
+	}
+	if !t.Saved.IsZero() {
+		j.SinceCheckpoint = seconds(max(0, now.Sub(t.Saved)))
+	}
+	if t.Unpriced < t.Seconds {
+		j.USD = &t.USD
+	}
+	return j
+}
+
+// seconds are nil where the time is not known.
+func seconds(d time.Duration) *float64 {
+	if d < 0 {
+		return nil
+	}
+	s := d.Seconds()
+	return &s
+}
+
+func known(n int64) *int64 {
+	if n < 0 {
+		return nil
+	}
+	return &n
+}
