@@ -49,8 +49,13 @@ func makeRoom(o Options) (r room, err error) {
 		return r, err
 	}
 	if o.Chdir != "" {
-		r.work, err = filepath.Abs(o.Chdir)
-		return r, err
+		if r.work, err = filepath.Abs(o.Chdir); err != nil {
+			return r, err
+		}
+		if st, err := os.Stat(r.work); err != nil || !st.IsDir() {
+			return r, errors.Join(fmt.Errorf("--chdir %s: not a folder", o.Chdir), err)
+		}
+		return r, nil
 	}
 	r.work, r.own = filepath.Join(r.dir, "work"), true
 	if err := os.Mkdir(r.work, 0o700); err != nil {
@@ -88,17 +93,11 @@ func (r room) bring(path, base string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return err
 	}
-	return copyTree(from, to, func(path string) (bool, error) {
-		if abs, err := filepath.Abs(path); err != nil || abs == base || filepath.Base(path) == "burst-checkpoints" {
-			return false, err
-		}
-		st, err := os.Lstat(path)
-		if err != nil || st.Mode()&fs.ModeSymlink == 0 {
-			return true, err
-		}
-		// Through a link the rehearsal could write to what the user has.
-		return true, fmt.Errorf("%s is a link: copy what it leads to by its own --copy", path)
-	})
+	// Through a link the rehearsal could write to what the user has.
+	return tree{follow: true, skip: func(path string) bool {
+		abs, err := filepath.Abs(path)
+		return err == nil && abs == base || filepath.Base(path) == "burst-checkpoints"
+	}}.copy(from, to)
 }
 
 // kept is the copy of work as it was when the job was killed.
@@ -109,7 +108,7 @@ func (r room) keep() error {
 	if !r.own {
 		return nil
 	}
-	return copyTree(r.work, r.kept(), func(string) (bool, error) { return true, nil })
+	return tree{skip: func(string) bool { return false }}.copy(r.work, r.kept())
 }
 
 // restore puts the copy in the place of work.
@@ -123,14 +122,23 @@ func (r room) restore() error {
 	return os.Rename(r.kept(), r.work)
 }
 
-// copyTree copies files, folders and links, with modes and times; what is neither
-// is left out. take says whether something is to be copied.
-func copyTree(from, to string, take func(path string) (bool, error)) error {
-	ok, err := take(from)
-	if err != nil || !ok {
-		return err
+// tree is a way to copy files, folders and links, with modes and times; what is
+// neither is left out.
+type tree struct {
+	skip   func(path string) bool
+	follow bool // a link to a file becomes a copy of the file
+}
+
+func (t tree) copy(from, to string) error {
+	if t.skip(from) {
+		return nil
 	}
 	st, err := os.Lstat(from)
+	if err == nil && t.follow && st.Mode()&fs.ModeSymlink != 0 {
+		if st, err = os.Stat(from); err == nil && !st.Mode().IsRegular() {
+			err = fmt.Errorf("%s is a link to no plain file, and what it leads to would not be protected: copy the rest by name", from)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -150,7 +158,7 @@ func copyTree(from, to string, take func(path string) (bool, error)) error {
 			return err
 		}
 		for _, e := range entries {
-			if err := copyTree(filepath.Join(from, e.Name()), filepath.Join(to, e.Name()), take); err != nil {
+			if err := t.copy(filepath.Join(from, e.Name()), filepath.Join(to, e.Name())); err != nil {
 				return err
 			}
 		}
