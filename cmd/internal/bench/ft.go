@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -160,7 +159,8 @@ type FTOptions struct {
 }
 
 // FT runs the cases one after the other, each with a site of its own, and
-// returns the runs of those that went well. An error names those that did not.
+// returns the runs of those that went well. Why one did not is said; the error
+// names those.
 func FT(ctx context.Context, env Env, o FTOptions) (runs []FTRun, err error) {
 	if err := o.Size.Check(); err != nil {
 		return nil, err
@@ -171,11 +171,11 @@ func FT(ctx context.Context, env Env, o FTOptions) (runs []FTRun, err error) {
 	}
 	o.Say("%d runs of heat, about %s in all", o.Runs*len(o.Cases), left.Round(time.Minute))
 	checksum := ""
-	var failed []error
+	var failed []string
 	for turn := range o.Runs {
 		for i, c := range o.Cases {
 			if err := ctx.Err(); err != nil {
-				return runs, errors.Join(append(failed, context.Cause(ctx))...)
+				return runs, context.Cause(ctx)
 			}
 			n := turn*len(o.Cases) + i + 1
 			o.Say("%d of %d: %s: about %s; until all is done %s", n, o.Runs*len(o.Cases), c.Name(), o.Size.lasts(c).Round(time.Second), left.Round(time.Second))
@@ -185,15 +185,18 @@ func FT(ctx context.Context, env Env, o FTOptions) (runs []FTRun, err error) {
 				checksum, err = ftSame(checksum, r)
 			}
 			if err != nil {
-				failed = append(failed, fmt.Errorf("%s: %w", c.Name(), err))
-				o.Say("%s: failed: %s", c.Name(), strings.SplitN(err.Error(), "\n", 2)[0])
+				failed = append(failed, c.Name())
+				o.Say("%s: failed: %v", c.Name(), err)
 				continue
 			}
 			runs = append(runs, r)
 			o.Say("%s: %.1f s, %d checkpoints, restarted from iterations %v", c.Name(), r.Seconds, r.Checkpoints, r.Restarts)
 		}
 	}
-	return runs, errors.Join(failed...)
+	if len(failed) > 0 {
+		err = fmt.Errorf("failed: %s: see above", strings.Join(failed, ", "))
+	}
+	return runs, err
 }
 
 // ftSame holds a run's result to that of the first.

@@ -10,12 +10,10 @@ func ftName(method string) string { return "ft-preemptive-" + method + "-ratio" 
 
 // ftBenches are the ratios of the preemptive cases to the undisturbed run.
 func ftBenches() (all []Bench) {
-	type figures struct{ runs []FTRun }
-	undisturbed := map[int]func(context.Context, Env) (figures, error){}
-	measure := func(c FTCase) func(context.Context, Env) (figures, error) {
-		return func(ctx context.Context, env Env) (figures, error) {
-			runs, err := FT(ctx, env, FTOptions{Size: FTDefault(), Cases: []FTCase{c}, Runs: 1, Say: func(string, ...any) {}})
-			return figures{runs}, err
+	undisturbed := map[int]func(context.Context, Env) (FTRun, error){}
+	measure := func(c FTCase) func(context.Context, Env) (FTRun, error) {
+		return func(ctx context.Context, env Env) (FTRun, error) {
+			return ftMeasure(ctx, env, ftTask{c, FTDefault(), fmt.Sprint("f", c.Nodes), func(string, ...any) {}})
 		}
 	}
 	for _, m := range ftMethods {
@@ -32,16 +30,15 @@ func ftBenches() (all []Bench) {
 				if err != nil {
 					return nil, err
 				}
-				f, err := measure(c)(ctx, env)
+				r, err := measure(c)(ctx, env)
 				if err != nil {
 					return nil, err
 				}
-				r, against := f.runs[0], b.runs[0]
-				if _, err := ftSame(against.Checksum, r); err != nil {
+				if _, err := ftSame(b.Checksum, r); err != nil {
 					return nil, err
 				}
-				env.note("%.1f s over %.1f s, of which %.1f s idle and %.1f s computed twice", r.Seconds, against.Seconds, r.IdleSeconds, r.LostSeconds)
-				return []float64{r.Seconds / against.Seconds}, nil
+				env.note("%.1f s over %.1f s, of which %.1f s idle and %.1f s computed twice", r.Seconds, b.Seconds, r.IdleSeconds, r.LostSeconds)
+				return []float64{r.Seconds / b.Seconds}, nil
 			},
 		})
 	}

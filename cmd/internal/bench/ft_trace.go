@@ -140,6 +140,9 @@ func (t *ftTrace) figures(c FTCase, s FTSize) (FTRun, error) {
 	}
 	for i, a := range t.attempts[1:] {
 		before := t.attempts[i]
+		if a.first.iteration == 0 || before.last.iteration == 0 {
+			return FTRun{}, fmt.Errorf("restart %d told of no iterations", i+1)
+		}
 		from := a.first.iteration - 1
 		if (from == 0) != (c.Method == FTNone) {
 			return FTRun{}, fmt.Errorf("restart %d began from iteration %d", i+1, from)
