@@ -1,0 +1,321 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/burst-hpc/burst/cmd/internal/rig"
+)
+
+// apart are partitions: what a job of several nodes may get does not depend on
+// how many nodes other jobs have.
+const apart = quick + "PartitionName=rest Nodes=c[1-14]\nPartitionName=three Nodes=c[15-17]\n"
+
+// TestHeatSurvives lets many jobs of heat, under burst-srun on one site, each go
+// through a fault of its own, all at once: each ends with the field of a run
+// without faults. Then burstd itself dies.
+func TestHeatSurvives(t *testing.T) {
+	listen := freeAddress(t)
+	s := start(t, rig.Options{Nodes: 17, Gate: true, SuspendTime: 5 * time.Second, SuspendTimeout: 5 * time.Second, SlurmExtra: apart,
+		DaemonToml: fmt.Sprintf("listen = %q", listen)})
+	h := buildHeat(t, s, listen)
+	var wg sync.WaitGroup
+	for _, f := range []struct {
+		name string
+		run  func(t *testing.T, h *heats)
+	}{
+		{"one eviction", evictedOnce},
+		{"two evictions of two nodes", evictedTwice},
+		{"five evictions", evictedFiveTimes},
+		{"another number of nodes", otherNodes},
+		{"burst-srun is killed", srunKilled},
+		{"an eviction during a periodic checkpoint", duringCheckpoint},
+		{"an eviction during a restart", duringRestart},
+		{"a second node's notice", secondNotice},
+		{"a deadline too short for a checkpoint", tooShort},
+		{"a full folder", fullFolder},
+		{"one byte of the newest generation is changed", oneByte},
+		{"a program that ignores SIGTERM", ignoresTerm},
+	} {
+		wg.Go(func() { t.Run(f.name, func(t *testing.T) { f.run(t, h) }) }) // more at once than the machine has processors: they wait
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	t.Run("burstd is killed between the order and the answer", func(t *testing.T) { burstdKilled(t, h) })
+}
+
+const enough = 30 * time.Second // of lead time for a checkpoint
+
+func evictedOnce(t *testing.T, h *heats) {
+	r := h.run(t, heatJob{burst: "strategy=preemptive", args: []string{"-N1", "-n1", "-prest"}})
+	r.evictions(1, 1)
+	r.ends(1)
+	if made := r.generations("attempt-0/gen-*"); len(made) != 1 {
+		t.Errorf("generations without a periodic checkpoint: %v", made)
+	}
+}
+
+func evictedTwice(t *testing.T, h *heats) {
+	r := h.run(t, heatJob{burst: "strategy=both interval=4s", args: []string{"-N2", "--ntasks-per-node=1", "-prest"}, iterations: 2000})
+	r.evictions(1, 2)
+	r.ends(2)
+}
+
+func evictedFiveTimes(t *testing.T, h *heats) {
+	r := h.run(t, heatJob{burst: "strategy=preemptive", args: []string{"-N1", "-n1", "-prest"}, iterations: 5000, pace: 10})
+	r.evictions(1, 5)
+	r.ends(5)
+}
+
+// evictions evicts a node of the job's, from the first time to the last.
+func (r *heatRun) evictions(first, last int) {
+	r.t.Helper()
+	for n := first; n <= last; n++ {
+		r.computes(n-1, 50)
+		r.evict(r.on()[0], enough)
+		r.wait(120*time.Second, "it goes on", func() bool { return len(r.restarts()) == n })
+	}
+	at := r.restarts()
+	for i, n := range at {
+		if i == 0 && n < 50 || i > 0 && n < at[i-1]+50 {
+			r.t.Errorf("it went on from iterations %v", at)
+		}
+	}
+}
+
+// otherNodes: one of three nodes is gone and another one drained, so that the
+// job comes back on fewer, and with as many ranks.
+func otherNodes(t *testing.T, h *heats) {
+	r := h.run(t, heatJob{burst: "strategy=both interval=5s", args: []string{"-N1-3", "--ntasks-per-node=1", "-pthree"},
+		srun: "-N $SLURM_JOB_NUM_NODES -n $SLURM_JOB_NUM_NODES"})
+	r.computes(0, 50)
+	had := r.on()
+	if len(had) != 3 {
+		t.Fatalf("it began on %v", had)
+	}
+	if out, err := r.Cluster.Command(t.Context(), "scontrol", "update", "nodename="+had[1], "state=drain", "reason=test").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r.evict(had[2], enough)
+	r.wait(120*time.Second, "it goes on", func() bool { return len(r.restarts()) == 1 })
+	if now := r.on(); len(now) >= 3 || slices.Contains(now, had[1]) {
+		t.Errorf("it goes on on %v", now)
+	}
+	r.ends(1)
+	if out := r.output(r.id); !strings.Contains(out, "3 ranks as") || !strings.Contains(out, "1 ranks as") && !strings.Contains(out, "2 ranks as") {
+		t.Errorf("ranks:\n%s", out)
+	}
+}
+
+// srunKilled: the step ends with its burst-srun, and so does the job, as with
+// srun. What it has kept stays, and a requeue goes on from there.
+func srunKilled(t *testing.T, h *heats) {
+	r := h.run(t, heatJob{burst: "strategy=both interval=1s", args: []string{"-N1", "-n1", "-prest"}, cells: 1000, iterations: 800})
+	r.failures = 1
+	r.computes(0, 50)
+	r.wait(60*time.Second, "two generations", func() bool { return len(r.generations("attempt-0/gen-*/manifest.json")) >= 2 })
+	r.writes(0)
+	before := r.newest(0)
+	pid := r.process("burst-srun")
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	r.says("the script ends with 137", 1)
+	r.wait(60*time.Second, "the job has failed", func() bool { return r.job(r.id).State == "FAILED" })
+	if left := r.processes("heat"); len(left) > 0 {
+		t.Errorf("heat runs on without burst-srun: %v", left)
+	}
+	if out, err := r.Cluster.Command(t.Context(), "scontrol", "requeue", id10(r.id)).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r.wait(120*time.Second, "it goes on", func() bool { return len(r.restarts()) == 1 })
+	if n, attempt := r.from(); attempt != 0 || n < before {
+		t.Errorf("from generation %d of attempt %d, but generation %d was whole", n, attempt, before)
+	}
+	r.ends(1)
+	if parts := r.generations("attempt-0/*.part"); len(parts) > 0 {
+		t.Errorf("what was being written is still there: %v", parts)
+	}
+}
+
+func duringCheckpoint(t *testing.T, h *heats) {
+	r := h.run(t, heatJob{burst: "strategy=both interval=1s", args: []string{"-N1", "-n1", "-prest"}, cells: 1000, iterations: 800})
+	r.computes(0, 50)
+	node := r.on()[0]
+	r.wait(60*time.Second, "two generations", func() bool { return len(r.generations("attempt-0/gen-*/manifest.json")) >= 2 })
+	r.writes(0)
+	before := r.newest(0)
+	r.evict(node, enough)
+	r.wait(120*time.Second, "it goes on", func() bool { return len(r.restarts()) == 1 })
+	if n, attempt := r.from(); attempt != 0 || n <= before {
+		t.Errorf("from generation %d of attempt %d, but generation %d was whole before the notice", n, attempt, before)
+	}
+	r.ends(1)
+}
+
+// duringRestart evicts the node while the second attempt's script is at work, and
+// burst-srun has not begun.
+func duringRestart(t *testing.T, h *heats) {
+	r := h.run(t, heatJob{burst: "strategy=both interval=2s", args: []string{"-N1", "-n1", "-prest"}, before: `[ $attempt != 1 ] || gate go`})
+	r.computes(0, 50)
+	r.evict(r.on()[0], enough)
+	r.says("attempt 1 begins", 1)
+	r.evict(r.on()[0], 20*time.Second)
+	r.says("attempt 2 begins", 1)
+	r.wait(120*time.Second, "it goes on", func() bool { return len(r.restarts()) == 1 })
+	if n, attempt := r.from(); attempt != 0 || n < 1 {
+		t.Errorf("from generation %d of attempt %d", n, attempt)
+	}
+	r.ends(2)
+}
+
+func secondNotice(t *testing.T, h *heats) {
+	r := h.run(t, heatJob{burst: "strategy=preemptive", args: []string{"-N2", "--ntasks-per-node=1", "-prest"}})
+	r.computes(0, 50)
+	nodes := r.on()
+	r.evict(nodes[0], enough)
+	r.says("burstd asks for", 1)
+	r.evict(nodes[1], enough)
+	r.wait(120*time.Second, "it goes on", func() bool { return len(r.restarts()) == 1 })
+	if now := r.on(); slices.Contains(now, nodes[0]) || slices.Contains(now, nodes[1]) {
+		t.Errorf("it goes on on %v, after %v", now, nodes)
+	}
+	r.ends(1)
+	r.wait(60*time.Second, "both notices are done with", func() bool { return len(r.site.evictions(r.id)) == 2 })
+	if made := r.generations("attempt-0/gen-*"); len(made) != 1 {
+		t.Errorf("generations: %v", made)
+	}
+}
+
+// tooShort: there is no time for a checkpoint, and the job is requeued at once.
+func tooShort(t *testing.T, h *heats) {
+	r := h.run(t, heatJob{burst: "strategy=both interval=2s", args: []string{"-N1", "-n1", "-prest"}})
+	r.computes(0, 50)
+	r.wait(60*time.Second, "two generations", func() bool { return len(r.generations("attempt-0/gen-*/manifest.json")) >= 2 })
+	before := r.newest(0)
+	r.evict(r.on()[0], 3*time.Second)
+	r.wait(120*time.Second, "it goes on", func() bool { return len(r.restarts()) == 1 })
+	if n, attempt := r.from(); attempt != 0 || n < before {
+		t.Errorf("from generation %d of attempt %d, but generation %d was whole", n, attempt, before)
+	}
+	r.ends(1)
+	r.wait(60*time.Second, "the history says what was lost", func() bool {
+		notes := r.site.evictions(r.id)
+		return len(notes) == 1 && strings.Contains(notes[0], "it goes on from its last checkpoint")
+	})
+}
+
+// fullFolder: the folder is full when the notice comes, and still when the job
+// comes back.
+func fullFolder(t *testing.T, h *heats) {
+	if os.Getuid() != 0 {
+		t.Skip("A FULL FOLDER IS NOT TESTED: mounting a tmpfs needs root")
+	}
+	r := h.run(t, heatJob{burst: "strategy=both interval=2s", args: []string{"-N1", "-n1", "-prest"}, cells: 1000, iterations: 800, before: "gate mounted"})
+	kept := filepath.Join(r.dir, "kept")
+	if err := os.Mkdir(kept, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", kept, "tmpfs", 0, "size=40m"); err != nil { // a generation has 8 MB
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(kept, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	r.touch("mounted")
+	r.computes(0, 50)
+	r.wait(60*time.Second, "two generations", func() bool { return len(r.generations("attempt-0/gen-*/manifest.json")) >= 2 })
+	filler, err := os.Create(filepath.Join(kept, "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer filler.Close()
+	full := func() {
+		for err == nil {
+			_, err = filler.Write(make([]byte, 4096))
+		}
+		err = nil
+	}
+	r.wait(60*time.Second, "no checkpoint fits", func() bool { full(); return strings.Contains(r.output(r.id), "burst-srun: checkpoint: ") })
+	full()
+	before := r.newest(0)
+	r.evict(r.on()[0], 20*time.Second)
+	r.wait(120*time.Second, "it goes on", func() bool { return len(r.restarts()) == 1 })
+	if n, attempt := r.from(); attempt != 0 || n != before {
+		t.Errorf("from generation %d of attempt %d, but generation %d was the last good one", n, attempt, before)
+	}
+	if err := os.Remove(filler.Name()); err != nil {
+		t.Fatal(err)
+	}
+	r.ends(1)
+}
+
+// oneByte damages the newest generation between two attempts.
+func oneByte(t *testing.T, h *heats) {
+	r := h.run(t, heatJob{burst: "strategy=both interval=2s", args: []string{"-N1", "-n1", "-prest"}, before: `[ $attempt = 0 ] || gate go`})
+	r.computes(0, 50)
+	r.wait(60*time.Second, "two generations", func() bool { return len(r.generations("attempt-0/gen-*/manifest.json")) >= 2 })
+	r.evict(r.on()[0], enough)
+	r.says("attempt 1 begins", 1)
+	newest := r.newest(0)
+	file := filepath.Join(r.dir, "kept", "job-"+id10(r.id), "step-0", "attempt-0", fmt.Sprintf("gen-%d", newest), "heat.ckpt")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[len(text)/2] ^= 1
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.touch("go")
+	r.wait(120*time.Second, "it goes on", func() bool { return len(r.restarts()) == 1 })
+	if n, attempt := r.from(); attempt != 0 || n != newest-1 {
+		t.Errorf("from generation %d of attempt %d, where %d is damaged", n, attempt, newest)
+	}
+	r.ends(1)
+	if out := r.output(r.id); !strings.Contains(out, fmt.Sprintf("generation %d of attempt 0 (", newest)) {
+		t.Errorf("the user is not told:\n%s", out)
+	}
+}
+
+func ignoresTerm(t *testing.T, h *heats) {
+	r := h.run(t, heatJob{burst: "strategy=preemptive", args: []string{"-N1", "-n1", "-prest"}, under: `env --ignore-signal=TERM`})
+	r.evictions(1, 1)
+	r.ends(1)
+}
+
+// burstdKilled: the step's answer waits for the next burstd, which takes the
+// eviction up where it was.
+func burstdKilled(t *testing.T, h *heats) {
+	r := h.run(t, heatJob{burst: "strategy=preemptive", args: []string{"-N1", "-n1", "-prest"}, cells: 1000, iterations: 800})
+	r.computes(0, 50)
+	r.evict(r.on()[0], 60*time.Second)
+	r.says("burstd asks for", 1)
+	if err := r.KillBurstd(); err != nil {
+		t.Fatal(err)
+	}
+	if out := r.output(r.id); strings.Contains(out, "waits for its job to be requeued") {
+		t.Log("the answer may have been given before burstd was killed")
+	}
+	r.says("waits for its job to be requeued", 1)
+	if err := r.StartBurstd(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.wait(120*time.Second, "it goes on", func() bool { return len(r.restarts()) == 1 })
+	r.ends(1)
+	r.wait(60*time.Second, "the eviction is closed, with its checkpoint", func() bool {
+		notes := r.site.evictions(r.id)
+		return len(notes) == 1 && strings.Contains(notes[0], "checkpoint of ")
+	})
+}
