@@ -64,6 +64,12 @@ const (
 	ftRanks     = 2
 )
 
+// Strategies, as strategy= has them.
+const (
+	ftPeriodic   = "periodic"
+	ftPreemptive = "preemptive"
+)
+
 // FTNone is heat without any fault tolerance, under srun.
 const FTNone = "none"
 
@@ -119,7 +125,7 @@ func FTCases(env Env) (cases []FTCase, absent []string) {
 			cases = append(cases, FTCase{Method: FTNone, Nodes: 1})
 			single = true
 		}
-		for _, s := range []string{"periodic", "preemptive"} {
+		for _, s := range []string{ftPeriodic, ftPreemptive} {
 			cases = append(cases, FTCase{Method: m.name, Strategy: s, Nodes: m.nodes, Evicted: true})
 		}
 	}

@@ -20,7 +20,7 @@ func ftBenches() (all []Bench) {
 		if undisturbed[m.nodes] == nil {
 			undisturbed[m.nodes] = once(measure(FTCase{Method: FTNone, Nodes: m.nodes}))
 		}
-		base, c := undisturbed[m.nodes], FTCase{Method: m.name, Strategy: "preemptive", Nodes: m.nodes, Evicted: true}
+		base, c := undisturbed[m.nodes], FTCase{Method: m.name, Strategy: ftPreemptive, Nodes: m.nodes, Evicted: true}
 		all = append(all, Bench{
 			Name: ftName(m.name), Unit: "ratio", Better: Lower, Goal: m.goal, Long: true,
 			Method: fmt.Sprintf("time of a run through two evictions with ckpt=%s strategy=preemptive, from the script's first act to its last, over that of a run by srun without any; on %d nodes; %s", m.name, m.nodes, FTMethod(FTDefault())),
@@ -49,7 +49,7 @@ func ftBenches() (all []Bench) {
 func FTResults(rows []FTRow) []Result {
 	all := []Result{}
 	for _, r := range rows {
-		if r.Strategy == "preemptive" {
+		if r.Strategy == ftPreemptive {
 			all = append(all, Result{Name: ftName(r.Method), Value: r.Ratio, Unit: "ratio", Better: Lower, Goal: r.Goal, Holds: r.Holds})
 		}
 	}

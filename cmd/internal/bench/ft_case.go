@@ -87,7 +87,10 @@ func (t ftTask) script(env Env, exports string) string {
 	line("#!/bin/bash")
 	line("#SBATCH --nodes=%d --ntasks-per-node=%d --exclusive --requeue --open-mode=append --output=%s", t.Nodes, ftRanks/t.Nodes, ftOutput)
 	if t.Method != FTNone {
-		line("#BURST ckpt=%s strategy=%s interval=%s", t.Method, t.Strategy, t.size.interval())
+		line("#BURST ckpt=%s strategy=%s", t.Method, t.Strategy)
+	}
+	if t.Strategy == ftPeriodic {
+		line("#BURST interval=%s", t.size.interval())
 	}
 	heat := fmt.Sprintf("%s -n %d -i %d --pace %d --progress 0.001", env.heat(t.Method), t.size.Cells, t.size.Iterations, t.size.Pace.Milliseconds())
 	srun := filepath.Join(env.Programs, "burst-srun")
@@ -107,7 +110,7 @@ func (t ftTask) script(env Env, exports string) string {
 	case "scr":
 		exports += " SCR_PREFIX=$PWD USER=${USER:-$(id -un)}"
 		run += " --checkpoint heat.ckpt --restart auto"
-		if t.Strategy == "periodic" {
+		if t.Strategy == ftPeriodic {
 			run += fmt.Sprintf(" --every %d", ftFrequent)
 		}
 	}

@@ -73,7 +73,7 @@ func ftRow(runs, base []FTRun) FTRow {
 // ftGoal is the ratio that a case should not exceed; 0: none.
 func ftGoal(c FTCase) float64 {
 	for _, m := range ftMethods {
-		if m.name == c.Method && c.Strategy == "preemptive" {
+		if m.name == c.Method && c.Strategy == ftPreemptive {
 			return m.goal
 		}
 	}
@@ -101,7 +101,7 @@ func ftPaperCheckpoints(c FTCase) string {
 		return "0"
 	case c.Strategy == "" || c.Method == "signal" || c.Method == "command":
 		return "-"
-	case c.Strategy == "periodic":
+	case c.Strategy == ftPeriodic:
 		return "20"
 	}
 	return "2"

@@ -24,7 +24,8 @@ import (
 
 type options struct {
 	programs, out string
-	methods       string
+	methods       []string // empty: all
+	strategies    []string // empty: all
 	runs          int
 	size          bench.FTSize
 }
@@ -34,7 +35,8 @@ func main() {
 	f := flag.NewFlagSet("bench-ft", flag.ContinueOnError)
 	f.StringVar(&o.programs, "programs", "build/bin", "`folder` of burstd and the others; heat is in the one above")
 	f.StringVar(&o.out, "out", "build", "`folder` for bench-ft.json, bench-ft.svg and bench-ft.png")
-	f.StringVar(&o.methods, "methods", "", "only these, as in `signal,dmtcp`; else all that can run here")
+	f.Func("methods", "only these, as in `signal,dmtcp`, and without none not the run that starts anew", list(&o.methods))
+	f.Func("strategies", "only `periodic` or preemptive", list(&o.strategies))
 	f.IntVar(&o.runs, "runs", 1, "so many runs of each case, in turns")
 	f.IntVar(&o.size.Cells, "cells", o.size.Cells, "of an edge of the grid")
 	f.IntVar(&o.size.Iterations, "iterations", o.size.Iterations, "in all")
@@ -90,7 +92,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	}
 	env := bench.Env{Dir: dir, Programs: programs}
 	cases, absent := bench.FTCases(env)
-	if cases, err = only(cases, o.methods); err != nil {
+	if cases, err = only(cases, o); err != nil {
 		return err
 	}
 	for _, a := range absent {
@@ -114,28 +116,34 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	return errors.Join(failed, write(o.out, r), draw(o.out, rows))
 }
 
-// only keeps the cases of some methods, and what they are compared with.
-func only(cases []bench.FTCase, methods string) ([]bench.FTCase, error) {
-	if methods == "" {
-		return cases, nil
+// list is a flag's value, words between commas.
+func list(into *[]string) func(string) error {
+	return func(text string) error {
+		*into = strings.Split(text, ",")
+		return nil
 	}
-	var kept []bench.FTCase
+}
+
+// only keeps the cases that are asked for, and what they are compared with.
+func only(cases []bench.FTCase, o options) ([]bench.FTCase, error) {
+	wanted := func(c bench.FTCase) bool {
+		return c.Evicted && (len(o.methods) == 0 || slices.Contains(o.methods, c.Method)) &&
+			(c.Strategy == "" || len(o.strategies) == 0 || slices.Contains(o.strategies, c.Strategy))
+	}
+	for _, m := range o.methods {
+		if !slices.ContainsFunc(cases, func(c bench.FTCase) bool { return c.Method == m && wanted(c) }) {
+			return nil, fmt.Errorf("%q cannot be measured here", m)
+		}
+	}
 	nodes := map[int]bool{}
-	for m := range strings.SplitSeq(methods, ",") {
-		found := false
-		for _, c := range cases {
-			if c.Evicted && c.Method == m {
-				found, nodes[c.Nodes] = true, true
-			}
-		}
-		if !found {
-			return nil, fmt.Errorf("--methods: %q cannot be measured here", m)
-		}
-	}
 	for _, c := range cases {
-		if !c.Evicted && nodes[c.Nodes] || c.Evicted && slices.Contains(strings.Split(methods, ","), c.Method) {
-			kept = append(kept, c)
-		}
+		nodes[c.Nodes] = nodes[c.Nodes] || wanted(c)
+	}
+	kept := slices.DeleteFunc(slices.Clone(cases), func(c bench.FTCase) bool {
+		return !wanted(c) && (c.Evicted || !nodes[c.Nodes])
+	})
+	if len(kept) == 0 {
+		return nil, errors.New("no case is left")
 	}
 	return kept, nil
 }
