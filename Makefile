@@ -41,6 +41,8 @@ build: go ## build the programs into build/bin, and build/heat
 	@mkdir -p build/bin
 	go build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o build/bin/ ./cmd/burst*
 	@$(MAKE) --no-print-directory -C contrib/heat OUT=$(CURDIR)/build/heat
+	@scr=$$(command -v scr_halt) || exit 0; \
+	$(MAKE) --no-print-directory -C contrib/heat OUT=$(CURDIR)/build/heat-scr SCR=$${scr%/bin/scr_halt}
 	@mkdir -p build/lib/burst/shim && ln -sfn ../../../bin/burst-srun build/lib/burst/shim/srun
 
 # Nodes need not have the architecture of burstd's host: it serves them theirs.
@@ -79,6 +81,13 @@ lint: go ## gofmt, go vet, staticcheck
 .PHONY: bench
 bench: deps-demo build ## run the benchmarks, or ONLY=name,name; results in build/bench.json
 	build/bin/burst bench $(if $(ONLY),--only "$(ONLY)") --json build/bench.json
+
+# Takes about half an hour; FT_FLAGS=--help lists what makes it shorter.
+FT_FLAGS ?=
+.PHONY: bench-ft
+bench-ft: deps-demo build ## heat through two evictions, with each method; figures in build/bench-ft.*
+	go build -trimpath -buildvcs=false -o build/bench-ft ./cmd/internal/benchft
+	build/bench-ft --programs build/bin --out build $(FT_FLAGS)
 
 .PHONY: install
 install: build agents ## install programs, units and manual pages under DESTDIR and PREFIX

@@ -1,7 +1,7 @@
-// Benchft runs heat under each way of fault tolerance through two evictions, as
-// the experiment of HPC@Cloud's paper does, and prints and draws what it took:
-// `make bench-ft`. It is a program of its own for the sake of the drawing,
-// which has no place in what users install.
+// Command benchft runs heat under each way of fault tolerance through two
+// evictions, as the experiment of HPC@Cloud's paper does, and prints and draws
+// what it took: `make bench-ft`. It is a program of its own for the sake of the
+// drawing, which has no place in what users install.
 package main
 
 import (
