@@ -1,0 +1,179 @@
+package daemon
+
+import (
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/burst-hpc/burst/cmd/internal/api"
+	"github.com/burst-hpc/burst/cmd/internal/store"
+	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/slurmtest"
+)
+
+// past is a simulated Slurm with nodes that come at once, and burstds that write its
+// history into one journal.
+type past struct {
+	*slurmtest.Controller
+	*testing.T
+	path string
+	recorder
+}
+
+func newPast(t *testing.T, o slurmtest.Options) *past {
+	t.Helper()
+	p := &past{T: t, path: filepath.Join(t.TempDir(), "burst.db")}
+	o.Nodes, o.OnPrem = []string{"c1", "c2"}, []string{"on1"}
+	o.OnResume = func(nodes, _ string) {
+		for _, n := range []string{"c1", "c2"} {
+			if strings.Contains(nodes, n) || strings.Contains(nodes, "[1-2]") {
+				p.Register(n)
+			}
+		}
+	}
+	p.Controller = slurmtest.New(o)
+	go p.Serve(t.Context())
+	p.restart()
+	return p
+}
+
+// restart has a new burstd on the same journal.
+func (p *past) restart() {
+	p.Helper()
+	p.stop()
+	st, err := store.Open(p.Context(), p.path)
+	if err != nil {
+		p.Fatal(err)
+	}
+	w := slurm.NewWatcher(slurm.New(p.Controller).Snapshot, minGap)
+	p.recorder = recorder{Daemon: &Daemon{store: st, watcher: w, rates: &rates{pools: map[string]string{"c1": "p", "c2": "p"}}, log: slog.New(slog.DiscardHandler)}}
+}
+
+func (p *past) stop() {
+	if p.recorder.Daemon == nil {
+		return
+	}
+	if err := p.store.Close(); err != nil {
+		p.Error(err)
+	}
+}
+
+// pass lets time pass, with a round every 30 s, and one at the end.
+func (p *past) pass(d time.Duration) {
+	p.Helper()
+	for end := time.Now().Add(d); ; {
+		if _, err := p.watcher.Fresh(p.Context(), time.Now()); err != nil {
+			p.Fatal(err)
+		}
+		if err := p.record(p.Context()); err != nil {
+			p.Error(err)
+		}
+		if !time.Now().Before(end) {
+			return
+		}
+		time.Sleep(min(30*time.Second, time.Until(end)))
+	}
+}
+
+// text has each run: job, state, "+" where it goes on, attempts, seconds.
+func (p *past) text() string {
+	p.Helper()
+	jobs, err := p.Jobs(p.Context(), api.JobsQuery{UID: -1, Last: 100})
+	if err != nil {
+		p.Fatal(err)
+	}
+	var all []string
+	for _, j := range jobs {
+		goes := ""
+		if !j.Over {
+			goes = "+"
+		}
+		all = append(all, fmt.Sprintf("%d %s%s x%d %.0fs", j.Job, j.State, goes, j.Attempts, j.Seconds))
+	}
+	return strings.Join(all, ", ")
+}
+
+func TestRunsAreWrittenDown(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		o    slurmtest.Options
+		do   func(p *past)
+		want string
+	}{
+		{"jobs end", slurmtest.Options{}, func(p *past) {
+			p.Submit(slurmtest.Job{Requeue: true, Duration: 100 * time.Second})
+			p.Submit(slurmtest.Job{Requeue: true, Duration: 200 * time.Second, ExitCode: 3})
+			p.Submit(slurmtest.Job{Requeue: true, Duration: 50 * time.Second, Partition: "onprem"})
+			p.pass(20 * time.Minute)
+		}, "1 COMPLETED x1 100s, 2 FAILED x1 200s"},
+		{"it runs", slurmtest.Options{}, func(p *past) { p.Submit(slurmtest.Job{Requeue: true, Duration: time.Hour}); p.pass(10 * time.Minute) }, "1 RUNNING+ x1 599s"},
+		{"burstd is killed after each round", slurmtest.Options{}, func(p *past) {
+			p.Submit(slurmtest.Job{Requeue: true, Duration: 100 * time.Second})
+			for range 20 {
+				p.pass(30 * time.Second)
+				p.restart()
+			}
+		}, "1 COMPLETED x1 100s"},
+		{"it ends while burstd is away", slurmtest.Options{}, func(p *past) {
+			id := p.Submit(slurmtest.Job{Requeue: true, Duration: time.Hour})
+			p.pass(time.Minute)
+			p.stop()
+			p.recorder.Daemon = nil
+			p.Cancel(id)
+			time.Sleep(4 * time.Minute)
+			p.restart()
+			p.pass(0)
+		}, "1 CANCELLED x1 59s"},
+		{"it begins and ends while burstd is away", slurmtest.Options{}, func(p *past) {
+			p.Submit(slurmtest.Job{Requeue: true, Duration: time.Minute})
+			time.Sleep(4 * time.Minute)
+			p.restart()
+			p.pass(10 * time.Minute)
+		}, "1 COMPLETED x1 60s"},
+		{"Slurm has forgotten it when burstd comes back", slurmtest.Options{}, func(p *past) {
+			p.Submit(slurmtest.Job{Requeue: true, Duration: 2 * time.Minute})
+			p.pass(time.Minute)
+			time.Sleep(time.Hour)
+			p.restart()
+			p.pass(time.Minute)
+		}, "1 UNKNOWN x1 59s"},
+		{"it is requeued", slurmtest.Options{Hold: 10 * time.Second}, func(p *past) {
+			id := p.Submit(slurmtest.Job{Requeue: true, Duration: 10 * time.Minute})
+			p.pass(time.Minute)
+			if err := slurm.New(p.Controller).Requeue(p.Context(), id); err != nil {
+				p.Error(err)
+			}
+			p.pass(30 * time.Minute)
+		}, "1 COMPLETED x2 659s"},
+		{"the journal cannot be written for a while", slurmtest.Options{}, func(p *past) {
+			p.Submit(slurmtest.Job{Requeue: true, Duration: 2 * time.Minute})
+			p.pass(time.Minute)
+			p.stop() // its journal is closed
+			time.Sleep(time.Second)
+			if _, err := p.watcher.Fresh(p.Context(), time.Now()); err != nil {
+				p.Fatal(err)
+			}
+			if err := p.record(p.Context()); err == nil {
+				p.Error("it is written")
+			}
+			p.recorder.Daemon = nil
+			p.restart()
+			p.pass(4 * time.Minute)
+		}, "1 COMPLETED x1 120s"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPast(t, tt.o)
+				defer func() { p.stop() }()
+				tt.do(p)
+				if got := p.text(); got != tt.want {
+					t.Errorf("got  %s\nwant %s", got, tt.want)
+				}
+			})
+		})
+	}
+}

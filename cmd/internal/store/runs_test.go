@@ -1,0 +1,304 @@
+package store
+
+import (
+	"bufio"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cmd/internal/history"
+	"github.com/burst-hpc/burst/cmd/internal/ledger"
+	"github.com/burst-hpc/burst/ft"
+	"github.com/burst-hpc/burst/ft/session"
+)
+
+// since is when run's job was submitted; the journal's own times are the present.
+var since = time.Now().Add(-time.Hour).Truncate(time.Second)
+
+// run is one of job id, with all its fields.
+func run(id uint32, restarts int) history.Run {
+	return history.Run{Job: id, Submitted: since, Open: true, ArrayID: 5, ArrayTask: "2", HetID: 6, Name: "n", User: "u", UID: 1000 + int(id), Account: "a", Partition: "cloud",
+		Pool: "p", Types: "c5,m5", Nodes: 2, VCPUs: 8, Memory: 1500, Started: since.Add(time.Minute), Begun: since.Add(30 * time.Minute), Ran: 90 * time.Second,
+		Seen: since.Add(50*time.Minute + time.Microsecond), State: "RUNNING", Restarts: restarts, Label: "l", Method: "dmtcp"}
+}
+
+func over(r history.Run) history.Run {
+	r.Open, r.Ended, r.State, r.Exit, r.Signal = false, since.Add(45*time.Minute), "FAILED", 3, 9
+	return r
+}
+
+func writeRuns(t *testing.T, s *Store, all ...history.Run) {
+	t.Helper()
+	if err := s.PutRuns(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func told(t *testing.T, s *Store, q RunsQuery) []Told {
+	t.Helper()
+	if q.Last == 0 {
+		q.Last = 100
+	}
+	all, err := s.Runs(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestRunsGoOnAfterReopening(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "burst.db")
+	s := open(t, path)
+	one, two, again := run(7, 0), run(8, 1), run(8, 0)
+	again.Submitted = since.Add(50 * time.Minute)
+	writeRuns(t, s, one, over(two), again)
+	two = over(two)
+	again = over(again)
+	again.Ended = since.Add(55 * time.Minute)
+	writeRuns(t, s, again, again, one)
+	gone := machine("i-old", since.Add(time.Minute))
+	live := machine("i-live", time.Time{})
+	putInstances(t, s, gone, live)
+	k := session.Key{Job: 9, Step: "0"}
+	hello := session.Hello{Key: k, Token: "t", Began: since, Method: "signal", Label: "heat"}
+	for _, c := range []session.Change{{Opened: []session.Session{{UID: 1, Hello: hello}}},
+		{Opened: []session.Session{{UID: 1, Hello: session.Hello{Key: session.Key{Job: 10, Step: "0"}, Token: "t"}}}},
+		{Closed: []session.End{{Key: session.Key{Job: 10, Step: "0"}, Token: "t", Summary: &session.Summary{Label: "x", Method: "scr"}}}}} {
+		if err := s.CommitSession(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, path)
+	opened, in, err := s.OpenRuns(t.Context())
+	if diff := cmp.Diff([]history.Run{one}, opened); err != nil || diff != "" {
+		t.Errorf("%v: open runs are (-want +got):\n%s", err, diff)
+	}
+	want := history.Input{Types: map[string]string{"c1": spot.Type}, Spoken: map[uint32]history.Spoken{9: {Label: "heat", Method: "signal"}, 10: {Label: "x", Method: "scr"}}}
+	if diff := cmp.Diff(want, in); diff != "" {
+		t.Errorf("what else is known (-want +got):\n%s", diff)
+	}
+	last, err := s.LastRuns(t.Context(), []uint32{7, 8, 99})
+	if diff := cmp.Diff([]history.Run{again}, last); err != nil || diff != "" {
+		t.Errorf("%v: closed runs are (-want +got):\n%s", err, diff)
+	}
+	all := told(t, s, RunsQuery{UID: -1, Job: 8})
+	if len(all) != 2 || all[0].Run != two || all[1].Run != again {
+		t.Errorf("of job 8 there is %+v", all)
+	}
+}
+
+func TestWhatBecameOfARun(t *testing.T) {
+	summary := func(checkpoints int, lost time.Duration, unknown int) *session.Summary {
+		return &session.Summary{Label: "l", Method: "dmtcp", Ranks: 4, Ran: time.Hour, Checkpoints: checkpoints, Writing: 2 * time.Second, Lost: lost, LostUnknown: unknown, Iteration: 77}
+	}
+	eviction := func(restarts int, instance, outcome string, lost time.Duration) ft.Eviction {
+		return ft.Eviction{Instance: instance, Kind: cloud.SpotInterruption, Job: 7, Restarts: restarts, Stage: ft.Done, Began: since.Add(time.Minute), Outcome: outcome,
+			Lost: lost, LostIterations: -1}
+	}
+	saves := func(attempt, n int) session.Change {
+		k := session.Key{Job: 7, Attempt: attempt, Step: "0"}
+		return session.Change{Opened: []session.Session{{UID: 1, Hello: session.Hello{Key: k, Token: "t", Dir: "/d"}}},
+			Answers: []session.Given{{Key: k, Token: "t", Answer: session.Answer{Generation: fmt.Sprint("/d/gen-", n), N: n, Iteration: 50}}}}
+	}
+	ends := func(attempt int, s *session.Summary) session.Change {
+		return session.Change{Closed: []session.End{{Key: session.Key{Job: 7, Attempt: attempt, Step: "0"}, Token: "t", Summary: s}}}
+	}
+	none := Deeds{Computing: -1, Writing: -1, Lost: -1, LostIterations: -1, Iteration: -1}
+	with := func(change func(*Deeds)) Deeds { d := none; change(&d); return d }
+	for _, tt := range []struct {
+		name      string
+		run       history.Run
+		sessions  []session.Change
+		evictions []ft.Eviction
+		want      Deeds
+	}{
+		{"nothing", over(run(7, 0)), nil, nil, with(func(d *Deeds) { d.Lost = 0 })},
+		{"its node died", over(run(7, 1)), nil, nil, with(func(d *Deeds) { d.LostUnknown = 1 })},
+		{"evicted without a word of what was lost", over(run(7, 1)), nil, []ft.Eviction{eviction(0, "i-1", "requeued", -1)}, with(func(d *Deeds) { d.Evictions, d.LostUnknown = 1, 1 })},
+		{"evicted twice, once of two nodes", over(run(7, 2)), nil, []ft.Eviction{eviction(0, "i-1", "requeued; x", time.Minute), eviction(0, "i-2", "requeued", -1),
+			eviction(1, "i-3", "requeued", 2*time.Second)}, with(func(d *Deeds) { d.Evictions, d.Lost = 2, 62*time.Second })},
+		{"it was left where it was", over(run(7, 1)), nil, []ft.Eviction{eviction(0, "i-1", "left where it is: x", -1)}, with(func(d *Deeds) { d.LostUnknown = 1 })},
+		{"it finished in time", over(run(7, 0)), nil, []ft.Eviction{eviction(0, "i-1", "it finished in the grace time", -1)}, with(func(d *Deeds) { d.Lost = 0 })},
+		{"an earlier job's of its id", changed(over(run(7, 0)), func(r *history.Run) { r.Submitted = since.Add(3 * time.Hour) }), []session.Change{saves(0, 1), ends(0, summary(1, 0, 0))},
+			nil, with(func(d *Deeds) { d.Lost = 0 })},
+		{"it runs, and has saved", run(7, 1), []session.Change{saves(0, 1), saves(0, 2), saves(1, 1), saves(1, 1)}, []ft.Eviction{eviction(0, "i-1", "requeued", 0)},
+			with(func(d *Deeds) { d.Checkpoints, d.Evictions, d.Lost, d.Iteration = 3, 1, 0, 50 })},
+		{"its steps have told all", over(run(7, 2)), []session.Change{saves(0, 1), saves(2, 2), ends(2, summary(5, 3*time.Second, 1))},
+			[]ft.Eviction{eviction(0, "i-1", "requeued", time.Minute)},
+			Deeds{Ranks: 4, Computing: time.Hour, Checkpoints: 5, Writing: 2 * time.Second, Evictions: 1, Lost: 3 * time.Second, LostUnknown: 1, LostIterations: -1, Iteration: 77}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "burst.db")
+			s := open(t, path)
+			for _, c := range tt.sessions {
+				if err := s.CommitSession(t.Context(), c); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.CommitFT(t.Context(), ft.Change{Evictions: tt.evictions}); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // the same again
+				writeRuns(t, s, tt.run)
+			}
+			if !tt.run.Open { // what the rest of the journal has is forgotten sooner
+				if _, err := s.db.ExecContext(t.Context(), `DELETE FROM steps_done; DELETE FROM blessed; DELETE FROM evictions`); err != nil {
+					t.Fatal(err)
+				}
+			}
+			all := told(t, s, RunsQuery{UID: -1})
+			if len(all) != 1 || all[0].Run != tt.run {
+				t.Fatalf("there is %+v, want %+v", all, tt.run)
+			}
+			if all[0].Saved.IsZero() == (tt.run.Open && tt.want.Checkpoints > 0) {
+				t.Errorf("saved at %s", all[0].Saved)
+			}
+			if diff := cmp.Diff(tt.want, all[0].Deeds, cmpopts.IgnoreFields(Deeds{}, "Saved")); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func changed(r history.Run, change func(*history.Run)) history.Run { change(&r); return r }
+
+func TestWhoseRunsAndWhich(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "burst.db"))
+	var all []history.Run
+	for i := range uint32(6) {
+		r := run(i+1, 0)
+		r.UID, r.User, r.Started = 1000+int(i%2), fmt.Sprint("u", i%2), since.Add(time.Duration(i)*time.Minute)
+		r.ArrayID, r.ArrayTask, r.HetID = 0, "", 0
+		if i == 3 {
+			r.Label = ""
+		}
+		if i >= 4 {
+			r.ArrayID, r.ArrayTask = 50, fmt.Sprint(i)
+		}
+		if i < 2 {
+			r = over(r)
+		}
+		all = append(all, r)
+	}
+	writeRuns(t, s, all...)
+	for _, tt := range []struct {
+		name string
+		q    RunsQuery
+		want string
+	}{
+		{"all", RunsQuery{UID: -1}, "1 2 3 4 5 6"},
+		{"one user's", RunsQuery{UID: 1001}, "2 4 6"},
+		{"another's, who asks for them", RunsQuery{UID: 1001, User: "u0"}, ""},
+		{"of a user", RunsQuery{UID: -1, User: "u0"}, "1 3 5"},
+		{"root's own number", RunsQuery{UID: 0}, ""},
+		{"a job", RunsQuery{UID: -1, Job: 3}, "3"},
+		{"an array", RunsQuery{UID: -1, Job: 50}, "5 6"},
+		{"a label", RunsQuery{UID: -1, Label: "l"}, "1 2 3 5 6"},
+		{"a name", RunsQuery{UID: -1, Label: "n"}, "4"},
+		{"hostile", RunsQuery{UID: -1, Label: "' OR 1=1 --", User: "%"}, ""},
+		{"lately", RunsQuery{UID: -1, Since: since.Add(46 * time.Minute)}, "3 4 5 6"},
+		{"the last two", RunsQuery{UID: -1, Last: 2}, "5 6"},
+	} {
+		var got []string
+		for _, r := range told(t, s, tt.q) {
+			got = append(got, fmt.Sprint(r.Job))
+		}
+		if strings.Join(got, " ") != tt.want {
+			t.Errorf("%s: %v, want %s", tt.name, got, tt.want)
+		}
+	}
+	if err := s.Prune(t.Context(), time.Now().Add(usageKeep+time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if left := told(t, s, RunsQuery{UID: -1}); len(left) != 4 || left[0].Job != 3 {
+		t.Errorf("after a year %+v are left", left)
+	}
+}
+
+func TestWhatARunCosts(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "burst.db"))
+	row := func(id string, from, to time.Duration, change func(*ledger.Row)) ledger.Row {
+		r := usageRow(id, 7, 0, 0)
+		r.From, r.To = since.Add(from), since.Add(to)
+		change(&r)
+		return r
+	}
+	same := func(*ledger.Row) {}
+	putRows(t, s, row("i-1", -2*time.Hour, -time.Hour, same), row("i-2", time.Minute, 11*time.Minute, same), row("i-3", time.Minute, 11*time.Minute, func(r *ledger.Row) { r.Share = .5 }),
+		row("i-4", time.Minute, 2*time.Minute, func(r *ledger.Row) { r.Price = ledger.Price{} }), row("i-5", 50*time.Minute, time.Hour, same),
+		row("i-6", time.Minute, 2*time.Minute, func(r *ledger.Row) { r.Job = 8 }))
+	writeRuns(t, s, over(run(7, 0)))
+	if r := told(t, s, RunsQuery{UID: -1})[0]; math.Abs(r.USD-.9) > 1e-9 || r.Seconds != 960 || r.Unpriced != 60 {
+		t.Errorf("it cost %g $ for %g s, %g of them without a price", r.USD, r.Seconds, r.Unpriced)
+	}
+	writeRuns(t, s, run(7, 0)) // it runs on
+	if r := told(t, s, RunsQuery{UID: -1})[0]; math.Abs(r.USD-1.5) > 1e-9 {
+		t.Errorf("it has cost %g $", r.USD)
+	}
+}
+
+const runsKilled = "BURST_TEST_RUNS_KILLED"
+
+// TestRunsOutliveBurstd: a burstd that is killed at any moment of writing runs down,
+// and begins with the same again, loses and doubles none.
+func TestRunsOutliveBurstd(t *testing.T) {
+	var all []history.Run
+	for i := range uint32(usageBatch + 200) { // two transactions
+		r := over(run(i+1, 0))
+		r.Submitted = at
+		all = append(all, r)
+	}
+	if path := os.Getenv(runsKilled); path != "" {
+		s := open(t, path)
+		for {
+			fmt.Println("written")
+			writeRuns(t, s, all...)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "burst.db")
+	for round := range 3 {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestRunsOutliveBurstd$")
+		cmd.Env = append(os.Environ(), runsKilled+"="+path)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		for range round + 1 {
+			if !lines.Scan() {
+				t.Error("it does not write")
+			}
+		}
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // it was killed
+		s := open(t, path)
+		if n := len(told(t, s, RunsQuery{UID: -1, Last: 10_000})); n != 0 && n != usageBatch && n != len(all) || n < len(all) && round > 1 {
+			t.Errorf("%d are there", n)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := open(t, path)
+	writeRuns(t, s, all...)
+	if n := len(told(t, s, RunsQuery{UID: -1, Last: 10_000})); n != len(all) {
+		t.Errorf("%d are there, want %d", n, len(all))
+	}
+}
