@@ -42,6 +42,7 @@ func TestRehearse(t *testing.T) {
 		}
 	})
 	t.Run("heat is trusted", s.heat)
+	t.Run("dmtcp", s.dmtcp)
 	t.Run("a restart that is wrong", s.wrong)
 	t.Run("no checkpoint", s.never)
 	t.Run("no burst-srun", s.plain)
@@ -97,7 +98,7 @@ func (s site) heat(t *testing.T) {
 #SBATCH -N2 --ntasks-per-node=1 --array=5-9 --output=results.out --export=PATH,TMPDIR
 #BURST ckpt=signal signal=USR1 strategy=both interval=2s files=heat.ckpt
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_tcp_if_include=lo
-burst-srun --mpi=pmix ./program -n 64 -i 500 --pace 20 --checkpoint heat.ckpt --restart auto
+burst-srun --mpi=pmix ./program -n 64 -i 300 --pace 20 --checkpoint heat.ckpt --restart auto
 `, "")
 	program := filepath.Join(dir, "program")
 	if err := os.Remove(program); err != nil {
@@ -106,7 +107,7 @@ burst-srun --mpi=pmix ./program -n 64 -i 500 --pace 20 --checkpoint heat.ckpt --
 	if out, err := exec.CommandContext(t.Context(), "make", "-s", "-C", "../../../contrib/heat", "OUT="+program).CombinedOutput(); err != nil {
 		t.Fatalf("building heat (make deps installs an MPI and gcc): %v\n%s", err, out)
 	}
-	alone, err := exec.CommandContext(t.Context(), program, "-n", "64", "-i", "500").CombinedOutput()
+	alone, err := exec.CommandContext(t.Context(), program, "-n", "64", "-i", "300").CombinedOutput()
 	if err != nil {
 		t.Fatalf("heat alone: %v\n%s", err, alone)
 	}
@@ -117,7 +118,7 @@ burst-srun --mpi=pmix ./program -n 64 -i 500 --pace 20 --checkpoint heat.ckpt --
 	checksum := regexp.MustCompile(`checksum=\S+`).FindString(string(alone))
 	// Both restarts begin with the output of the attempt that was killed, and only that.
 	verify := fmt.Sprintf(`test $(grep -c %s "$BURST_REHEARSE_OUTPUT") = 1 && test $(grep -c "restarted from" "$BURST_REHEARSE_OUTPUT") = 1`, checksum)
-	r, code := s.rehearse(t, dir, "job.sh", "--copy", "program", "--for", "3s", "--verify", verify)
+	r, code := s.rehearse(t, dir, "job.sh", "--copy", "program", "--for", "2s", "--verify", verify)
 	switch {
 	case code != 0 || r.Verdict != Trusted || r.Folder != "":
 		t.Errorf("exit code %d, %+v", code, r)
@@ -131,13 +132,51 @@ burst-srun --mpi=pmix ./program -n 64 -i 500 --pace 20 --checkpoint heat.ckpt --
 	if text, err := os.ReadFile(mine); err != nil || string(text) != "mine\n" {
 		t.Errorf("the user's file has %q, %v", text, err)
 	}
-	left, err := filepath.Glob(filepath.Join(dir, "*", "*"))
+	left, err := filepath.Glob(filepath.Join(dir, "burst-*", "*"))
 	if err != nil || len(left) != 1 || filepath.Base(left[0]) != verdicts {
 		t.Errorf("left: %v, %v", left, err)
 	}
 	t.Setenv("PATH", dir)
 	if v := Of(filepath.Join(dir, "burst-checkpoints"), "signal", "program", dir); v == nil || v.Verdict != Trusted {
 		t.Errorf("the verdict on it is %+v", v)
+	}
+}
+
+const sums = `#include <stdio.h>
+#include <unistd.h>
+int main() {
+	long sum = 0;
+	for (int i = 1; i <= 60; i++) {
+		sum += i;
+		usleep(100000);
+	}
+	FILE *f = fopen("sum", "w");
+	fprintf(f, "%ld\n", sum);
+	return fclose(f);
+}
+`
+
+// dmtcp in place of the script's method, in a folder of the user's own, for a part
+// of the job.
+func (s site) dmtcp(t *testing.T) {
+	if _, err := exec.LookPath("dmtcp_launch"); err != nil {
+		t.Skip("NOT TESTED: there is no dmtcp_launch on PATH")
+	}
+	dir := user(t, batch, "")
+	source := filepath.Join(t.TempDir(), "sums.c")
+	if err := os.WriteFile(source, []byte(sums), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "gcc", "-o", filepath.Join(dir, "program"), source).CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	r, code := s.rehearse(t, dir, "job.sh", "--method", "dmtcp", "--copy", "program", "--for", "2s", "--verify", "test $(cat sum) = 1830")
+	if code != 0 || r.Verdict != Trusted || r.Method != "dmtcp" || !strings.HasPrefix(r.Checkpoint.Tool, "dmtcp ") || r.Checkpoint.Bytes < 1e6 {
+		t.Errorf("exit code %d, %+v", code, r)
+	}
+	r, code = s.rehearse(t, dir, "job.sh", "--method", "dmtcp", "--chdir", ".", "--for", "1s", "--run-for", "1s", "--verify", "test ! -e sum")
+	if code != 0 || r.Verdict != Trusted || r.Restarts[1].Ended {
+		t.Errorf("exit code %d, %+v", code, r)
 	}
 }
 

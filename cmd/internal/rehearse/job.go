@@ -48,7 +48,7 @@ func (j job) until(ctx context.Context, ok func(slurm.Job) (bool, error)) error 
 		now, err := j.client.Job(ctx, j.id)
 		switch {
 		case errors.Is(err, slurm.ErrNoJob):
-			return fail("Slurm does not know job %d any more: it keeps jobs that have ended for MinJobAge of slurm.conf", j.id)
+			return fmt.Errorf("jobs that have ended are known for MinJobAge of slurm.conf: %w", err)
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err == nil:
@@ -67,7 +67,7 @@ func (j job) until(ctx context.Context, ok func(slurm.Job) (bool, error)) error 
 
 // hold ends the job's attempt, if it has not ended, and has it wait as the next one.
 func (j job) hold(ctx context.Context, next int) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, endTime, fail("job %d does not end within %v", j.id, endTime))
+	ctx, cancel := context.WithTimeoutCause(ctx, endTime, fmt.Errorf("job %d does not end within %v", j.id, endTime))
 	defer cancel()
 	var refused error
 	asked := false
@@ -124,8 +124,8 @@ func (j job) cancel(ctx context.Context) error {
 		}
 		return false, nil
 	})
-	if f := new(failure); err == nil || errors.As(err, &f) {
-		return nil // it is not known any more
+	if err == nil || errors.Is(err, slurm.ErrNoJob) {
+		return nil
 	}
 	return fmt.Errorf("cancelling job %d: %w: run scancel %d", j.id, errors.Join(err, failed), j.id)
 }

@@ -9,12 +9,19 @@ import (
 	"github.com/burst-hpc/burst/slurm"
 )
 
-// failure is why a rehearsal shows that no restart can be relied on.
-type failure struct{ text string }
+// failure is why a rehearsal has failed.
+type failure struct {
+	text string
+	vain bool // it says nothing of the program's checkpoints: an earlier verdict stands
+}
 
 func (f *failure) Error() string { return f.text }
 
-func fail(format string, args ...any) error { return &failure{fmt.Sprintf(format, args...)} }
+func fail(format string, args ...any) error { return &failure{text: fmt.Sprintf(format, args...)} }
+
+func vain(format string, args ...any) error {
+	return &failure{text: fmt.Sprintf(format, args...), vain: true}
+}
 
 // view is what is known of an attempt at a moment.
 type view struct {
@@ -33,9 +40,11 @@ func (v view) over() bool { return slices.Contains(overStates, v.job.State) }
 func (v view) foreign() error {
 	switch {
 	case v.job.Restarts > v.attempt:
-		return fail("the job was requeued in the middle, though not by the rehearsal: rehearse again")
-	case v.job.State == "CANCELLED" && v.job.ExitCode == 0:
-		return fail("the job was cancelled")
+		return vain("the job was requeued in the middle, though not by the rehearsal: rehearse again")
+	case v.job.State == "TIMEOUT":
+		return vain("the job ran into its time limit: say more with --sbatch=--time, or --run-for")
+	case slices.Contains([]string{"CANCELLED", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE"}, v.job.State):
+		return vain("the job ended as %s: rehearse again", v.job.State)
 	}
 	return nil
 }
@@ -76,13 +85,13 @@ func first(v view, o Options) (*Report, error) {
 	}
 	switch {
 	case v.over() && len(v.reports) == 0:
-		return nil, fail("the job ended (%s), and no step of it ran under burst-srun with a method of checkpoints", v.how())
+		return nil, vain("the job ended (%s), and no step of it ran under burst-srun with a method of checkpoints", v.how())
 	case v.over() && last.Code != 0:
-		return nil, fail("step %s ended with exit code %d before its checkpoint after %v", last.Step, last.Code, o.For)
+		return nil, vain("step %s ended with exit code %d before its checkpoint after %v", last.Step, last.Code, o.For)
 	case v.over():
-		return nil, fail("the job ended (%s) before its checkpoint: give it more to do, or say less than --for %v", v.how(), o.For)
+		return nil, vain("the job ended (%s) before its checkpoint: give it more to do, or say less than --for %v", v.how(), o.For)
 	case len(v.reports) == 0 && v.ran > o.Within:
-		return nil, fail("no step of the job ran under burst-srun within %v: say more with --within if one begins later", o.Within)
+		return nil, vain("no step of the job ran under burst-srun within %v: say more with --within if one begins later", o.Within)
 	}
 	return nil, nil
 }

@@ -37,7 +37,7 @@ func TestFirst(t *testing.T) {
 		{"failed", view{job: slurm.Job{State: "FAILED", ExitCode: 7}, reports: []Report{ended}}, false, "step 0 ended with exit code 7"},
 		{"plain", view{job: slurm.Job{State: "FAILED", ExitCode: 2}}, false, "with exit code 2), and no step of it ran under burst-srun"},
 		{"out of memory", view{job: slurm.Job{State: "OUT_OF_MEMORY", ExitSignal: 9}}, false, "OUT_OF_MEMORY, by signal 9"},
-		{"cancelled", view{job: slurm.Job{State: "CANCELLED"}}, false, "cancelled"},
+		{"cancelled", view{job: slurm.Job{State: "CANCELLED"}}, false, "ended as CANCELLED"},
 		{"evicted", view{job: slurm.Job{State: "PENDING", Restarts: 1}}, false, "requeued in the middle"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestAgain(t *testing.T) {
 		{"ended well", view{job: slurm.Job{State: "COMPLETED", Restarts: 1}, reports: []Report{right}}, true, true, ""},
 		{"ended, and its script hides it", view{job: slurm.Job{State: "COMPLETED", Restarts: 1}, reports: []Report{left}}, true, true, "step 0 ended with exit code 3"},
 		{"ended badly", view{job: slurm.Job{State: "FAILED", ExitCode: 1, Restarts: 1}, reports: []Report{right}}, true, true, "the job ended with exit code 1"},
-		{"its time is over", view{job: slurm.Job{State: "TIMEOUT", Restarts: 1}, reports: []Report{right}}, true, true, "the job ended TIMEOUT"},
+		{"its time is over", view{job: slurm.Job{State: "TIMEOUT", Restarts: 1}, reports: []Report{right}}, true, false, "time limit: say more"},
 		{"from the beginning", view{job: slurm.Job{State: "RUNNING", Restarts: 1}, reports: []Report{{Step: "0"}}}, true, false, "from its beginning"},
 		{"from another", view{job: slurm.Job{State: "RUNNING", Restarts: 1}, reports: []Report{{Step: "0", From: ckpt.ID{N: 2}}}}, true, false, "generation 2 of attempt 0, not from generation 1"},
 		{"damaged", view{job: slurm.Job{State: "RUNNING", Restarts: 1}, reports: []Report{{Step: "0", Error: "no image"}}}, true, false, "does not restart: no image"},

@@ -53,6 +53,9 @@ func Run(ctx context.Context, o Options, say func(format string, args ...any)) (
 	say("job %d, in %s", r.job.id, r.room.work)
 
 	unverified, err := r.play(ctx)
+	if ctx.Err() != nil {
+		say("cancels job %d", r.job.id)
+	}
 	if cerr := r.job.cancel(ctx); cerr != nil {
 		say("%v", cerr)
 	}
@@ -74,7 +77,7 @@ func Run(ctx context.Context, o Options, say func(format string, args ...any)) (
 			say("%v", err)
 		}
 	}
-	if r.made.Job != 0 {
+	if r.made.Job != 0 && (err == nil || !f.vain) {
 		if err := r.result.keep(r.home()); err != nil {
 			say("the verdict is not kept: %v", err)
 		}
@@ -175,7 +178,7 @@ func (r *rehearsal) restart(ctx context.Context, n int) (unverified string, err 
 		return over || r.o.RunFor > 0 && !seen.IsZero() && time.Since(seen) >= r.o.RunFor, nil
 	})
 	if f := new(failure); errors.As(err, &f) {
-		return "", fail("after restart %d: %s", n, f.text)
+		return "", &failure{fmt.Sprintf("restart %d: %s", n, f.text), f.vain}
 	}
 	if err != nil {
 		return "", err
@@ -243,6 +246,7 @@ func (r *rehearsal) clear() error {
 		return err
 	}
 	r.result.Folder = ""
+	_ = os.Remove(filepath.Dir(r.room.dir)) // unless there are others
 	// Those of a job that names an absolute folder.
 	name := filepath.Base(r.made.Folder)
 	if id := fmt.Sprintf("job-%d", r.job.id); name == id || strings.HasPrefix(name, id+"_") {

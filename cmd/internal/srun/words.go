@@ -68,10 +68,11 @@ func (k known) how() string {
 		when = append(when, "on a notice of burstd")
 	}
 	text := fmt.Sprintf("ckpt=%s, %s, in %s", k.merged.Method, strings.Join(when, " and "), k.dir)
-	if words := k.call.Program(); k.trial == nil && len(words) > 0 {
-		if v := rehearse.Of(k.dir, k.merged.Method, words[0], os.Getenv("PATH")); v != nil {
-			text += ", " + v.Words()
-		}
+	if k.trial != nil || len(k.call.Parts) == 0 || len(k.call.Program()) == 0 {
+		return text
+	}
+	if v := rehearse.Of(k.dir, k.merged.Method, k.call.Program()[0], os.Getenv("PATH")); v != nil {
+		text += ", " + v.Words()
 	}
 	return text
 }
