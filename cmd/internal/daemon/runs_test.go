@@ -148,7 +148,7 @@ func TestRunsAreWrittenDown(t *testing.T) {
 				p.Error(err)
 			}
 			p.pass(30 * time.Minute)
-		}, "1 COMPLETED x2 659s"},
+		}, "1 COMPLETED x2 664s"},
 		{"the journal cannot be written for a while", slurmtest.Options{}, func(p *past) {
 			p.Submit(slurmtest.Job{Requeue: true, Duration: 2 * time.Minute})
 			p.pass(time.Minute)

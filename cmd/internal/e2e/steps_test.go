@@ -3,6 +3,8 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"math"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -11,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/api"
 	"github.com/burst-hpc/burst/cmd/internal/rig"
 	"github.com/burst-hpc/burst/slurm"
 )
@@ -21,7 +24,11 @@ import (
 // checkpoint. The field in the end is that of a run without any fault.
 func TestAStepGoesOnFromItsCheckpoints(t *testing.T) {
 	listen := freeAddress(t)
-	s := start(t, rig.Options{Nodes: 5, OnPrem: 1, Gate: true, SuspendTime: 5 * time.Second, SuspendTimeout: 15 * time.Second, SlurmExtra: quick,
+	prices := filepath.Join(t.TempDir(), "prices.csv")
+	if err := os.WriteFile(prices, []byte("type,zone,market,usd_per_hour,date\nlocal.small,,spot,0.1,2026-08-01\nlocal.small,,on-demand,0.3,2026-08-01\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, rig.Options{Nodes: 5, OnPrem: 1, Gate: true, SuspendTime: 5 * time.Second, SuspendTimeout: 15 * time.Second, SlurmExtra: quick, Prices: prices,
 		DaemonToml: fmt.Sprintf("listen = %q", listen)})
 	heat := filepath.Join(s.bin, "heat")
 	if out, err := exec.CommandContext(t.Context(), "make", "-s", "-C", "../../../contrib/heat", "OUT="+heat).CombinedOutput(); err != nil {
@@ -91,6 +98,7 @@ echo "the script ends with $?"
 		t.Errorf("of the eviction with a notice the history has %q", notes)
 	}
 	t.Logf("%s", s.output(id))
+	s.wentDown(id)
 	s.holds()
 }
 
@@ -107,6 +115,33 @@ func (s *site) evictions(id uint32) (all []string) {
 		}
 	}
 	return all
+}
+
+// wentDown: the run is in the history, with the numbers that the job's user was told.
+func (s *site) wentDown(id uint32) {
+	s.t.Helper()
+	var all []api.Job
+	s.wait(90*time.Second, "the run is written down", func() bool {
+		var err error
+		all, err = s.API.Jobs(s.t.Context(), api.JobsQuery{Job: id, Last: 10})
+		return err == nil && len(all) == 1 && all[0].Over && all[0].USD != nil
+	})
+	j := all[0]
+	if j.Attempts != 3 || j.Evictions != 1 || j.State != "COMPLETED" || j.Nodes != 2 || j.Ranks != 2 || *j.USD <= 0 || j.LostSeconds == nil {
+		s.t.Errorf("the history has %+v", j)
+	}
+	lines := regexp.MustCompile(`ran \S+, (\d+) checkpoints .*, (no|\S+(?: of)?) work lost`).FindAllStringSubmatch(s.output(id), -1)
+	if len(lines) == 0 {
+		s.t.Fatal("burst-srun has not said how its step went")
+	}
+	last := lines[len(lines)-1]
+	told, _ := time.ParseDuration(strings.TrimSuffix(last[2], " of")) // 0 of "no"
+	if last[1] != strconv.Itoa(j.Checkpoints) || j.Checkpoints < 2 || math.Abs(told.Seconds()-*j.LostSeconds) > 0.06 {
+		s.t.Errorf("the history has %d checkpoints, %g s lost, the job's output %q", j.Checkpoints, *j.LostSeconds, last)
+	}
+	if span := j.Ended.Sub(j.Started).Seconds(); j.Seconds <= 0 || j.Seconds > span || j.ComputingSeconds == nil || *j.ComputingSeconds > span {
+		s.t.Errorf("it ran %g s, and computed, within %g s: %+v", j.Seconds, span, j)
+	}
 }
 
 // holds: a job that waits is held as Burst holds one, and its user releases it.

@@ -195,7 +195,7 @@ func (in Input) pool(nodes []string) string {
 
 // see is the run after Slurm has been seen to have the job so.
 func (in Input) see(r Run, j slurm.Job) Run {
-	seen := r.Seen
+	seen, end := r.Seen, r.Ended
 	r.Open, r.Seen, r.Ended = true, in.taken(), time.Time{}
 	if r.Seen.Before(seen) {
 		r.Seen = seen // the clock was set back
@@ -211,8 +211,11 @@ func (in Input) see(r Run, j slurm.Job) Run {
 		begun = j.Start
 		in.on(&r, j)
 	}
-	if !r.Begun.IsZero() && !begun.Equal(r.Begun) { // that attempt ended after it was seen last
-		r.Ran += max(0, seen.Sub(r.Begun))
+	if !r.Begun.IsZero() && !begun.Equal(r.Begun) {
+		if end.IsZero() {
+			end = left(seen, r.Seen, begun)
+		}
+		r.Ran += max(0, end.Sub(r.Begun))
 	}
 	r.Begun, r.Restarts = begun, j.Restarts
 	if r.Started.IsZero() {
@@ -223,6 +226,22 @@ func (in Input) see(r Run, j slurm.Job) Run {
 		r.Open = in.taken().Sub(j.End) < Settle
 	}
 	return r
+}
+
+// doubt is how long an attempt that Slurm says no end of may have gone on unseen.
+const doubt = 2 * time.Minute
+
+// left is when an attempt ended that was seen last then, and not any more now, when
+// the next one had begun or, if that is zero, had not: in the middle, as the ledger
+// has it.
+func left(then, now, next time.Time) time.Time {
+	if !next.IsZero() && next.Before(now) {
+		now = next
+	}
+	if between := now.Sub(then); between > 0 && between <= doubt {
+		return then.Add(between / 2).Truncate(time.Microsecond)
+	}
+	return then
 }
 
 // on notes the nodes that the job has or had.

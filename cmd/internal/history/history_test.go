@@ -121,23 +121,23 @@ func TestBook(t *testing.T) {
 			b.round(90, job("COMPLETING", 0, 10))
 			b.round(120, pending)
 			b.round(180, with(job("RUNNING", 1, 150), func(j *slurm.Job) { j.Submitted = at(100) }))
-		}, "7 RUNNING+ x2 10-? 110s"},
+		}, "7 RUNNING+ x2 10-? 125s"},
 		{"requeued and started between two readings", func(b *book) {
 			b.round(30, job("RUNNING", 0, 10))
 			b.round(60, with(job("RUNNING", 1, 50), func(j *slurm.Job) { j.Submitted = at(40) }))
 			b.round(300, with(ended("COMPLETED", 1, 50, 250), func(j *slurm.Job) { j.Submitted = at(40) }))
-		}, "7 COMPLETED x2 10-250 220s"},
+		}, "7 COMPLETED x2 10-250 230s"},
 		{"its node failed, and Slurm requeues it", func(b *book) {
 			b.round(30, job("RUNNING", 0, 10))
 			b.round(60, ended("NODE_FAIL", 0, 10, 58))
 			b.round(70, pending)
 			b.round(90, pending)
-		}, "7 PENDING+ x2 10-? 50s"},
+		}, "7 PENDING+ x2 10-? 48s"},
 		{"cancelled after a requeue", func(b *book) {
 			b.round(30, job("RUNNING", 0, 10))
 			b.round(60, pending)
 			b.round(200, with(ended("CANCELLED", 1, 120, 120), func(j *slurm.Job) { j.Nodes = "" }))
-		}, "7 CANCELLED x2 10-120 20s"},
+		}, "7 CANCELLED x2 10-120 35s"},
 		{"its user runs it again", func(b *book) {
 			b.round(300, ended("COMPLETED", 0, 10, 50))
 			b.round(400, with(job("RUNNING", 1, 380), func(j *slurm.Job) { j.Submitted = at(350) }))
