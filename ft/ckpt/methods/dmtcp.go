@@ -161,7 +161,7 @@ func (s *dmtcpStep) launch(ctx context.Context, l launch, images, env []string) 
 	if s.process, err = l.begin(ctx, l.dmtcpArgs(s, images), quietDMTCP(env)); err != nil {
 		return err
 	}
-	return s.restarted(ctx)
+	return s.restarted(ctx, images)
 }
 
 // withMore adds an error to another one, in one line.

@@ -12,8 +12,11 @@ import (
 )
 
 const (
-	// restartTime is how long the processes of a restart may take until they run.
-	restartTime = 10 * time.Minute
+	// restartTime is how long the processes of a restart may take until they run,
+	// and restartRate the bytes of images that are read in a second at the least. DMTCP
+	// may have written an image that never runs again, without a word.
+	restartTime = time.Minute
+	restartRate = 20 << 20
 	// settledTime is how long, after one process has left, the others may take to
 	// be seen running. If the one left because its image is bad, they wait for ever.
 	settledTime = 10 * time.Second
@@ -69,8 +72,16 @@ func oldPlace(ctx context.Context, g *ckpt.Generation) (undo func(), err error) 
 
 // restarted waits until all processes run again: the coordinator lets none go on
 // before all have come. When it returns an error nothing runs.
-func (s *dmtcpStep) restarted(ctx context.Context) error {
-	limit, cancel := context.WithTimeout(ctx, restartTime)
+func (s *dmtcpStep) restarted(ctx context.Context, images []string) error {
+	within := restartTime
+	for _, image := range images {
+		st, err := os.Stat(image)
+		if err != nil {
+			return s.giveUp(err)
+		}
+		within += time.Duration(st.Size()/restartRate) * time.Second
+	}
+	limit, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	var left time.Time // when a process was first seen to have left
 	for s.process.running() {
