@@ -277,3 +277,10 @@ func (r *heatRun) process(program string) int {
 	}
 	return all[0]
 }
+
+func (r *heatRun) scontrol(args ...string) {
+	r.t.Helper()
+	if out, err := r.Cluster.Command(r.t.Context(), "scontrol", args...).CombinedOutput(); err != nil {
+		r.t.Fatalf("scontrol %v: %v: %s", args, err, out)
+	}
+}
