@@ -246,10 +246,12 @@ func (g *Guard) account(ctx context.Context, e *Eviction, r *request) {
 		return
 	}
 	e.Lost = max(0, time.Since(since))
+	iterations := ""
 	if p.Iteration >= 0 && p.SavedIteration >= 0 {
 		e.LostIterations = max(0, p.Iteration-p.SavedIteration)
+		iterations = fmt.Sprintf(" (%d iterations)", e.LostIterations)
 	}
-	e.Outcome = join(e.Outcome, fmt.Sprintf("%s: it goes on from %s, %s ago", why, from, e.Lost.Round(time.Second)))
+	e.Outcome = join(e.Outcome, fmt.Sprintf("%s: it goes on from %s, %s ago%s", why, from, e.Lost.Round(time.Second), iterations))
 	if e.Hold {
 		e.Outcome += fmt.Sprintf("; it was evicted %d times without a new checkpoint (retries=%d) and is held: \"scontrol release %d\" lets it start", p.Fruitless, p.Retries, e.Job)
 	}

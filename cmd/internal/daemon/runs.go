@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +15,7 @@ import (
 
 // recordEvery is how often the history of runs is written, if Slurm has been read
 // since. Slurm shows a job for five minutes after its end, unless MinJobAge says otherwise.
-const recordEvery = 5 * time.Second
+const recordEvery = 10 * time.Second
 
 // keepHistory writes down the runs of jobs of ours until ctx ends. A round that
 // fails is made good by the next.
@@ -39,10 +41,12 @@ func (d *Daemon) keepHistory(ctx context.Context) error {
 	}
 }
 
-// recorder knows the closed runs of jobs that Slurm still shows.
+// recorder knows what it has written: the runs that are open, and the closed ones of
+// jobs that Slurm still shows. Nobody else writes them.
 type recorder struct {
 	*Daemon
-	last   *slurm.Snapshot // that was recorded
+	open   map[uint32]history.Run // nil: to be read
+	last   *slurm.Snapshot        // that was recorded
 	closed map[uint32]history.Run
 }
 
@@ -51,7 +55,18 @@ func (r *recorder) record(ctx context.Context) error {
 	if snap == nil || snap == r.last {
 		return nil
 	}
-	known, in, err := r.store.OpenRuns(ctx)
+	if r.open == nil {
+		open, err := r.store.OpenRuns(ctx)
+		if err != nil {
+			return err
+		}
+		r.open = map[uint32]history.Run{}
+		for _, o := range open {
+			r.open[o.Job] = o
+		}
+	}
+	known := slices.Collect(maps.Values(r.open))
+	in, err := r.store.AboutRuns(ctx)
 	if err != nil {
 		return err
 	}
@@ -72,10 +87,15 @@ func (r *recorder) record(ctx context.Context) error {
 	}
 	written := history.Book(append(known, asked...), in)
 	if err := r.store.PutRuns(ctx, written); err != nil {
+		r.open, r.closed = nil, nil // some may be written
 		return err
 	}
 	for _, c := range append(asked, written...) {
-		if delete(closed, c.Job); !c.Open {
+		delete(closed, c.Job)
+		delete(r.open, c.Job)
+		if c.Open {
+			r.open[c.Job] = c
+		} else {
 			closed[c.Job] = c
 		}
 	}

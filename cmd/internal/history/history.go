@@ -133,7 +133,7 @@ func Book(known []Run, in Input) []Run {
 			}
 			r = Run{Job: id, Submitted: j.Submitted}
 		}
-		if next := in.see(r, j); next != r {
+		if next := in.see(r, j); next.news(r) {
 			all = append(all, next)
 		}
 	}
@@ -143,6 +143,17 @@ func Book(known []Run, in Input) []Run {
 		}
 	}
 	return all
+}
+
+// seenEvery is how old the time may be at which the journal has a run as seen:
+// thousands go on for hours without any other news.
+const seenEvery = 20 * time.Second
+
+// news says whether the run differs from what was known of it.
+func (r Run) news(known Run) bool {
+	late := r.Seen.Sub(known.Seen) >= seenEvery
+	known.Seen = r.Seen
+	return late || r != known
 }
 
 // other says whether Slurm has given the run's id to another job: a requeue makes

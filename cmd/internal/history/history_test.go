@@ -173,8 +173,8 @@ func TestBook(t *testing.T) {
 			b.round(90, job("RUNNING", 0, 10))
 			b.round(30, job("RUNNING", 0, 10))
 			b.round(20)
-			b.round(95, job("RUNNING", 0, 10))
-		}, "7 RUNNING+ x1 10-? 85s"},
+			b.round(110, job("RUNNING", 0, 10))
+		}, "7 RUNNING+ x1 10-? 100s"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := &book{t: t, rows: map[string]Run{}}

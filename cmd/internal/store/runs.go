@@ -24,26 +24,28 @@ func scanRun(scan scanner) (r history.Run, err error) {
 // spokenFor is how long after its end a step's word still makes its job ours.
 const spokenFor = 24 * time.Hour
 
-// OpenRuns reads the runs that are open, and of what else history.Book needs what
-// is in the journal: the types of instances by node, and the jobs that have spoken.
-func (s *Store) OpenRuns(ctx context.Context) (open []history.Run, in history.Input, err error) {
-	in = history.Input{Types: map[string]string{}, Spoken: map[uint32]history.Spoken{}}
-	err = s.tx(ctx, func(tx *sql.Tx) error {
-		var err error
-		if open, err = query(ctx, tx, `SELECT `+runColumns+` FROM runs WHERE open ORDER BY job`, scanRun); err != nil {
-			return err
+// OpenRuns reads the runs that are open.
+func (s *Store) OpenRuns(ctx context.Context) ([]history.Run, error) {
+	all, err := queryLong(ctx, s, `SELECT `+runColumns+` FROM runs WHERE open ORDER BY job`, scanRun)
+	if err != nil {
+		return nil, fmt.Errorf("reading the history of runs: %w", err)
+	}
+	return all, nil
+}
+
+// AboutRuns reads what else of the journal history.Book needs: the types of
+// instances by node, and the jobs that have spoken.
+func (s *Store) AboutRuns(ctx context.Context) (history.Input, error) {
+	in := history.Input{Types: map[string]string{}, Spoken: map[uint32]history.Spoken{}}
+	_, err := queryLong(ctx, s, `SELECT node, type FROM instances WHERE gone = 0 AND node <> '' ORDER BY launched`, func(scan scanner) (none struct{}, err error) {
+		var node, kind string
+		if err = scan(&node, &kind); err == nil {
+			in.Types[node] = kind
 		}
-		_, err = query(ctx, tx, `SELECT node, type FROM instances WHERE gone = 0 AND node <> '' ORDER BY launched`, func(scan scanner) (none struct{}, err error) {
-			var node, kind string
-			if err = scan(&node, &kind); err == nil {
-				in.Types[node] = kind
-			}
-			return none, err
-		})
-		if err != nil {
-			return err
-		}
-		_, err = query(ctx, tx, `SELECT job, label, method FROM steps_done WHERE at > ?
+		return none, err
+	})
+	if err == nil {
+		_, err = queryLong(ctx, s, `SELECT job, label, method FROM steps_done WHERE at > ?
 			UNION ALL SELECT job, coalesce(hello ->> '$.label', ''), coalesce(hello ->> '$.method', '') FROM sessions`, func(scan scanner) (none struct{}, err error) {
 			var job uint32
 			var w history.Spoken
@@ -52,12 +54,11 @@ func (s *Store) OpenRuns(ctx context.Context) (open []history.Run, in history.In
 			}
 			return none, err
 		}, fromTime(time.Now().Add(-spokenFor)))
-		return err
-	})
-	if err != nil {
-		return nil, in, fmt.Errorf("reading the history of runs: %w", err)
 	}
-	return open, in, nil
+	if err != nil {
+		return in, fmt.Errorf("reading what is known of jobs: %w", err)
+	}
+	return in, nil
 }
 
 // LastRuns reads the last closed run of each of the jobs that has one.

@@ -81,13 +81,14 @@ func TestRunsGoOnAfterReopening(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = open(t, path)
-	opened, in, err := s.OpenRuns(t.Context())
+	opened, err := s.OpenRuns(t.Context())
 	if diff := cmp.Diff([]history.Run{one}, opened); err != nil || diff != "" {
 		t.Errorf("%v: open runs are (-want +got):\n%s", err, diff)
 	}
 	want := history.Input{Types: map[string]string{"c1": spot.Type}, Spoken: map[uint32]history.Spoken{9: {Label: "heat", Method: "signal"}, 10: {Label: "x", Method: "scr"}}}
-	if diff := cmp.Diff(want, in); diff != "" {
-		t.Errorf("what else is known (-want +got):\n%s", diff)
+	in, err := s.AboutRuns(t.Context())
+	if diff := cmp.Diff(want, in); err != nil || diff != "" {
+		t.Errorf("%v: what else is known (-want +got):\n%s", err, diff)
 	}
 	last, err := s.LastRuns(t.Context(), []uint32{7, 8, 99})
 	if diff := cmp.Diff([]history.Run{again}, last); err != nil || diff != "" {
