@@ -217,3 +217,31 @@ func TestHostlist100k(t *testing.T) {
 		t.Errorf("%d samples, want at least 5", len(samples))
 	}
 }
+
+// What takes long is run if it is named; what is absent has no result, and is no
+// failure.
+func TestLongAndAbsent(t *testing.T) {
+	long := Bench{Name: "long", Long: true, Run: give(1)}
+	absent := Bench{Name: "absent", Run: give(2), Absent: func(Env) string { return "no such tool" }}
+	all := []Bench{long, absent}
+	if got, err := pick(all, nil); err != nil || len(got) != 1 || got[0].Name != "absent" {
+		t.Errorf("without names: %v, %v", got, err)
+	}
+	got, err := pick(all, []string{"long", "absent"})
+	if err != nil || len(got) != 2 {
+		t.Fatalf("by name: %v, %v", got, err)
+	}
+	var out bytes.Buffer
+	path := filepath.Join(t.TempDir(), "bench.json")
+	if err := run(t.Context(), got, &out, path); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var results []Result
+	if err := json.Unmarshal(text, &results); err != nil || len(results) != 1 || results[0].Name != "long" || !strings.Contains(out.String(), "no such tool") {
+		t.Errorf("%v, %s, %v", results, out.String(), err)
+	}
+}

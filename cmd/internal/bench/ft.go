@@ -46,7 +46,7 @@ func (s FTSize) interval() time.Duration {
 
 // lasts is about how long a case takes.
 func (s FTSize) lasts(c FTCase) time.Duration {
-	const around = 35 * time.Second // a site's start, the ledger's next booking, the site's end
+	const around = 20 * time.Second // a site's start, nodes' boots, the ledger's booking, the site's end
 	n := s.Iterations
 	if c.Evicted && c.Method == FTNone {
 		n *= 2

@@ -76,7 +76,10 @@ func ftMeasure(ctx context.Context, env Env, t ftTask) (run FTRun, err error) {
 		return run, fmt.Errorf("%w; its output ends:\n%s", err, ftTail(s))
 	}
 	run.StartSeconds = trace.attempts[0].began.Sub(submitted).Seconds()
-	run.USD, run.AllUSD, err = ftCost(ctx, s, id, trace.now().ended)
+	if run.USD, run.AllUSD, err = ftCost(ctx, s, id, trace.now().ended); err != nil {
+		return run, err
+	}
+	run.BootSeconds, err = ftBoot(ctx, s, id)
 	return run, err
 }
 

@@ -49,17 +49,19 @@ func ftPrices(env Env) (string, error) {
 	return path, os.WriteFile(path, price.LocalCSV(), 0o644)
 }
 
-// ftBooking waits until the ledger has been booked after the job's end, which
-// shows in what idle nodes cost.
+// ftBooking has the job's nodes powered down when it has ended, for the ledger
+// is booked when instances end, and waits until it has been.
 func ftBooking(ctx context.Context, s site, id uint32) (float64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, ftBooked, errors.New("burstd's ledger does not tell what the job cost"))
 	defer cancel()
-	for {
+	nodes := ""
+	for nodes == "" {
 		j, err := s.Job(ctx, id)
 		if err != nil {
 			return 0, err
 		}
 		if j.State == "COMPLETED" {
+			nodes = j.Nodes
 			break
 		}
 		if err := pause(ctx, 200*time.Millisecond); err != nil {
@@ -70,6 +72,12 @@ func ftBooking(ctx context.Context, s site, id uint32) (float64, error) {
 		return 0, err
 	}
 	_, before, err := ftUsage(ctx, s, id)
+	if err != nil {
+		return 0, err
+	}
+	if out, err := s.Cluster.Command(ctx, "scontrol", "update", "nodename="+nodes, "state=power_down").CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("powering %s down: %w: %s", nodes, err, out)
+	}
 	for err == nil {
 		var usd, seconds float64
 		if usd, seconds, err = ftUsage(ctx, s, id); err == nil && seconds > before && usd > 0 {
@@ -80,6 +88,25 @@ func ftBooking(ctx context.Context, s site, id uint32) (float64, error) {
 		}
 	}
 	return 0, err
+}
+
+// ftBoot is how long a node of the job's took from Slurm's order to its
+// registration: the median, in seconds.
+func ftBoot(ctx context.Context, s site, id uint32) (float64, error) {
+	boots, err := s.API.Boots(ctx, id, 100)
+	if err != nil {
+		return 0, err
+	}
+	var took []float64
+	for _, b := range boots {
+		if b.Outcome == "up" {
+			took = append(took, b.Seconds-b.Stages["started"]) // which is Slurm's and the gate's
+		}
+	}
+	if len(took) == 0 {
+		return 0, fmt.Errorf("burstd tells of no boots for job %d", id)
+	}
+	return Median(took), nil
 }
 
 // ftUsage is what the job cost by now, and the seconds of all instances.

@@ -25,7 +25,7 @@ func TestHeatThroughEvictions(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "make", "-s", "-C", "../../../contrib/heat", "OUT="+env.heat("signal")).CombinedOutput(); err != nil {
 		t.Fatalf("building heat (make deps installs an MPI and gcc): %v\n%s", err, out)
 	}
-	size := FTSize{Cells: 64, Iterations: 60, Pace: 100 * time.Millisecond, Notice: 20 * time.Second}
+	size := FTSize{Cells: 64, Iterations: 45, Pace: 100 * time.Millisecond, Notice: 20 * time.Second}
 	cases := []FTCase{{Method: FTNone, Nodes: 2}, {Method: "signal", Strategy: "preemptive", Nodes: 2, Evicted: true}}
 	runs, err := FT(t.Context(), env, FTOptions{Size: size, Cases: cases, Runs: 1, Say: t.Logf})
 	if err != nil {
@@ -39,7 +39,7 @@ func TestHeatThroughEvictions(t *testing.T) {
 	if len(got.Restarts) != 2 || got.Restarts[0] < size.Iterations/3 || got.Restarts[1] < 2*size.Iterations/3 || got.Checkpoints != 2 {
 		t.Errorf("it went on from iterations %v, with %d checkpoints", got.Restarts, got.Checkpoints)
 	}
-	if got.Checksum != base.Checksum || got.Ratio <= 1 || got.USD <= 0 || got.AllUSD < got.USD || base.USD <= 0 || got.IdleSeconds <= 0 {
+	if got.Checksum != base.Checksum || got.Ratio <= 1 || got.USD <= 0 || got.BootSeconds <= 0 || got.AllUSD < got.USD || base.USD <= 0 || got.IdleSeconds <= 0 {
 		t.Errorf("%+v,\nundisturbed %+v", got, base)
 	}
 	var table strings.Builder
@@ -123,10 +123,10 @@ func TestRows(t *testing.T) {
 	dmtcp := FTCase{Method: "dmtcp", Strategy: "preemptive", Nodes: 1, Evicted: true}
 	rows := FTRows([]FTRun{
 		{FTCase: two, Seconds: 100, AllUSD: 2}, {FTCase: two, Seconds: 100, AllUSD: 2},
-		{FTCase: signal, Seconds: 102, AllUSD: 0.5}, {FTCase: signal, Seconds: 110, AllUSD: 0.5},
+		{FTCase: signal, Seconds: 102, AllUSD: 0.5, BootSeconds: 1, Restarts: []int{7, 8}}, {FTCase: signal, Seconds: 110, AllUSD: 0.5, BootSeconds: 1, Restarts: []int{7, 8}},
 		{FTCase: dmtcp, Seconds: 110}, // which has nothing to be compared with
 	})
-	if len(rows) != 2 || rows[1].Ratio != 1.06 || rows[1].Spread != [2]float64{1.02, 1.1} || rows[1].Holds || *rows[1].Goal != 1.05 || rows[1].Savings != 0.75 {
+	if len(rows) != 2 || rows[1].Ratio != 1.06 || rows[1].Booted != 1.039 || rows[1].Spread != [2]float64{1.02, 1.1} || !rows[1].Holds || *rows[1].Goal != 1.05 || rows[1].Savings != 0.75 {
 		t.Errorf("%+v", rows)
 	}
 	rows = FTRows([]FTRun{{FTCase: one, Seconds: 100, AllUSD: 2}, {FTCase: dmtcp, Seconds: 110, AllUSD: 0.5}})

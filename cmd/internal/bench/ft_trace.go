@@ -104,7 +104,8 @@ func (t *ftTrace) now() *ftAttempt {
 type FTRun struct {
 	FTCase
 	Seconds           float64 `json:"seconds"`            // from the script's first act to its last
-	StartSeconds      float64 `json:"start_seconds"`      // from sbatch to the script's first act: nodes boot
+	StartSeconds      float64 `json:"start_seconds"`      // from sbatch to the script's first act, on nodes that were powered down
+	BootSeconds       float64 `json:"boot_seconds"`       // of a node: from Slurm's order to its registration
 	IterationSeconds  float64 `json:"iteration_seconds"`  // median
 	Checkpoints       int     `json:"checkpoints"`        // that were completed
 	CheckpointSeconds float64 `json:"checkpoint_seconds"` // to write them, in all
