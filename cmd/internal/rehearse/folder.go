@@ -100,6 +100,16 @@ func (r room) bring(path, base string) error {
 	}}.copy(from, to)
 }
 
+// refresh has a network file system look at a folder anew: what a node has written
+// may else be missed for a minute. A change of our own tells it that others were made.
+func refresh(dir string) error {
+	f, err := os.CreateTemp(dir, ".look-")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
 // kept is the copy of work as it was when the job was killed.
 func (r room) kept() string { return filepath.Join(r.dir, "killed") }
 

@@ -56,7 +56,8 @@ func Run(ctx context.Context, o Options, say func(format string, args ...any)) (
 	if ctx.Err() != nil {
 		say("cancels job %d", r.job.id)
 	}
-	if cerr := r.job.cancel(ctx); cerr != nil {
+	cerr := r.job.cancel(ctx)
+	if cerr != nil {
 		say("%v", cerr)
 	}
 	f := new(failure)
@@ -72,7 +73,7 @@ func Run(ctx context.Context, o Options, say func(format string, args ...any)) (
 	}
 	r.result.At = time.Now().UTC().Truncate(time.Second)
 	r.result.Folder = r.room.dir
-	if r.result.Verdict == Trusted && !o.Keep {
+	if r.result.Verdict == Trusted && !o.Keep && cerr == nil {
 		if err := r.clear(); err != nil {
 			say("%v", err)
 		}
@@ -99,6 +100,9 @@ func (r *rehearsal) play(ctx context.Context) (unverified string, err error) {
 	}
 	r.say("kills the job")
 	if err := r.job.hold(ctx, 1); err != nil {
+		return "", err
+	}
+	if err := refresh(r.room.work); err != nil {
 		return "", err
 	}
 	if err := r.room.keep(); err != nil {
@@ -216,6 +220,11 @@ func (w *watch) look(now slurm.Job) (view, error) {
 	if text := now.State + " " + now.Reason; now.State == "PENDING" && text != w.said && plainReason(now.Reason) {
 		w.said = text
 		w.r.say("waits for Slurm: %s", now.Reason)
+	}
+	if v.over() {
+		if err := refresh(w.r.trial.Dir); err != nil { // there will be no more
+			return v, err
+		}
 	}
 	var err error
 	v.reports, err = w.r.trial.reports(w.attempt)

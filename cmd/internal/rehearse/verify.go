@@ -19,6 +19,9 @@ func (r *rehearsal) verify(ctx context.Context, n int) (ok *bool, why string, er
 	if r.o.Verify == "" {
 		return nil, "no --verify command says whether the results are right", nil
 	}
+	if err := refresh(r.room.work); err != nil {
+		return nil, "", err
+	}
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", r.o.Verify)
 	cmd.Dir = r.room.work
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr // standard output has the verdict
