@@ -18,7 +18,7 @@
 //	  poll {have r1}                    ->      ... (progress goes with it)
 //	  answer {r1, generation}           ->      journal: the generation is blessed; then
 //	                                    <-      {}
-//	  close                             ->      journal: the step has ended
+//	  close {summary}                   ->      journal: the step has ended, and how it went
 package session
 
 import (

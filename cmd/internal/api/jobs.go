@@ -59,10 +59,10 @@ type Job struct {
 	// SinceCheckpoint is how long ago the last one was, of a job that is not over.
 	SinceCheckpoint *float64 `json:"since_checkpoint_seconds"`
 	Evictions       int      `json:"evictions"`
-	LostSeconds     *float64 `json:"lost_seconds"` // of work that was done again
-	LostUnknown     int      `json:"lost_unknown"` // restarts for which that is not known
-	LostIterations  *int64   `json:"lost_iterations"`
-	Iteration       *int64   `json:"iteration"` // of the last checkpoint
+	LostSeconds     *float64 `json:"lost_seconds"`    // of work that was done again
+	LostUnknown     int      `json:"lost_unknown"`    // restarts for which that is not known
+	LostIterations  *int64   `json:"lost_iterations"` // as evictions noted
+	Iteration       *int64   `json:"iteration"`       // of the last checkpoint
 	// USD is what its share of instances costs of which the price is known; the
 	// ledger is booked within a minute.
 	USD             *float64 `json:"usd"`

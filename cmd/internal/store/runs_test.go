@@ -136,6 +136,8 @@ func TestWhatBecameOfARun(t *testing.T) {
 			nil, with(func(d *Deeds) { d.Lost = 0 })},
 		{"it runs, and has saved", run(7, 1), []session.Change{saves(0, 1), saves(0, 2), saves(1, 1), saves(1, 1)}, []ft.Eviction{eviction(0, "i-1", "requeued", 0)},
 			with(func(d *Deeds) { d.Checkpoints, d.Evictions, d.Lost, d.Iteration = 3, 1, 0, 50 })},
+		{"the last attempt's step has not told its end", over(run(7, 2)), []session.Change{saves(0, 1), ends(0, summary(1, time.Second, 0))}, []ft.Eviction{eviction(0, "i-1", "requeued", time.Minute)},
+			Deeds{Ranks: 4, Computing: time.Hour, Checkpoints: 1, Writing: 2 * time.Second, Evictions: 1, Lost: time.Minute, LostUnknown: 1, LostIterations: -1, Iteration: 77}},
 		{"its steps have told all", over(run(7, 2)), []session.Change{saves(0, 1), saves(2, 2), ends(2, summary(5, 3*time.Second, 1))},
 			[]ft.Eviction{eviction(0, "i-1", "requeued", time.Minute)},
 			Deeds{Ranks: 4, Computing: time.Hour, Checkpoints: 5, Writing: 2 * time.Second, Evictions: 1, Lost: 3 * time.Second, LostUnknown: 1, LostIterations: -1, Iteration: 77}},

@@ -29,14 +29,14 @@ type Deeds struct {
 func sumUp(ctx context.Context, q querier, r history.Run) (d Deeds, err error) {
 	d = Deeds{Computing: -1, Writing: -1, Lost: -1, LostIterations: -1, Iteration: -1}
 	since := fromTime(r.Submitted)
-	steps, unknown, words := time.Duration(0), 0, 0
-	_, err = query(ctx, q, `SELECT ranks, ran, checkpoints, writing, lost, lost_unknown, iteration FROM steps_done WHERE job = ? AND at >= ?`, func(scan scanner) (none struct{}, err error) {
+	steps, unknown, heard := time.Duration(0), 0, -1 // the last attempt of which a step has told its end
+	_, err = query(ctx, q, `SELECT attempt, ranks, ran, checkpoints, writing, lost, lost_unknown, iteration FROM steps_done WHERE job = ? AND at >= ?`, func(scan scanner) (none struct{}, err error) {
 		var ran, writing, lost, iteration int64
-		var ranks, checkpoints, lostUnknown int
-		if err = scan(&ranks, &ran, &checkpoints, &writing, &lost, &lostUnknown, &iteration); err != nil {
+		var attempt, ranks, checkpoints, lostUnknown int
+		if err = scan(&attempt, &ranks, &ran, &checkpoints, &writing, &lost, &lostUnknown, &iteration); err != nil {
 			return none, err
 		}
-		words++
+		heard = max(heard, attempt)
 		d.Ranks, d.Iteration = max(d.Ranks, ranks), max(d.Iteration, iteration)
 		d.Computing, d.Writing = max(0, d.Computing)+us(ran), max(0, d.Writing)+us(writing)
 		d.Checkpoints, steps, unknown = d.Checkpoints+checkpoints, steps+us(lost), max(unknown, lostUnknown)
@@ -66,7 +66,7 @@ func sumUp(ctx context.Context, q querier, r history.Run) (d Deeds, err error) {
 		return d, err
 	}
 	switch {
-	case words > 0 && !r.Open: // what its user was told in its output
+	case heard >= r.Restarts && !r.Open: // what its user was told in its output
 		d.Lost, d.LostUnknown = steps, unknown
 	case r.Restarts == 0:
 		d.Lost = 0
