@@ -17,10 +17,10 @@ import (
 )
 
 // build makes heat with the machine's mpicc and returns its path.
-func build(t *testing.T) string {
+func build(t *testing.T, with ...string) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "heat")
-	out, err := exec.CommandContext(t.Context(), "make", "-s", "OUT="+bin, "CFLAGS=-O2 -Wall -Wextra -Werror").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "make", append([]string{"-s", "OUT=" + bin, "CFLAGS=-O2 -Wall -Wextra -Werror"}, with...)...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("building heat (make deps installs an MPI and gcc): %v\n%s", err, out)
 	}

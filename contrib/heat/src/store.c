@@ -29,12 +29,15 @@ bool store_due(const struct options *o)
 	return o->checkpoint && SCR_Need_checkpoint(&need) == SCR_SUCCESS && need;
 }
 
-/* route is the file of that name in the dataset that was begun. */
+/* route is the file in the dataset that was begun: its folder lies where the
+ * file that is named would, which must be below SCR_PREFIX. */
 static bool route(const char *set, const char *name, char file[SCR_MAX_FILENAME])
 {
 	char path[SCR_MAX_FILENAME];
 	const char *slash = strrchr(name, '/');
-	snprintf(path, sizeof path, "%.400s/%.400s", set, slash ? slash + 1 : name);
+	int folder = slash ? (int)(slash + 1 - name) : 0;
+	if (snprintf(path, sizeof path, "%.*s%s/%s", folder, name, set, name + folder) >= (int)sizeof path)
+		return false;
 	return SCR_Route_file(path, file) == SCR_SUCCESS;
 }
 
