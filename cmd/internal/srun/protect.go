@@ -131,7 +131,7 @@ func (p *program) start(ctx context.Context, k known, d plan) int {
 	b := book{dir: k.dir, cluster: k.job.Cluster, job: k.job.Folder(), attempt: k.job.Attempt, script: k.script, began: k.began}
 	e := entry{Args: k.call.Args, Program: programName(k.call), Began: time.Now().UTC()}
 	var was entry
-	err := b.change(ctx, func(r *record) error {
+	err := b.open(ctx, func(r *record) error {
 		var i int
 		i, was = r.claim(e, k.once)
 		e = r.Steps[i]
