@@ -13,19 +13,22 @@ import (
 	"github.com/burst-hpc/burst/slurm"
 )
 
-// recordEvery is how often the history of runs is written, if Slurm has been read
-// since. Slurm shows a job for five minutes after its end, unless MinJobAge says otherwise.
-const recordEvery = 10 * time.Second
+// The history of runs is written each second, if Slurm has been read since: an attempt
+// may be short. With thousands of jobs it is written less often, a twentieth of the
+// time, but while Slurm shows a job that has ended, five minutes or MinJobAge.
+const (
+	recordSoon = time.Second
+	recordLate = 10 * time.Second
+	recordCost = 20
+)
 
 // keepHistory writes down the runs of jobs of ours until ctx ends. A round that
 // fails is made good by the next.
 func (d *Daemon) keepHistory(ctx context.Context) error {
-	tick := time.NewTicker(recordEvery)
-	defer tick.Stop()
 	r := recorder{Daemon: d}
 	told := ""
 	for {
-		text := ""
+		text, began := "", time.Now()
 		if err := r.record(ctx); err != nil {
 			text = err.Error()
 		}
@@ -36,7 +39,7 @@ func (d *Daemon) keepHistory(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-time.After(min(recordLate, max(recordSoon, recordCost*time.Since(began)))):
 		}
 	}
 }

@@ -139,7 +139,7 @@ func (s *site) wentDown(id uint32) {
 	if last[1] != strconv.Itoa(j.Checkpoints) || j.Checkpoints < 2 || math.Abs(told.Seconds()-*j.LostSeconds) > 0.06 {
 		s.t.Errorf("the history has %d checkpoints, %g s lost, the job's output %q", j.Checkpoints, *j.LostSeconds, last)
 	}
-	if span := j.Ended.Sub(j.Started).Seconds(); j.Seconds <= 0 || j.Seconds > span || j.ComputingSeconds == nil || *j.ComputingSeconds > span {
+	if span := j.Ended.Sub(j.Started).Seconds(); j.Seconds <= 0 || j.Seconds > span || j.ComputingSeconds == nil || *j.ComputingSeconds <= 0 {
 		s.t.Errorf("it ran %g s, and computed, within %g s: %+v", j.Seconds, span, j)
 	}
 }

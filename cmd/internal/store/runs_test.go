@@ -129,8 +129,8 @@ func TestWhatBecameOfARun(t *testing.T) {
 			eviction(1, "i-3", "requeued", 2*time.Second)}, with(func(d *Deeds) { d.Evictions, d.Lost = 2, 62*time.Second })},
 		{"it was left where it was", over(run(7, 1)), nil, []ft.Eviction{eviction(0, "i-1", "left where it is: x", -1)}, with(func(d *Deeds) { d.LostUnknown = 1 })},
 		{"it finished in time", over(run(7, 0)), nil, []ft.Eviction{eviction(0, "i-1", "it finished in the grace time", -1)}, with(func(d *Deeds) { d.Lost = 0 })},
-		{"an earlier job's of its id", changed(over(run(7, 0)), func(r *history.Run) { r.Submitted = since.Add(3 * time.Hour) }), []session.Change{saves(0, 1), ends(0, summary(1, 0, 0))},
-			nil, with(func(d *Deeds) { d.Lost = 0 })},
+		{"first seen after a requeue", changed(over(run(7, 1)), func(r *history.Run) { r.Submitted = since.Add(3 * time.Hour) }), []session.Change{saves(0, 1)},
+			[]ft.Eviction{eviction(0, "i-1", "requeued", time.Second)}, with(func(d *Deeds) { d.Checkpoints, d.Evictions, d.Lost, d.Iteration = 1, 1, time.Second, 50 })},
 		{"it runs, and has saved", run(7, 1), []session.Change{saves(0, 1), saves(0, 2), saves(1, 1), saves(1, 1)}, []ft.Eviction{eviction(0, "i-1", "requeued", 0)},
 			with(func(d *Deeds) { d.Checkpoints, d.Evictions, d.Lost, d.Iteration = 3, 1, 0, 50 })},
 		{"the last attempt's step has not told its end", over(run(7, 2)), []session.Change{saves(0, 1), ends(0, summary(1, time.Second, 0))}, []ft.Eviction{eviction(0, "i-1", "requeued", time.Minute)},
@@ -239,12 +239,34 @@ func TestWhatARunCosts(t *testing.T) {
 	putRows(t, s, row("i-1", -2*time.Hour, -time.Hour, same), row("i-2", time.Minute, 11*time.Minute, same), row("i-3", time.Minute, 11*time.Minute, func(r *ledger.Row) { r.Share = .5 }),
 		row("i-4", time.Minute, 2*time.Minute, func(r *ledger.Row) { r.Price = ledger.Price{} }), row("i-5", 50*time.Minute, time.Hour, same),
 		row("i-6", time.Minute, 2*time.Minute, func(r *ledger.Row) { r.Job = 8 }))
-	writeRuns(t, s, over(run(7, 0)))
-	if r := told(t, s, RunsQuery{UID: -1})[0]; math.Abs(r.USD-.9) > 1e-9 || r.Seconds != 960 || r.Unpriced != 60 {
+	earlier := over(run(7, 0))
+	earlier.Submitted, earlier.Ended = since.Add(-3*time.Hour), since.Add(-time.Hour)
+	writeRuns(t, s, earlier, over(run(7, 0)))
+	if r := told(t, s, RunsQuery{UID: -1})[1]; math.Abs(r.USD-.9) > 1e-9 || r.Seconds != 960 || r.Unpriced != 60 {
 		t.Errorf("it cost %g $ for %g s, %g of them without a price", r.USD, r.Seconds, r.Unpriced)
 	}
 	writeRuns(t, s, run(7, 0)) // it runs on
-	if r := told(t, s, RunsQuery{UID: -1})[0]; math.Abs(r.USD-1.5) > 1e-9 {
+	if r := told(t, s, RunsQuery{UID: -1})[1]; math.Abs(r.USD-1.5) > 1e-9 {
 		t.Errorf("it has cost %g $", r.USD)
+	}
+}
+
+// TestAnIdIsGivenAgain: what is told of the job that had it before is not the new one's.
+func TestAnIdIsGivenAgain(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "burst.db"))
+	k := session.Key{Job: 7, Step: "0"}
+	for _, c := range []session.Change{{Opened: []session.Session{{UID: 1, Hello: session.Hello{Key: k, Token: "t", Dir: "/d"}}},
+		Answers: []session.Given{{Key: k, Token: "t", Answer: session.Answer{Generation: "/d/gen-1", N: 1}}}},
+		{Closed: []session.End{{Key: k, Token: "t", Summary: &session.Summary{Ranks: 4, Checkpoints: 1}}}}} {
+		if err := s.CommitSession(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, next := over(run(7, 0)), run(7, 0)
+	first.Ended, next.Submitted = since.Add(2*time.Hour), since.Add(3*time.Hour)
+	writeRuns(t, s, first, next, over(next))
+	all := told(t, s, RunsQuery{UID: -1})
+	if len(all) != 2 || all[0].Ranks != 4 || all[0].Checkpoints != 1 || all[1].Ranks != 0 || all[1].Checkpoints != 0 {
+		t.Errorf("%+v", all)
 	}
 }

@@ -24,13 +24,15 @@ type Deeds struct {
 	Iteration      int64 // of the last checkpoint; -1: not known
 }
 
-// sumUp reads a run's deeds. What is told of an earlier job of the same id is
-// older than the run.
+// sumUp reads a run's deeds.
 func sumUp(ctx context.Context, q querier, r history.Run) (d Deeds, err error) {
 	d = Deeds{Computing: -1, Writing: -1, Lost: -1, LostIterations: -1, Iteration: -1}
-	since := fromTime(r.Submitted)
+	since, err := before(ctx, q, r)
+	if err != nil {
+		return d, err
+	}
 	steps, unknown, heard := time.Duration(0), 0, -1 // the last attempt of which a step has told its end
-	_, err = query(ctx, q, `SELECT attempt, ranks, ran, checkpoints, writing, lost, lost_unknown, iteration FROM steps_done WHERE job = ? AND at >= ?`, func(scan scanner) (none struct{}, err error) {
+	_, err = query(ctx, q, `SELECT attempt, ranks, ran, checkpoints, writing, lost, lost_unknown, iteration FROM steps_done WHERE job = ? AND at > ?`, func(scan scanner) (none struct{}, err error) {
 		var ran, writing, lost, iteration int64
 		var attempt, ranks, checkpoints, lostUnknown int
 		if err = scan(&attempt, &ranks, &ran, &checkpoints, &writing, &lost, &lostUnknown, &iteration); err != nil {
@@ -46,7 +48,7 @@ func sumUp(ctx context.Context, q querier, r history.Run) (d Deeds, err error) {
 		return d, err
 	}
 	made := 0
-	_, err = query(ctx, q, `SELECT made, at, iteration FROM blessed WHERE job = ? AND at >= ?`, func(scan scanner) (none struct{}, err error) {
+	_, err = query(ctx, q, `SELECT made, at, iteration FROM blessed WHERE job = ? AND at > ?`, func(scan scanner) (none struct{}, err error) {
 		var n int
 		var at, iteration int64
 		if err = scan(&n, &at, &iteration); err == nil {
@@ -62,7 +64,7 @@ func sumUp(ctx context.Context, q querier, r history.Run) (d Deeds, err error) {
 		return d, err
 	}
 	d.Checkpoints = max(d.Checkpoints, made) // steps that have not ended have made some too
-	if err := evicted(ctx, q, r, &d); err != nil {
+	if err := evicted(ctx, q, r, since, &d); err != nil {
 		return d, err
 	}
 	switch {
@@ -76,8 +78,8 @@ func sumUp(ctx context.Context, q querier, r history.Run) (d Deeds, err error) {
 
 // evicted reads what the run's evictions tell: of several that mean one attempt, as
 // of several of its nodes, the one that knows most.
-func evicted(ctx context.Context, q querier, r history.Run, d *Deeds) error {
-	_, err := query(ctx, q, `SELECT max(lost), max(lost_iterations) FROM evictions WHERE job = ? AND began >= ? AND restarts < ?
+func evicted(ctx context.Context, q querier, r history.Run, since int64, d *Deeds) error {
+	_, err := query(ctx, q, `SELECT max(lost), max(lost_iterations) FROM evictions WHERE job = ? AND began > ? AND restarts < ?
 		AND (stage = 'requeued' OR outcome LIKE 'requeued%') GROUP BY restarts`, func(scan scanner) (none struct{}, err error) {
 		var lost, iterations int64
 		if err = scan(&lost, &iterations); err != nil {
@@ -94,7 +96,17 @@ func evicted(ctx context.Context, q querier, r history.Run, d *Deeds) error {
 			d.LostIterations = max(0, d.LostIterations) + iterations
 		}
 		return none, nil
-	}, r.Job, fromTime(r.Submitted), r.Restarts)
+	}, r.Job, since, r.Restarts)
 	d.LostUnknown += max(0, r.Restarts-d.Evictions) // ended by something else
 	return err
+}
+
+// before is when the last run before this one of the same job's id had ended, in
+// microseconds; 0: there was none. What is told of the id since then is this run's.
+// Its submission does not say that: a requeue makes it later, and a run may have been
+// seen only after one.
+func before(ctx context.Context, q querier, r history.Run) (ended int64, err error) {
+	_, err = query(ctx, q, `SELECT coalesce(max(ended), 0) FROM runs WHERE job = ? AND submitted < ?`,
+		func(scan scanner) (struct{}, error) { return struct{}{}, scan(&ended) }, r.Job, fromTime(r.Submitted))
+	return ended, err
 }
