@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -238,7 +239,6 @@ func fullFolder(t *testing.T, h *heats) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer filler.Close()
 	full := func() {
 		for err == nil {
 			_, err = filler.Write(make([]byte, 4096))
@@ -253,9 +253,10 @@ func fullFolder(t *testing.T, h *heats) {
 	if n, attempt := r.from(); attempt != 0 || n != before {
 		t.Errorf("from generation %d of attempt %d, but generation %d was the last good one", n, attempt, before)
 	}
-	if err := os.Remove(filler.Name()); err != nil {
+	if err := errors.Join(filler.Close(), os.Remove(filler.Name())); err != nil {
 		t.Fatal(err)
 	}
+	r.wait(60*time.Second, "there are checkpoints again", func() bool { return len(r.generations("attempt-1/gen-*/manifest.json")) > 0 })
 	r.ends(1)
 }
 
@@ -312,6 +313,9 @@ func burstdKilled(t *testing.T, h *heats) {
 	}
 	r.wait(120*time.Second, "it goes on", func() bool { return len(r.restarts()) == 1 })
 	r.ends(1)
+	if n := strings.Count(r.output(r.id), "burstd asks for"); n != 1 {
+		t.Errorf("the step was asked %d times", n)
+	}
 	r.wait(60*time.Second, "the eviction is closed, with its checkpoint", func() bool {
 		notes := r.site.evictions(r.id)
 		return len(notes) == 1 && strings.Contains(notes[0], "checkpoint of ")
