@@ -209,8 +209,11 @@ func (r *runner) jot() {
 
 // total is what all attempts have done. The lock is held.
 func (r *runner) total() stats {
-	a, b := r.entry.stats, r.stats
-	return stats{Ran: a.Ran + time.Since(r.entry.Began), Checkpoints: a.Checkpoints + b.Checkpoints, Writing: a.Writing + b.Writing,
+	a, b, end := r.entry.stats, r.stats, time.Now()
+	if !r.stopped.IsZero() && !r.halted.IsZero() {
+		end = r.halted // since then it waits to be requeued
+	}
+	return stats{Ran: a.Ran + end.Sub(r.entry.Began), Checkpoints: a.Checkpoints + b.Checkpoints, Writing: a.Writing + b.Writing,
 		Restarts: a.Restarts + b.Restarts, Lost: a.Lost + b.Lost, LostUnknown: a.LostUnknown + b.LostUnknown}
 }
 
