@@ -26,6 +26,7 @@ func TestARebalanceMovesSteps(t *testing.T) {
 		{"it fails", step{takes: 5 * time.Second, fails: "disk full", stays: true}, "c[1-4]", 0, "left where it is: step 0: disk full"},
 		{"it takes too long", step{takes: time.Hour}, "c[1-4]", 0, "left where it is: the time is over"},
 		{"the step dies of it", step{takes: 5 * time.Second, fails: "killed"}, "c[1-4]", 35 * time.Second, "step 0: killed: it goes on from its beginning"},
+		{"a checkpoint is known to take too long", step{takes: time.Second, hello: session.Hello{Cost: time.Hour}}, "c[1-4]", 0, ""},
 		{"no node is free", step{takes: 5 * time.Second}, "c1", 0, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -148,4 +149,51 @@ func TestAMoveAheadAtEveryPoint(t *testing.T) {
 		}
 		t.Run(p, func(t *testing.T) { play(t, i+1) })
 	}
+}
+
+// TestWhatStaysIsCalledOff: when a job stays because its step could not checkpoint,
+// the next step of its script is not stopped.
+func TestWhatStaysIsCalledOff(t *testing.T) {
+	bubble(t, "c[1-4]", func(w *world) {
+		s := newSite(w)
+		s.start(w.rules("c[1-4]", ft.Replace, ""), 0)
+		job := s.srun(1, step{takes: 5 * time.Second, fails: "disk full", stays: true})
+		first := job.OnStart
+		job.OnStart = func(id uint32, restarts int) {
+			first(id, restarts)
+			w.rest.Go(func() {
+				time.Sleep(3 * time.Minute)
+				s.run(id, restarts, step{hello: session.Hello{Key: session.Key{Step: "1"}, Method: "signal", Strategy: "both", Host: "c1", Dir: "/ckpt", Retries: 1}})
+			})
+		}
+		id := w.begin(job)[0]
+		time.Sleep(time.Minute)
+		w.announce("c1", cloud.Rebalance)
+		w.closed(20 * time.Minute)
+		time.Sleep(20 * time.Minute)
+		if i := w.info(id); i.Restarts > 0 || s.done != 1 { // the second step is asked nothing
+			t.Errorf("%+v, steps were asked %d times: %v", i, s.done, s.kinds())
+		}
+		if got := s.kinds(); len(got) != 2 || got[1] != session.Cancel {
+			t.Errorf("asked %v", got)
+		}
+	})
+}
+
+// TestAnInterruptionAfterAVainRebalance asks anew, while the rebalance still moves
+// another job of the node.
+func TestAnInterruptionAfterAVainRebalance(t *testing.T) {
+	bubble(t, "c[1-4]", func(w *world) {
+		s := newSite(w)
+		s.start(w.rules("c[1-4]", ft.Replace, ""), 0)
+		id := w.begin(s.srun(1, step{takes: 20 * time.Minute}))[0]
+		time.Sleep(time.Minute)
+		w.announce("c1", cloud.Rebalance)
+		w.until(time.Minute, "it is asked", func() bool { return len(s.kinds()) == 1 })
+		time.Sleep(15*time.Minute + 10*time.Second) // its time is over, and it is not closed yet
+		w.evict("c1", 2*time.Minute)
+		w.until(30*time.Second, "it is asked again", func() bool { return len(s.kinds()) == 2 })
+		w.again(3*time.Minute, id, 1)
+		w.closed(5 * time.Minute)
+	})
 }

@@ -11,8 +11,8 @@ import (
 type blessings interface {
 	// Attempts counts the attempts after the given one that were evicted.
 	Attempts(ctx context.Context, job uint32, after int) (int, error)
-	// Blessed is the step's generation that counts; zero: it has none.
-	Blessed(ctx context.Context, job uint32, step string) (session.Blessed, error)
+	// BlessedOf are the generations of the job's steps that count, at most one each.
+	BlessedOf(ctx context.Context, job uint32) ([]session.Blessed, error)
 }
 
 // hubSessions are the sessions of a hub.
@@ -30,30 +30,38 @@ func (h hubSessions) Ask(ctx context.Context, o session.Order) (Asked, error) {
 }
 
 func (h hubSessions) Protection(ctx context.Context, job uint32, attempt int) (Protection, bool, error) {
-	p := Protection{OnNotice: true, SavedIteration: -1, Iteration: -1}
+	p := Protection{SavedIteration: -1, Iteration: -1}
 	steps := h.hub.Sessions(job, attempt)
-	last := -1 // attempt that made a generation
+	if len(steps) == 0 {
+		return p, false, nil
+	}
+	all, err := h.BlessedOf(ctx, job)
+	if err != nil {
+		return Protection{}, false, err
+	}
+	blessed := map[string]session.Blessed{}
+	last := -1 // attempt that made a generation, of whatever step
+	for _, b := range all {
+		blessed[b.Step] = b
+		last = max(last, b.Attempt)
+	}
 	for i, s := range steps {
-		p.OnNotice = p.OnNotice && (s.Strategy == "preemptive" || s.Strategy == "both")
-		p.Cost = max(p.Cost, s.Cost)
-		b, err := h.Blessed(ctx, job, s.Step)
-		if err != nil {
-			return Protection{}, false, err
+		if s.Strategy == "preemptive" || s.Strategy == "both" {
+			if !p.OnNotice || s.Cost < p.Cost {
+				p.Cost = s.Cost
+			}
+			p.OnNotice = true
 		}
+		b := blessed[s.Step]
 		p.Retries = max(p.Retries, s.Retries)
 		saved, count := time.Time{}, int64(-1)
 		if b.Answer.Generation != "" {
-			last = max(last, b.Attempt)
 			saved, count = b.At.Add(-b.Answer.Took), b.Answer.Iteration
 		}
 		if i == 0 || saved.Before(p.Saved) {
 			p.Saved, p.SavedIteration, p.Iteration = saved, count, s.Progress.Iteration
 		}
 	}
-	if len(steps) == 0 {
-		return p, false, nil
-	}
-	var err error
 	p.Fruitless, err = h.Attempts(ctx, job, last)
 	return p, true, err
 }

@@ -30,8 +30,8 @@ type Asked interface {
 
 // Protection is how far an attempt's work is safe.
 type Protection struct {
-	OnNotice bool          // all of its steps checkpoint when they are asked
-	Cost     time.Duration // the longest of a step's last checkpoints; 0: none yet
+	OnNotice bool          // some of its steps checkpoint on a notice
+	Cost     time.Duration // the least of these steps' last checkpoints; 0: one has made none yet
 	Saved    time.Time     // when the oldest of the steps' last good generations was begun; zero: a step has none
 	// Fruitless attempts, this one included, were evicted since one has made a generation;
 	// Retries is how many may be.
@@ -49,10 +49,11 @@ var closed = func() chan struct{} {
 
 // request is what an attempt's steps have been asked, and what came of it.
 type request struct {
-	by      time.Time
-	done    chan struct{} // closed when the rest is known
-	answers map[string]session.Answer
-	err     error
+	by        time.Time
+	rebalance bool
+	done      chan struct{} // closed when the rest is known
+	answers   map[string]session.Answer
+	err       error
 }
 
 // over says whether all that can come of the request has.
@@ -102,19 +103,21 @@ func (g *Guard) way(ctx context.Context, n *Notice, j slurm.Job) (session.Kind, 
 		return "", err
 	case !movable(j):
 		return session.Checkpoint, nil // and goes on while it can
-	case n.Kind == cloud.Rebalance: // nothing hurries
+	case n.Kind == cloud.Rebalance && g.fits(n, p.Cost): // nothing hurries
 		return session.Stop, nil
+	case n.Kind == cloud.Rebalance:
+		return "", nil
 	case p.OnNotice && g.fits(n, p.Cost):
 		return session.Stop, nil
 	}
 	return session.Leave, nil
 }
 
-// fits says whether a checkpoint is likely to be done in time. KillWait is not
-// taken off that: a step that has checkpointed ends itself, and one that is too late
-// has lost nothing by trying.
+// fits says whether a checkpoint may be done in time. KillWait is not taken off
+// that, nor a margin: a step that has checkpointed ends itself, and one that is too
+// late has lost nothing by trying.
 func (g *Guard) fits(n *Notice, cost time.Duration) bool {
-	d := ckpt.Deadline{Now: time.Now(), At: g.by(n, time.Now())}
+	d := ckpt.Deadline{Now: time.Now(), At: g.by(n, time.Now()), Factor: 1}
 	if cost > 0 {
 		d.Past = []ckpt.Cost{{Took: cost}}
 	}
@@ -144,11 +147,13 @@ func (g *Guard) request(ctx context.Context, n *Notice, e *Eviction, a *attempt)
 		}
 	}
 	by := e.By
-	if !a.by.IsZero() && a.by.Before(by) {
+	// What a rebalance has asked in vain is nothing to go by.
+	vain := a.request != nil && a.request.rebalance && n.Kind != cloud.Rebalance && a.request.over() && !a.request.stopped()
+	if !a.by.IsZero() && a.by.Before(by) && !vain {
 		by = a.by
 	}
 	switch {
-	case a.request != nil && !by.Before(a.request.by):
+	case a.request != nil && !vain && !by.Before(a.request.by):
 		return nil
 	case !by.After(time.Now()): // the hub takes none that is late
 		if a.request == nil {
@@ -162,7 +167,7 @@ func (g *Guard) request(ctx context.Context, n *Notice, e *Eviction, a *attempt)
 	if err != nil {
 		return fmt.Errorf("asking the steps of job %d to %s: %w", e.Job, e.Ask, err)
 	}
-	r := &request{by: by, done: make(chan struct{})}
+	r := &request{by: by, rebalance: n.Kind == cloud.Rebalance, done: make(chan struct{})}
 	a.request, a.by = r, by
 	g.run.Go(func() {
 		defer close(r.done)
@@ -212,6 +217,12 @@ func (g *Guard) stays(ctx context.Context, e *Eviction, r *request) (requeue boo
 	}
 	if ok && p.Saved.After(e.SignalledAt) && errors.Is(r.err, session.ErrLate) {
 		return true, nil
+	}
+	// Else the script's next step would be told to stop, for nobody to requeue it.
+	off := session.Request{ID: fmt.Sprintf("%d.%d.%s.%d", e.Job, e.Restarts, session.Cancel, e.By.UnixMilli()), Kind: session.Cancel,
+		By: time.Now().Add(noDeadline), Why: "the job stays where it is"}
+	if _, err := g.cfg.Sessions.Ask(ctx, session.Order{Job: e.Job, Attempt: e.Restarts, Request: off}); err != nil {
+		return false, err
 	}
 	return true, g.close(ctx, e, "left where it is: "+unsavedText(r))
 }

@@ -63,12 +63,14 @@ func TestSteps(t *testing.T) {
 			atLeast: 9 * time.Second, atMost: 11 * time.Second, restarts: 1, outcome: "checkpoint of 2 steps of 24.0 MB in 9s"},
 		{name: "too slow", steps: []step{{takes: time.Hour}}, asked: []session.Kind{session.Stop},
 			atLeast: 114 * time.Second, atMost: 117 * time.Second, restarts: 1, lost: 175 * time.Second, outcome: "it goes on from its beginning"},
-		{name: "it will not fit", steps: []step{{hello: session.Hello{Cost: cost}, takes: cost, every: every}}, lead: 45 * time.Second, asked: []session.Kind{session.Leave},
+		{name: "it will not fit", steps: []step{{hello: session.Hello{Cost: cost}, takes: cost, every: every}}, lead: 30 * time.Second, asked: []session.Kind{session.Leave},
 			atMost: 2 * time.Second, restarts: 1, lost: 14 * time.Second, outcome: "no checkpoint was asked for: it goes on from its last checkpoint, 1"},
 		{name: "periodic only", steps: []step{{hello: session.Hello{Strategy: "periodic"}, every: every}}, asked: []session.Kind{session.Leave},
 			atMost: 2 * time.Second, restarts: 1, lost: 14 * time.Second, outcome: "no checkpoint was asked for"},
-		{name: "one of two is periodic only", steps: []step{{every: 25 * time.Second}, {hello: session.Hello{Strategy: "periodic"}, every: every}}, asked: []session.Kind{session.Leave},
-			atMost: 2 * time.Second, restarts: 1, lost: 14 * time.Second},
+		{name: "one of two is periodic only", steps: []step{{every: 25 * time.Second}, {hello: session.Hello{Strategy: "periodic"}, every: every, takes: 3 * time.Second}}, asked: []session.Kind{session.Stop},
+			atLeast: 3 * time.Second, atMost: 5 * time.Second, restarts: 1, outcome: "checkpoint of 2 steps"},
+		{name: "one of two takes too long", steps: []step{{takes: 3 * time.Second}, {hello: session.Hello{Cost: time.Hour}, takes: time.Hour}}, asked: []session.Kind{session.Stop},
+			atLeast: 114 * time.Second, atMost: 117 * time.Second, restarts: 1, lost: 175 * time.Second, outcome: "it goes on from its beginning"},
 		{name: "no checkpoint is made", steps: []step{{takes: time.Second, fails: "disk full"}}, asked: []session.Kind{session.Stop},
 			atLeast: time.Second, atMost: 3 * time.Second, restarts: 1, lost: 61 * time.Second, outcome: "step 0: disk full: it goes on from its beginning"},
 		{name: "the step ends by itself, and its script a little later", steps: []step{{takes: time.Hour, alone: 65 * time.Second}},
@@ -182,6 +184,22 @@ func TestRetries(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRetriesCountOtherStepsProgress: a step that has ended had made generations.
+func TestRetriesCountOtherStepsProgress(t *testing.T) {
+	bubble(t, "c[1-8]", func(w *world) {
+		s := newSite(w)
+		s.start(ft.Config{}, 0)
+		progress := step{hello: session.Hello{Strategy: "periodic"}, every: 20 * time.Second, alone: 50 * time.Second}
+		id := w.begin(s.srun(1, progress, step{hello: session.Hello{Strategy: "periodic", Retries: 1}}))[0]
+		for n := 1; n <= 4; n++ {
+			time.Sleep(time.Minute)
+			w.evict(w.info(id).Nodes[0], 2*time.Minute)
+			w.again(time.Minute, id, n)
+		}
+		w.closed(5 * time.Minute)
+	})
 }
 
 // TestOurJournalIsAway: without knowing of sessions nothing is decided.

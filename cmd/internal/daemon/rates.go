@@ -12,6 +12,7 @@ import (
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/directive"
 	"github.com/burst-hpc/burst/slurm/hostlist"
 )
 
@@ -103,7 +104,9 @@ func costOf(h session.Hello) time.Duration {
 // heeded is the part of evictions for which the step has a checkpoint made in
 // time. One is taken to be untold that has not happened yet.
 func heeded(h session.Hello, e store.Evicted) float64 {
-	if h.Strategy != "both" {
+	now := time.Time{}
+	lead := ckpt.Deadline{Now: now, At: now.Add(directive.Notice), Past: []ckpt.Cost{{Took: costOf(h)}}}
+	if h.Strategy != "both" || !lead.Fits().OK {
 		return 0
 	}
 	return float64(e.Told) / float64(e.Evictions+1)

@@ -64,4 +64,9 @@ func TestAdvisedIntervals(t *testing.T) {
 	if told, all := r.interval(hello(1, "both")), r.interval(hello(1, "periodic")); told < 2*all {
 		t.Errorf("%s with notices that are heeded, %s without", told, all)
 	}
+	slow, periodic := hello(1, "both"), hello(1, "periodic")
+	slow.Cost, periodic.Cost = 10*time.Minute, 10*time.Minute
+	if told, all := r.interval(slow), r.interval(periodic); told != all {
+		t.Errorf("%s with notices that come too late for its checkpoints, %s without", told, all)
+	}
 }

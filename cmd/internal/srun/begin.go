@@ -35,6 +35,9 @@ func (r *runner) begin(ctx context.Context) error {
 	}
 	r.tell(choice)
 	from, none := choice.From, choice.From == nil
+	if none && r.recorded != (ckpt.ID{}) && len(choice.Passed) == 0 && r.step == nil {
+		return fmt.Errorf("%v is on record, and nothing is in %s: is the folder's file system mounted here? The step is not begun anew for that", r.recorded, r.folder.Path())
+	}
 	for {
 		if err := r.fits(from); err != nil {
 			return err
@@ -52,15 +55,15 @@ func (r *runner) begin(ctx context.Context) error {
 		if none {
 			return plainError{err}
 		}
-		if from == nil {
-			return err
-		}
 		r.say("the step does not start from %v: %v", from.ID(), err)
+		failed := err
 		if choice, err = r.folder.Older(ctx, from.ID()); err != nil {
 			return err
 		}
 		r.tell(choice)
-		from = choice.From
+		if from = choice.From; from == nil {
+			return fmt.Errorf("the step starts from none of its checkpoints, and is not begun anew for that: they stay in %s: %w", r.folder.Path(), failed)
+		}
 	}
 }
 

@@ -73,6 +73,9 @@ func look(ctx context.Context, c client, j step.Job, proc string) (seen, error) 
 	return s, nil
 }
 
+// errNotRunning is Slurm's own word that an attempt does not run.
+var errNotRunning = errors.New("it does not run any more")
+
 // running says why Slurm does not have this very attempt of the job running.
 func running(ctx context.Context, c client, j step.Job) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
@@ -82,7 +85,7 @@ func running(ctx context.Context, c client, j step.Job) error {
 	case err != nil:
 		return err
 	case now.State != "RUNNING" || now.Restarts != j.Attempt:
-		return fmt.Errorf("it is %s, at its attempt %d", now.State, now.Restarts)
+		return fmt.Errorf("%w: it is %s, at its attempt %d", errNotRunning, now.State, now.Restarts)
 	}
 	return nil
 }

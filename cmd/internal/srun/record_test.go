@@ -66,7 +66,8 @@ func TestBookOfAnEarlierJob(t *testing.T) {
 		{"the same job", func(*book) {}, true},
 		{"another script", func(b *book) { b.script += "x" }, false},
 		{"another cluster", func(b *book) { b.cluster = "d" }, false},
-		{"the same script, begun later", func(b *book) { b.began = time.Now().Add(time.Minute) }, false},
+		{"the same script, begun later", func(b *book) { b.began = time.Now().Add(time.Hour) }, false},
+		{"the same job, and its node's clock was set", func(b *book) { b.began = time.Now().Add(time.Minute) }, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := book{dir: t.TempDir(), cluster: "c", job: "17", script: "#!/bin/sh\n"}

@@ -83,7 +83,7 @@ func (r *runner) run(ctx context.Context, signals <-chan os.Signal) int {
 			return CutOff
 		case stopped.IsZero():
 			return code
-		case !r.wait(ctx, stopped, told) || !r.goOn(ctx):
+		case !r.wait(ctx, stopped, told) || !r.goOn(ctx, told):
 			return CutOff
 		}
 	}
@@ -217,6 +217,9 @@ func (r *runner) total() stats {
 		Restarts: a.Restarts + b.Restarts, Lost: a.Lost + b.Lost, LostUnknown: a.LostUnknown + b.LostUnknown}
 }
 
+// askAgain is the time between two questions to a Slurm that does not answer.
+const askAgain = time.Minute
+
 // waitTime is how long a stopped step waits to be requeued, beyond the time by
 // which it should have been.
 const waitTime = 10 * time.Minute
@@ -248,8 +251,22 @@ func (r *runner) wait(ctx context.Context, by time.Time, told <-chan time.Time) 
 // goOn starts the step again, here, when the job has not been requeued and its
 // nodes are still there: burstd may have died in between. Only Slurm's word that
 // this very attempt runs on counts; a node that is cut off does not get it.
-func (r *runner) goOn(ctx context.Context) bool {
-	if err := r.runs(ctx); err != nil {
+func (r *runner) goOn(ctx context.Context, told <-chan time.Time) bool {
+	err, said := r.runs(ctx), false
+	for err != nil && !errors.Is(err, errNotRunning) && ctx.Err() == nil { // nobody has said that the job is over
+		if !said {
+			r.say("the job was not requeued in time, and Slurm does not answer (%v): it is waited for", err)
+			said = true
+		}
+		select {
+		case <-told:
+			return false
+		case <-time.After(askAgain):
+		case <-ctx.Done():
+		}
+		err = r.runs(ctx)
+	}
+	if err != nil {
 		r.say("the job was not requeued in time (%v): `scontrol requeue %d` restarts it from its checkpoint", err, r.job.ID)
 		return false
 	}

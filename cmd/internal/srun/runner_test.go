@@ -95,7 +95,7 @@ func TestNotRequeued(t *testing.T) {
 		says string
 	}{
 		{"it runs on", nil, 0, "runs on: so does the step"},
-		{"Slurm is not reached", errors.New("no answer"), CutOff, "scontrol requeue 17"},
+		{"Slurm has it not running", fmt.Errorf("%w: it is COMPLETED", errNotRunning), CutOff, "scontrol requeue 17"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -367,4 +367,65 @@ func TestAGenerationThatIsSeenLate(t *testing.T) {
 			time.Sleep(time.Hour)
 		})
 	}
+}
+
+// TestNoGenerationStarts: a step with checkpoints is never begun anew, and they stay.
+func TestNoGenerationStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, no := t.TempDir(), errors.New("a file server that is overrun")
+		w := &work{length: time.Hour, takes: time.Second}
+		b := newBench(t, dir, 0, "interval=10m", w)
+		b.whole(t)
+		w.startFail = map[int]error{2: no, 3: no}
+		next := newBench(t, dir, 1, "interval=10m", w)
+		if err := next.begin(t.Context()); isPlain(err) || !errors.Is(err, no) || !strings.Contains(err.Error(), "not begun anew") {
+			t.Errorf("%v", err)
+		}
+		if len(w.starts) != 3 || strings.Contains(strings.Join(w.starts[1:], " "), "beginning") {
+			t.Errorf("starts %q", w.starts)
+		}
+		if all, err := next.folder.List(t.Context()); err != nil || len(all) != 2 {
+			t.Errorf("%d generations are left, %v", len(all), err)
+		}
+	})
+}
+
+// TestNothingIsThere: a folder that is empty here, though burstd has a generation on
+// record, is a file system that is not mounted.
+func TestNothingIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &work{length: time.Hour}
+		b := newBench(t, t.TempDir(), 1, "interval=10m", w)
+		b.recorded = ckpt.ID{Attempt: 0, N: 72}
+		if err := b.begin(t.Context()); err == nil || isPlain(err) || !strings.Contains(err.Error(), "mounted") {
+			t.Errorf("%v", err)
+		}
+		if len(w.starts) > 0 {
+			t.Errorf("starts %q", w.starts)
+		}
+	})
+}
+
+// TestSlurmIsAwayWhileItWaits: the script does not go on for that.
+func TestSlurmIsAwayWhileItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &work{length: time.Hour, takes: time.Second}
+		b := newBench(t, t.TempDir(), 0, "interval=10m", w)
+		back := time.Now().Add(3 * time.Hour)
+		b.runs = func(context.Context) error {
+			if time.Now().Before(back) {
+				return errors.New("no answer")
+			}
+			return nil
+		}
+		done := make(chan int)
+		go func() { done <- b.whole(t) }()
+		time.Sleep(25 * time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		b.order(ctx, session.Request{ID: "r", Kind: session.Stop, By: time.Now().Add(time.Minute)})
+		if code := <-done; code != 0 || time.Now().Before(back) || !b.heard("Slurm does not answer") {
+			t.Errorf("exit code %d at %s, said %q", code, time.Now(), b.said)
+		}
+	})
 }
