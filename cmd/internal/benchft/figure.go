@@ -24,7 +24,7 @@ type part struct {
 var parts = []part{
 	{"computing, and starting up", color.RGBA{0x33, 0x66, 0x99, 0xff}, func(r bench.FTRow) float64 { return max(0, r.Seconds-r.IdleSeconds-r.LostSeconds) }},
 	{"computed twice", color.RGBA{0xcc, 0x44, 0x33, 0xff}, func(r bench.FTRow) float64 { return r.LostSeconds }},
-	{"idle: checkpoint on the notice, requeue, restart", color.RGBA{0xee, 0xbb, 0x44, 0xff}, func(r bench.FTRow) float64 { return r.IdleSeconds }},
+	{"idle: checkpoint, requeue, restart", color.RGBA{0xee, 0xbb, 0x44, 0xff}, func(r bench.FTRow) float64 { return r.IdleSeconds }},
 }
 
 // draw writes the figure as SVG and PNG.
@@ -63,7 +63,7 @@ func draw(dir string, rows []bench.FTRow) error {
 		p.Legend.Add(part.name, bars)
 	}
 	for _, kind := range []string{"svg", "png"} {
-		if err := p.Save(vg.Length(max(len(rows), 5))*52, 300, filepath.Join(dir, "bench-ft."+kind)); err != nil {
+		if err := p.Save(vg.Length(max(len(rows), 9))*52, 320, filepath.Join(dir, "bench-ft."+kind)); err != nil {
 			return fmt.Errorf("drawing the figure: %w", err)
 		}
 	}
