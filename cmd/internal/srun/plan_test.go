@@ -201,3 +201,31 @@ func TestClaim(t *testing.T) {
 		})
 	}
 }
+
+// TestClaimsOfOthers: a step gets its own checkpoints or none.
+func TestClaimsOfOthers(t *testing.T) {
+	start := func(args, dir string) entry { return entry{Args: strings.Fields(args), Program: "sim", Dir: dir} }
+	for _, c := range []struct {
+		name  string
+		first []entry // of attempt 0; those that are Done have ended
+		again entry
+		want  string // the step that it is in attempt 1
+	}{
+		{"the script passes over what is done", []entry{{Args: []string{"sim", "1"}, Program: "sim", Done: true}, start("sim 2", "")}, start("sim 2", ""), "1"},
+		{"a new one after what is done", []entry{{Args: []string{"sim", "1"}, Program: "sim", Done: true}, {Args: []string{"sim", "2"}, Program: "sim", Done: true}}, start("sim 3", ""), "2"},
+		{"of several it may be", []entry{start("sim 10:01", ""), start("sim 10:02", "")}, start("sim 10:05", ""), "2"},
+		{"of the one that it may be", []entry{{Args: []string{"sim", "10:00"}, Program: "sim", Done: true}, start("sim 10:01", "")}, start("sim 10:05", ""), "1"},
+		{"the same in another folder", []entry{start("sim", "/run1"), start("sim", "/run2")}, start("sim", "/run2"), "1"},
+		{"a third folder", []entry{start("sim", "/run1"), start("sim", "/run2")}, start("sim", "/run3"), "2"},
+	} {
+		var r record
+		for _, e := range c.first {
+			i, _ := r.claim(e, "")
+			r.Steps[i].Done = e.Done
+		}
+		r.Attempt = 1
+		if i, _ := r.claim(c.again, ""); r.Steps[i].Name != c.want {
+			t.Errorf("%s: it is step %s, want %s", c.name, r.Steps[i].Name, c.want)
+		}
+	}
+}

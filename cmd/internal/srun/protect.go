@@ -129,9 +129,13 @@ func (k known) methodOptions() methods.Options {
 // start claims the step, and runs it, unless it has been done before.
 func (p *program) start(ctx context.Context, k known, d plan) int {
 	b := book{dir: k.dir, cluster: k.job.Cluster, job: k.job.Folder(), attempt: k.job.Attempt, script: k.script, began: k.began}
-	e := entry{Args: k.call.Args, Program: programName(k.call), Began: time.Now().UTC()}
+	dir, err := os.Getwd()
+	if err != nil {
+		return p.noFolder(k.job, err)
+	}
+	e := entry{Args: k.call.Args, Program: programName(k.call), Dir: dir, Began: time.Now().UTC()}
 	var was entry
-	err := b.open(ctx, func(r *record) error {
+	err = b.open(ctx, func(r *record) error {
 		var i int
 		i, was = r.claim(e, k.once)
 		e = r.Steps[i]

@@ -27,6 +27,7 @@ type entry struct {
 	Name    string    `json:"name"` // "0", "1", … in the order of their first start, or that of --once
 	Args    []string  `json:"args"` // srun's
 	Program string    `json:"program"`
+	Dir     string    `json:"dir"`     // that it was started in
 	Attempt int       `json:"attempt"` // that ran it last
 	Began   time.Time `json:"began"`   // there
 	Ended   time.Time `json:"ended,omitzero"`
@@ -54,9 +55,10 @@ type record struct {
 }
 
 // claim finds the step that a command line is in this attempt, or makes a new one:
-// that of the name; else the first with the same arguments that no other has
-// claimed; else the first with the same program, as arguments may have changed
-// with the time of day. It returns its index, and what it was before.
+// that of the name; else the first with the same arguments in the same folder that no
+// other has claimed. Arguments may change with the time of day: if a single step of the
+// program in that folder is not done, it is that. To take another step's checkpoints
+// would be worse than to begin anew. It returns its index, and what it was before.
 func (r *record) claim(e entry, once string) (index int, was entry) {
 	free := func(s entry) bool { return s.Attempt < r.Attempt && !named(s) }
 	i := -1
@@ -64,9 +66,9 @@ func (r *record) claim(e entry, once string) (index int, was entry) {
 	case once != "":
 		i = slices.IndexFunc(r.Steps, func(s entry) bool { return s.Name == once })
 	default:
-		i = slices.IndexFunc(r.Steps, func(s entry) bool { return free(s) && slices.Equal(s.Args, e.Args) })
-		if i < 0 {
-			i = slices.IndexFunc(r.Steps, func(s entry) bool { return free(s) && s.Program == e.Program && e.Program != "" })
+		i = slices.IndexFunc(r.Steps, func(s entry) bool { return free(s) && s.Dir == e.Dir && slices.Equal(s.Args, e.Args) })
+		if i < 0 && e.Program != "" {
+			i = only(r.Steps, func(s entry) bool { return free(s) && !s.Done && s.Dir == e.Dir && s.Program == e.Program })
 		}
 	}
 	if i < 0 {
@@ -88,9 +90,18 @@ func (r *record) claim(e entry, once string) (index int, was entry) {
 	was = *s
 	if !s.Done || once == "" {
 		s.Done, s.Ended = false, time.Time{}
-		s.Args, s.Program, s.Attempt, s.Began = e.Args, e.Program, r.Attempt, e.Began
+		s.Args, s.Program, s.Dir, s.Attempt, s.Began = e.Args, e.Program, e.Dir, r.Attempt, e.Began
 	}
 	return i, was
+}
+
+// only is the index of the one step that is meant; -1: there is none, or several.
+func only(all []entry, meant func(entry) bool) int {
+	i := slices.IndexFunc(all, meant)
+	if i >= 0 && slices.ContainsFunc(all[i+1:], meant) {
+		return -1
+	}
+	return i
 }
 
 // named says whether a step has a name of --once.
