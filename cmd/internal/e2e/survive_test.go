@@ -1,10 +1,7 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -211,81 +208,6 @@ func tooShort(t *testing.T, h *heats) {
 		notes := r.site.evictions(r.id)
 		return len(notes) == 1 && strings.Contains(notes[0], "it goes on from its last checkpoint")
 	})
-}
-
-// fullFolder: the folder is full when the notice comes, and still when the job
-// comes back.
-func fullFolder(t *testing.T, h *heats) {
-	if os.Getuid() != 0 {
-		t.Skip("A FULL FOLDER IS NOT TESTED: mounting a tmpfs needs root")
-	}
-	r := h.run(t, heatJob{burst: "strategy=both interval=2s", args: []string{"-N1", "-n1", "-prest"}, cells: 1000, before: "gate mounted"})
-	kept := filepath.Join(r.dir, "kept")
-	if err := os.Mkdir(kept, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mount("tmpfs", kept, "tmpfs", 0, "size=100m"); err != nil { // a generation has 8 MB, and 64 MiB are kept free
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(kept, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
-	r.touch("mounted")
-	r.computes(0, 50)
-	r.wait(60*time.Second, "two generations", func() bool { return len(r.generations("attempt-0/gen-*/manifest.json")) >= 2 })
-	filler, err := os.Create(filepath.Join(kept, "filler"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	full := func() {
-		for err == nil {
-			_, err = filler.Write(make([]byte, 4096))
-		}
-		err = nil
-	}
-	r.wait(60*time.Second, "no checkpoint fits", func() bool { full(); return strings.Contains(r.output(r.id), "burst-srun: checkpoint: ") })
-	full()
-	before := r.newest(0)
-	r.evict(r.on()[0], 10*time.Second)
-	r.wait(120*time.Second, "it goes on", func() bool { return len(r.restarts()) == 1 })
-	if n, attempt := r.from(); attempt != 0 || n != before {
-		t.Errorf("from generation %d of attempt %d, but generation %d was the last good one", n, attempt, before)
-	}
-	if err := errors.Join(filler.Close(), os.Remove(filler.Name())); err != nil {
-		t.Fatal(err)
-	}
-	r.wait(60*time.Second, "there are checkpoints again", func() bool { return len(r.generations("attempt-1/gen-*/manifest.json")) > 0 })
-	r.ends(1)
-}
-
-// oneByte damages the newest generation between two attempts.
-func oneByte(t *testing.T, h *heats) {
-	r := h.run(t, heatJob{burst: "strategy=both interval=2s", args: []string{"-N1", "-n1", "-prest"}, before: `[ $attempt = 0 ] || gate go`})
-	r.computes(0, 50)
-	r.wait(60*time.Second, "two generations", func() bool { return len(r.generations("attempt-0/gen-*/manifest.json")) >= 2 })
-	r.evict(r.on()[0], enough)
-	r.says("attempt 1 begins", 1)
-	newest := r.newest(0)
-	file := filepath.Join(r.dir, "kept", "job-"+id10(r.id), "step-0", "attempt-0", fmt.Sprintf("gen-%d", newest), "files", "heat.ckpt")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text[len(text)/2] ^= 1
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r.touch("go")
-	r.wait(120*time.Second, "it goes on", func() bool { return len(r.restarts()) == 1 })
-	if n, attempt := r.from(); attempt != 0 || n != newest-1 {
-		t.Errorf("from generation %d of attempt %d, where %d is damaged", n, attempt, newest)
-	}
-	r.ends(1)
-	if out := r.output(r.id); !strings.Contains(out, fmt.Sprintf("generation %d of attempt 0 (", newest)) {
-		t.Errorf("the user is not told:\n%s", out)
-	}
 }
 
 func ignoresTerm(t *testing.T, h *heats) {
