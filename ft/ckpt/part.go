@@ -35,6 +35,7 @@ type Part struct {
 	began time.Time
 	lock  *os.File
 	over  bool
+	ours  []string // names of ours that a Commit which failed may have left
 }
 
 // About is what Commit is told of a generation.
@@ -142,7 +143,7 @@ func (p *Part) name() string { return dirOf(p.id) + partSuffix }
 
 // Commit makes a generation of what is in the folder: it hashes all files, brings
 // them to disk, writes the manifest, and gives the folder its name. If it fails the
-// caller abandons it; ErrSuperseded says that a later attempt has begun meanwhile.
+// caller tries again or abandons it; ErrSuperseded says that a later attempt has begun meanwhile.
 func (p *Part) Commit(ctx context.Context, a About) (Generation, error) {
 	if p.over {
 		return Generation{}, errors.New("the checkpoint is over")
@@ -156,6 +157,11 @@ func (p *Part) Commit(ctx context.Context, a About) (Generation, error) {
 
 func (p *Part) commit(ctx context.Context, a About) (Generation, error) {
 	f := p.f
+	for _, name := range p.ours { // of a try before that failed
+		if err := f.root.Remove(path.Join(p.name(), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return Generation{}, err
+		}
+	}
 	files, err := seal(ctx, f.root, p.name())
 	if err != nil {
 		return Generation{}, err
@@ -172,6 +178,7 @@ func (p *Part) commit(ctx context.Context, a About) (Generation, error) {
 	if err != nil {
 		return Generation{}, err
 	}
+	p.ours = []string{manifestName, sumName}
 	if err := writeSynced(f.root, path.Join(p.name(), sumName), sum); err != nil {
 		return Generation{}, err
 	}

@@ -225,3 +225,33 @@ func TestBeginningInAFullFolder(t *testing.T) {
 		})
 	}
 }
+
+// TestCommitAgain: what could not be kept, for want of room or anything else, is kept
+// by another try.
+func TestCommitAgain(t *testing.T) {
+	for _, at := range []string{"sealed", "sum written", "manifest written"} {
+		f := openIn(t, t.TempDir(), 0)
+		p, err := f.Begin(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(p.Dir, "image"), []byte("all the work"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f.fault = func(now string) error {
+			if now == at {
+				return syscall.ENOSPC
+			}
+			return nil
+		}
+		if _, err := p.Commit(t.Context(), About{Method: "m"}); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("%s: %v", at, err)
+		}
+		f.fault = func(string) error { return nil }
+		g, err := p.Commit(t.Context(), About{Method: "m"})
+		if err != nil || len(g.Files) != 1 {
+			t.Errorf("%s: %v, %+v", at, err, g.Files)
+		}
+		wantNewest(t, f, g.ID())
+	}
+}

@@ -20,10 +20,11 @@ const (
 	firstAuto = 10 * time.Minute
 	// guessedCost stands for what a checkpoint takes before there was one.
 	guessedCost = 10 * time.Second
-	// sealTime is what a generation gets beyond its deadline when the step has
-	// already been ended for it.
-	sealTime = time.Minute
-	killTime = 30 * time.Second // from SIGTERM to SIGKILL, as Slurm's KillWait
+	// sealTime is for how long beyond its deadline the keeping of a generation is
+	// tried again for which the step has been ended.
+	sealTime  = time.Minute
+	sealAgain = 5 * time.Second
+	killTime  = 30 * time.Second // from SIGTERM to SIGKILL, as Slurm's KillWait
 )
 
 // take makes a generation of the running step, and ends it with stop.
@@ -52,13 +53,8 @@ func (r *runner) take(ctx context.Context, stop bool) (g ckpt.Generation, err er
 		err = part.Explain(err)
 		return g, errors.Join(err, part.Abandon())
 	}
-	seal := ctx
-	if stop {
-		var cancel context.CancelFunc
-		seal, cancel = context.WithTimeout(context.WithoutCancel(ctx), max(0, untilDeadline(ctx))+sealTime)
-		defer cancel()
-	}
-	g, err = part.Commit(seal, ckpt.About{Made: made, Method: r.method.Name(), Nodes: r.job.Nodes, Stopped: stop, Machine: r.machine})
+	about := ckpt.About{Made: made, Method: r.method.Name(), Nodes: r.job.Nodes, Stopped: stop, Machine: r.machine}
+	g, err = r.keep(ctx, part, about)
 	if err != nil {
 		r.superseded(err)
 		return g, errors.Join(err, part.Abandon())
@@ -76,6 +72,24 @@ func (r *runner) take(ctx context.Context, stop bool) (g ckpt.Generation, err er
 		r.prune(ctx, delivered)
 	}
 	return g, nil
+}
+
+// keep makes a generation of what has been written. Of a step that has ended for it,
+// it is all that there is: then it takes what time it takes, and what fails is tried
+// again, until a minute after it was to be over.
+func (r *runner) keep(ctx context.Context, part *ckpt.Part, about ckpt.About) (ckpt.Generation, error) {
+	if !about.Stopped {
+		return part.Commit(ctx, about)
+	}
+	whole := context.WithoutCancel(ctx)
+	for end := time.Now().Add(max(0, untilDeadline(ctx)) + sealTime); ; {
+		g, err := part.Commit(whole, about)
+		if err == nil || errors.Is(err, ckpt.ErrSuperseded) || time.Now().After(end) {
+			return g, err
+		}
+		r.complain("checkpoint", err)
+		pause(whole, sealAgain)
+	}
 }
 
 // settleTime is how long a step that a checkpoint may have ended is looked at.
