@@ -278,3 +278,16 @@ func TestParseStat(t *testing.T) {
 		})
 	}
 }
+
+func TestBootDelay(t *testing.T) {
+	second := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for after, want := range map[time.Duration]time.Duration{
+		0:                      1010 * time.Millisecond,
+		400 * time.Millisecond: 610 * time.Millisecond,
+		999 * time.Millisecond: 11 * time.Millisecond,
+	} {
+		if got := BootDelay(second.Add(after)); got != want {
+			t.Errorf("%s into a second it waits %s, want %s", after, got, want)
+		}
+	}
+}
