@@ -76,7 +76,7 @@ func run(dir string) error {
 	if err := m.setPhase(booting); err != nil {
 		return err
 	}
-	m.booted = time.After(delay)
+	m.booted = time.After(max(delay, slurmd.BootDelay(time.Now())))
 	reason := m.live()
 	slog.Info("the instance ends", "instance", m.id, "reason", reason)
 	return m.end(reason)

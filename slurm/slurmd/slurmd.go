@@ -17,6 +17,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -89,6 +90,17 @@ func Command(o Options) (*exec.Cmd, error) {
 	cmd.Env = append(cmd.Env, o.Env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return cmd, nil
+}
+
+// BootDelay is how long a slurmd with Options.Boot must wait if its node was
+// resumed no later than now: into the next second. slurmctld takes the time of
+// a node's boot to be its own, in whole seconds, less the uptime that slurmd -b
+// reports, which counts a second if one ends between slurmd's start and its
+// registration. A boot before the second in which the node was resumed
+// slurmctld ignores, and nothing asks the node again until ResumeTimeout.
+func BootDelay(now time.Time) time.Duration {
+	const lag = 10 * time.Millisecond // of time(2) behind the clock: a tick of the slowest kernel
+	return now.Truncate(time.Second).Add(time.Second + lag).Sub(now)
 }
 
 // Start starts cmd with no signal blocked. Whatever a ResumeProgram starts

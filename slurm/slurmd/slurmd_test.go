@@ -224,6 +224,37 @@ func TestKillMarked(t *testing.T) {
 	}
 }
 
+// TestKilledIsWaitedFor: what was killed counts as long as it lives, though its
+// parent is gone and nothing else finds it; but not another process with its number.
+func TestKilledIsWaitedFor(t *testing.T) {
+	cmd := exec.Command("sleep", "300")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	defer func() { _, _ = cmd.Process.Kill(), cmd.Wait() }()
+	began, err := Started(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name   string
+		killed map[int]uint64
+		want   []int
+	}{{"it lives", map[int]uint64{pid: began}, []int{pid}}, {"its number was given again", map[int]uint64{pid: began - 1}, nil}, {"nothing", map[int]uint64{}, nil}} {
+		if got, err := alive(tt.killed, nil); err != nil || !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v, %v, want %v", tt.name, got, err, tt.want)
+		}
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // killed
+	if got, err := alive(map[int]uint64{pid: began}, nil); err != nil || len(got) > 0 {
+		t.Errorf("it is gone: %v, %v", got, err)
+	}
+}
+
 func TestParseStat(t *testing.T) {
 	tests := map[string]struct {
 		line string
@@ -245,5 +276,18 @@ func TestParseStat(t *testing.T) {
 				t.Errorf("got %+v, %v", got, err)
 			}
 		})
+	}
+}
+
+func TestBootDelay(t *testing.T) {
+	second := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for after, want := range map[time.Duration]time.Duration{
+		0:                      1010 * time.Millisecond,
+		400 * time.Millisecond: 610 * time.Millisecond,
+		999 * time.Millisecond: 11 * time.Millisecond,
+	} {
+		if got := BootDelay(second.Add(after)); got != want {
+			t.Errorf("%s into a second it waits %s, want %s", after, got, want)
+		}
 	}
 }

@@ -208,6 +208,7 @@ func mungeSocket(conf string) string {
 
 func (e *ec2) boot(i mototest.Instance, node string) {
 	cmd, err := slurmd.Command(slurmd.Options{Node: node, Conf: e.s.Cluster.Conf, Dir: filepath.Join(e.s.Work, i.ID), Boot: true})
+	time.Sleep(slurmd.BootDelay(time.Now()))
 	if err == nil {
 		err = slurmd.Start(cmd)
 	}
