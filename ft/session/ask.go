@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +23,7 @@ type order struct {
 	answers map[string]Answer // by step
 	asked   bool              // a step has been there to be asked
 	held    bool              // waits for its turn
+	since   time.Time         // when it had its turn; zero: it has not
 	over    bool
 	done    chan struct{} // closed when over
 	err     error         // then: nil, ErrLate, ErrReplaced or ErrEnded
@@ -108,6 +108,7 @@ func (h *Hub) AskMany(ctx context.Context, orders []Order) ([]Asked, error) {
 			n = newOrder(o)
 			h.place(n)
 		}
+		n.Calm = o.Calm
 		all[i] = Asked{h, n}
 	}
 	h.turns()
@@ -132,8 +133,11 @@ func (h *Hub) place(n *order) {
 		return
 	}
 	a := h.attempt(attemptID{n.Job, n.Attempt})
-	if a.order != nil {
-		a.order.end(ErrReplaced)
+	if old := a.order; old != nil {
+		if !old.over && !old.held && old.Request.Kind == n.Request.Kind {
+			n.held, n.since = false, old.since // what is being written is for this one
+		}
+		old.end(ErrReplaced)
 	}
 	a.order, n.asked = n, len(a.steps) > 0
 	h.asked[n] = a
@@ -186,46 +190,6 @@ func (h *Hub) settle(a *attempt) {
 // absent is how long after its last question a burst-srun is taken to be there:
 // longer than it pauses after a failure. One that writes a checkpoint asks too.
 const absent = mostPause + callTimeout/4
-
-// works says whether a step that has not answered the attempt's order is there.
-func (a *attempt) works(now time.Time) bool {
-	for step, s := range a.steps {
-		if !a.order.has(step) && !s.lost && (s.poll != nil || now.Sub(s.seen) < absent) {
-			return true
-		}
-	}
-	return false
-}
-
-// turns lets as many write as may, those first that must be ready first. The
-// lock is held.
-func (h *Hub) turns() {
-	var waiting []*order
-	writing := 0
-	now := time.Now()
-	for o, a := range h.asked {
-		switch {
-		case o.over:
-			delete(h.asked, o)
-		case !o.writes() || !a.works(now): // nobody is there to take the turn, or to use it
-		case o.held:
-			waiting = append(waiting, o)
-		default:
-			writing++
-		}
-	}
-	slices.SortFunc(waiting, func(a, b *order) int {
-		return cmp.Or(a.Request.By.Compare(b.Request.By), cmp.Compare(a.Job, b.Job))
-	})
-	for _, o := range waiting {
-		if h.cfg.AtOnce > 0 && writing >= h.cfg.AtOnce {
-			return
-		}
-		o.held = false
-		writing++
-		h.wake(o)
-	}
-}
 
 // Wait waits until all steps have answered. With the answers by step, which may
 // be some only, comes nil, or ErrLate, ErrReplaced (by a later request, or

@@ -24,8 +24,9 @@ type ClientConfig struct {
 	Transport Transport
 	Hello     Hello // without Token, Began and Last
 	// Do carries out a request, Cancel excepted, and says what came of it; ID is
-	// filled in. By is by the clock of this host, and ctx ends then, with
-	// ErrReplaced as its cause when another request has come, or with ErrCancelled.
+	// filled in. By is by the clock of this host, and ctx ends then. It ends earlier
+	// when the same is asked again by a nearer time, and with ErrReplaced as its cause
+	// when something else is, or with ErrCancelled.
 	Do func(ctx context.Context, r Request) Answer
 	// Advise has the interval that burstd advises, when it changes; nil: not wanted.
 	Advise func(interval time.Duration)

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -13,10 +14,11 @@ type HubConfig struct {
 	Poll   time.Duration // the longest that a question waits; Poll
 	Silent time.Duration // a session that asks nothing for so long is forgotten; four times Poll
 	Most   int           // sessions; 20,000
-	Steps  int           // sessions of one attempt of a job; 256
+	Steps  int           // sessions of one attempt of a job that are open at once; 256
 	User   int           // sessions of one user; half of Most
 	// AtOnce is how many jobs may write a checkpoint at once, those that must be
-	// ready first before the others; 0: all.
+	// ready first before the others, and of each user in turn; 0: all. Those that
+	// would be late if they waited longer come on top.
 	AtOnce int
 	// Interval advises a time between periodic checkpoints, 0 for none, to a step
 	// whose Hello has its present cost; nil: never. It must not block.
@@ -36,6 +38,7 @@ type Hub struct {
 	asked    map[*order]*attempt // those that are not over, and some that are
 	users    map[int]int         // sessions of each
 	sessions int
+	toldFull time.Time // when the log was told last that there is no room
 }
 
 type attemptID struct {
@@ -48,6 +51,7 @@ type attempt struct {
 	id    attemptID
 	steps map[string]*session
 	order *order // the last; nil: none
+	full  bool   // the log was told that no more steps of it are taken
 }
 
 type session struct {
@@ -93,7 +97,12 @@ func (h *Hub) Open(ctx context.Context, uid int, hello Hello) (Word, error) {
 	id := attemptID{hello.Job, hello.Attempt}
 	h.mu.Lock()
 	err := h.admit(uid, hello)
+	tell := errors.Is(err, ErrFull) && h.tellFull(id)
 	h.mu.Unlock()
+	if tell {
+		h.log.Warn("a step has no session: until there is room it runs on and takes its periodic checkpoints, but is not asked for one before its node goes",
+			"job", hello.Job, "step", hello.Step, "uid", uid, "error", err)
+	}
 	if err != nil {
 		return Word{}, err
 	}
@@ -124,41 +133,6 @@ func (h *Hub) Open(ctx context.Context, uid int, hello Hello) (Word, error) {
 	}
 	h.turns()
 	return Word{Interval: h.advice(a.steps[hello.Step])}, nil
-}
-
-// admit says whether a session may be opened. The lock is held.
-func (h *Hub) admit(uid int, hello Hello) error {
-	if hello.Attempt < h.newest[hello.Job] {
-		return fmt.Errorf("%w: job %d is at its attempt %d, and this is %d", ErrReplaced, hello.Job, h.newest[hello.Job], hello.Attempt)
-	}
-	a := h.attempts[attemptID{hello.Job, hello.Attempt}]
-	if a == nil {
-		return h.room(uid)
-	}
-	s := a.steps[hello.Step]
-	switch {
-	case s == nil && len(a.steps) >= h.cfg.Steps:
-		return fmt.Errorf("%w: job %d has %d", ErrFull, hello.Job, len(a.steps))
-	case s == nil:
-		return h.room(uid)
-	case s.UID != uid && s.lost: // the job's number is another's by now
-		return h.room(uid)
-	case s.UID != uid:
-		return ErrNotYours
-	case s.Token != hello.Token && (s.Began.After(hello.Began) || s.Began.Equal(hello.Began) && s.Token > hello.Token):
-		return fmt.Errorf("%w: of step %s of job %d, on %s", ErrReplaced, hello.Step, hello.Job, s.Host)
-	}
-	return nil
-}
-
-func (h *Hub) room(uid int) error {
-	switch {
-	case h.sessions >= h.cfg.Most:
-		return fmt.Errorf("%w: %d", ErrFull, h.sessions)
-	case h.users[uid] >= h.cfg.User:
-		return fmt.Errorf("%w: %d of uid %d", ErrFull, h.users[uid], uid)
-	}
-	return nil
 }
 
 // attempt finds or makes the attempt; those before it are over. The lock is held.

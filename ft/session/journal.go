@@ -11,6 +11,9 @@ type Order struct {
 	Job     uint32
 	Attempt int
 	Request Request
+	// Calm: with the request nothing is lost if it is not carried out, as before a node
+	// is sure to go. It waits for all others. The journal does not keep it.
+	Calm bool
 }
 
 // Session is an open session, as the hub sees it.

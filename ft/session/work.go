@@ -18,7 +18,8 @@ const (
 // underway is the request that is being carried out.
 type underway struct {
 	Request
-	cancel context.CancelCauseFunc
+	*nearing
+	before []string // IDs of requests that it was, one after the other
 }
 
 // take notes what burstd wants, and says whether that is news. Its time is
@@ -42,6 +43,10 @@ func (c *Client) take(w Word, sent time.Time) bool {
 		c.post(c.last[i]) // done before: burstd does not know it any more
 		return true
 	}
+	if c.current != nil && c.current.becomes(r) {
+		c.held, c.next = false, nil
+		return true
+	}
 	if c.closing || same && c.next == nil {
 		return true
 	}
@@ -56,11 +61,25 @@ func (c *Client) take(w Word, sent time.Time) bool {
 	return true
 }
 
+// becomes has what is under way serve r as well, by the nearer of their times, if
+// that asks for the same.
+func (u *underway) becomes(r Request) bool {
+	if u.Kind != r.Kind || u.Err() != nil {
+		return false
+	}
+	if u.ID != r.ID {
+		u.before = append(u.before, u.ID)
+		u.ID = r.ID
+		u.nearer(r.By)
+	}
+	return true
+}
+
 // work carries out requests, one at a time.
 func (c *Client) work(ctx context.Context) {
 	for {
+		var doing *underway
 		var r Request
-		var doing context.Context
 		err := c.until(ctx, func() bool {
 			if c.closing && c.next == nil {
 				return true
@@ -69,20 +88,20 @@ func (c *Client) work(ctx context.Context) {
 				return false
 			}
 			r, c.next = *c.next, nil
-			limit, stop := context.WithDeadlineCause(ctx, r.By, ErrLate)
-			var cancel context.CancelCauseFunc
-			doing, cancel = context.WithCancelCause(limit)
-			c.current = &underway{r, func(why error) { cancel(why); stop() }}
+			doing = &underway{Request: r, nearing: newNearing(ctx, r.By)}
+			c.current = doing
 			return true
 		})
 		if err != nil || doing == nil {
 			return
 		}
-		a := c.carryOut(doing, r)
+		a := c.carryOut(doing.nearing, r)
 		c.mu.Lock()
-		c.current.cancel(nil)
 		c.current = nil
-		c.last = append(c.last, a)
+		doing.cancel(nil)
+		for _, a.ID = range append(doing.before, doing.ID) { // the last one is what burstd waits for
+			c.last = append(c.last, a)
+		}
 		c.last = c.last[max(0, len(c.last)-mostLast):]
 		c.learn(a)
 		c.post(a)
@@ -94,12 +113,12 @@ func (c *Client) work(ctx context.Context) {
 func (c *Client) carryOut(ctx context.Context, r Request) Answer {
 	switch {
 	case r.Kind == Cancel:
-		return Answer{ID: r.ID, Iteration: -1}
+		return Answer{Iteration: -1}
 	case ctx.Err() != nil:
-		return Answer{ID: r.ID, Iteration: -1, Error: fmt.Sprintf("not begun: %v", context.Cause(ctx))}
+		return Answer{Iteration: -1, Error: fmt.Sprintf("not begun: %v", context.Cause(ctx))}
 	}
 	a := c.cfg.Do(ctx, r)
-	a.ID, a.Error = r.ID, oneLine(a.Error)
+	a.Error = oneLine(a.Error)
 	return a
 }
 
@@ -181,7 +200,7 @@ func hopeless(err error) bool {
 	return errors.Is(err, ErrReplaced) || errors.Is(err, ErrNotYours) || errors.Is(err, ErrInvalid)
 }
 
-// trouble tells the user, once, that nothing protects the job.
+// trouble tells the user, once, that nothing protects the step.
 func (c *Client) trouble(err error) {
 	var text string
 	c.mu.Lock()
@@ -190,6 +209,9 @@ func (c *Client) trouble(err error) {
 	case hopeless(err) && !c.told.refused:
 		c.told.refused = true
 		text = fmt.Sprintf("burstd refuses this step (%v): it is not protected against evictions", err)
+	case errors.Is(err, ErrFull) && !c.told.away && !c.told.refused: // its own word, which no patience changes
+		c.told.away = true
+		text = fmt.Sprintf("%v: until it has room this step is not asked for a checkpoint before its node goes", err)
 	case !hopeless(err) && c.epoch == 0 && !c.told.away && !c.told.refused && time.Since(c.began) >= patience:
 		c.told.away = true
 		text = fmt.Sprintf("burstd does not answer (%v): until it does, this job is not protected against evictions", err)
