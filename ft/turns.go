@@ -9,10 +9,12 @@ import (
 
 // turns bounds how many commands of Slurm are under way. Of those that wait,
 // the one with the nearest deadline is next: in a storm of notices none loses
-// its time to one that has more of it.
+// its time to one that has more of it. Those without a deadline leave some turns
+// free for those that have one.
 type turns struct {
 	mu      sync.Mutex
 	free    int
+	spare   int       // of them, for those with a deadline alone
 	waiting []*waiter // nearest deadline first, in order of arrival among equals
 }
 
@@ -24,7 +26,7 @@ type waiter struct {
 // take waits for a turn, which done gives back.
 func (t *turns) take(ctx context.Context, deadline time.Time) (done func(), err error) {
 	t.mu.Lock()
-	if t.free > 0 {
+	if t.open(deadline) {
 		t.free--
 		t.mu.Unlock()
 		return t.give, nil
@@ -62,11 +64,16 @@ func (t *turns) give() {
 	t.pass()
 }
 
+// open says whether there is a turn for one with that deadline.
+func (t *turns) open(deadline time.Time) bool {
+	return t.free > t.spare || t.free > 0 && !deadline.IsZero()
+}
+
 func (t *turns) pass() {
-	if len(t.waiting) == 0 {
-		t.free++
-		return
+	t.free++
+	for len(t.waiting) > 0 && t.open(t.waiting[0].deadline) {
+		t.free--
+		close(t.waiting[0].granted)
+		t.waiting = t.waiting[1:]
 	}
-	close(t.waiting[0].granted)
-	t.waiting = t.waiting[1:]
 }
