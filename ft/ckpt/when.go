@@ -72,6 +72,27 @@ func Next(last time.Time, every time.Duration, u float64) time.Time {
 	return last.Add(every + time.Duration(spread*float64(every)))
 }
 
+// mostAgain bounds the wait after failures: what was wrong may be mended.
+const mostAgain = 4 * time.Hour
+
+// Again is the interval to the next periodic checkpoint when the last ones, so many
+// in a row, were tried and failed: every, but not less than what pays by the time
+// that the last try took, and twice as long for each failure; up to 4 h, or every if
+// that is more. between is as in Interval.
+func Again(every, took, between time.Duration, failed int) time.Duration {
+	if failed <= 0 || every <= 0 {
+		return every
+	}
+	wait := max(every, Interval(took, between, 0))
+	for range failed {
+		if wait >= mostAgain {
+			break
+		}
+		wait *= 2
+	}
+	return max(every, min(wait, mostAgain))
+}
+
 // Deadline is what is known when a notice comes.
 type Deadline struct {
 	Now, At time.Time

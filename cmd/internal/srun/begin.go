@@ -128,7 +128,7 @@ func (r *runner) began(s ckpt.Step, from *ckpt.Generation) {
 		was = r.entry
 		was.Ended = r.halted
 	}
-	r.step, r.from, r.ended, r.halted = s, from, make(chan struct{}), time.Time{}
+	r.step, r.from, r.started, r.ended, r.halted = s, from, time.Now(), make(chan struct{}), time.Time{}
 	if again {
 		r.stats.Restarts++
 		r.stats.Lost += lostWork(was, from)

@@ -42,6 +42,11 @@ func before(r request, j step.Job, env func(string) string) plan {
 // launchers are the methods that put a launcher before the user's command.
 var launchers = []string{directive.DMTCP, directive.MANA, directive.CRIU}
 
+// freezes says whether the method makes images of processes, wherever they are.
+func freezes(m directive.Merged) bool {
+	return slices.Contains(launchers, m.Method) || m.Preset != ""
+}
+
 // facts are what a step's protection depends on.
 type facts struct {
 	request

@@ -227,7 +227,7 @@ func (p *program) runProtected(ctx context.Context, k known, e recorded, was ent
 	r := &runner{job: k.job, name: e.Name, merged: k.merged, method: k.method, folder: folder, launch: p.launch(k, e.Name),
 		say: p.say, note: e.note, entry: e.entry, was: was, recorded: k.word.Blessed[e.Name], slot: make(chan struct{}, 1), advice: make(chan struct{}, 1)}
 	r.runs = func(ctx context.Context) error { return running(ctx, p.slurm(), k.job) }
-	if slices.Contains(launchers, k.merged.Method) || k.merged.Preset != "" {
+	if freezes(k.merged) {
 		r.machine = ckpt.Here(ctx)
 	}
 	if r.launch.Scratch, err = folder.Scratch(); err != nil {

@@ -49,6 +49,7 @@ type runner struct {
 	mu        sync.Mutex
 	step      ckpt.Step
 	from      *ckpt.Generation // which step was started from
+	started   time.Time        // when step was
 	ended     chan struct{}    // of step
 	stopped   time.Time        // the step was ended by us, to be requeued by then; zero: it was not
 	halting   time.Time        // when we began to end it
@@ -60,6 +61,8 @@ type runner struct {
 	advice    chan struct{} // has a value when advised has changed
 	delivered ckpt.ID       // the newest that burstd has on record by this attempt
 	failure   string        // of the last checkpoint that failed
+	failed    int           // periodic ones in a row
+	vain      time.Duration // that the last of them took
 	iteration int64         // of the last checkpoint of this attempt
 	final     *entry        // how the step has ended; nil: it has not
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"syscall"
 	"time"
 
@@ -13,13 +12,6 @@ import (
 )
 
 const (
-	// patience is how long a periodic checkpoint may take.
-	patience = 30 * time.Minute
-	// firstAuto is when the first checkpoint of interval=auto is taken at the latest:
-	// what it costs decides on the others, and on whether one fits before a deadline.
-	firstAuto = 10 * time.Minute
-	// guessedCost stands for what a checkpoint takes before there was one.
-	guessedCost = 10 * time.Second
 	// sealTime is for how long beyond its deadline the keeping of a generation is
 	// tried again for which the step has been ended.
 	sealTime  = time.Minute
@@ -65,7 +57,7 @@ func (r *runner) take(ctx context.Context, stop bool) (g ckpt.Generation, err er
 	r.iteration = g.Iteration
 	r.stats.Writing += time.Since(began)
 	r.costs = append(r.costs, ckpt.Cost{Took: time.Since(began), Bytes: g.Bytes()})
-	r.failure = ""
+	r.failure, r.failed = "", 0
 	delivered := r.delivered
 	r.mu.Unlock()
 	if !stop {
@@ -186,76 +178,16 @@ func (r *runner) complain(what string, err error) {
 	}
 }
 
-// periodic takes checkpoints until ctx ends.
-func (r *runner) periodic(ctx context.Context) {
-	last := time.Now()
-	for {
-		every := r.interval()
-		timer := time.NewTimer(time.Until(ckpt.Next(last, every, rand.Float64())))
-		if every <= 0 {
-			timer.Stop() // none pays: unless the advice changes
-		}
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-r.advice:
-			timer.Stop()
-			continue
-		case <-timer.C:
-		}
-		limit, cancel := context.WithTimeout(ctx, patience)
-		g, err := r.take(limit, false)
-		cancel()
-		last = time.Now()
-		switch {
-		case err == nil && r.burstd != nil:
-			r.burstd.Report(answerOf(g))
-		case err == nil, ctx.Err() != nil, errors.Is(err, ckpt.ErrFinishing), errors.Is(err, ckpt.ErrSuperseded):
-		default:
-			r.complain("checkpoint", err)
-		}
-	}
-}
-
-// interval is the time between periodic checkpoints now; 0: none.
-func (r *runner) interval() time.Duration {
-	if r.merged.Interval > 0 {
-		return r.merged.Interval
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	every := r.advised
-	if every <= 0 {
-		cost := guessedCost
-		if n := len(r.costs); n > 0 {
-			cost = r.costs[n-1].Took
-		}
-		every = ckpt.Interval(cost, ckpt.Rate{}.Between(r.job.Nodes), 0)
-	}
-	if len(r.costs) == 0 && every > 0 {
-		every = min(every, firstAuto)
-	}
-	return every
-}
-
-// advise has burstd's word on the interval.
-func (r *runner) advise(every time.Duration) {
-	r.mu.Lock()
-	r.advised = every
-	r.mu.Unlock()
-	select {
-	case r.advice <- struct{}{}:
-	default: // it is looked at anyway
-	}
-}
-
 // order does what burstd asks.
 func (r *runner) order(ctx context.Context, q session.Request) session.Answer {
 	r.say("burstd asks for %s within %s: %s", q.Kind, shortly(time.Until(q.By)), q.Why)
 	switch q.Kind {
 	case session.Checkpoint, session.Stop:
-		g, err := r.take(ctx, q.Kind == session.Stop)
+		var g ckpt.Generation
+		err := r.young(ctx)
+		if err == nil {
+			g, err = r.take(ctx, q.Kind == session.Stop)
+		}
 		a := session.Answer{Iteration: -1}
 		if err == nil {
 			a = answerOf(g)

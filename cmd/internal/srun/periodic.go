@@ -1,0 +1,120 @@
+package srun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/burst-hpc/burst/ft/ckpt"
+)
+
+const (
+	// patience is how long a periodic checkpoint may take.
+	patience = 30 * time.Minute
+	// firstAuto is when the first checkpoint of interval=auto is taken at the latest:
+	// what it costs decides on the others, and on whether one fits before a deadline.
+	firstAuto = 10 * time.Minute
+	// guessedCost stands for what a checkpoint takes before there was one.
+	guessedCost = 10 * time.Second
+)
+
+// periodic takes checkpoints until ctx ends.
+func (r *runner) periodic(ctx context.Context) {
+	last := time.Now()
+	for {
+		every := r.interval()
+		timer := time.NewTimer(time.Until(ckpt.Next(last, every, rand.Float64())))
+		if every <= 0 {
+			timer.Stop() // none pays: unless the advice changes
+		}
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-r.advice:
+			timer.Stop()
+			continue
+		case <-timer.C:
+		}
+		if r.young(ctx) != nil {
+			return
+		}
+		began := time.Now()
+		limit, cancel := context.WithTimeout(ctx, patience)
+		g, err := r.take(limit, false)
+		cancel()
+		last = time.Now()
+		switch {
+		case err == nil && r.burstd != nil:
+			r.burstd.Report(answerOf(g))
+		case err == nil, ctx.Err() != nil, errors.Is(err, ckpt.ErrFinishing), errors.Is(err, ckpt.ErrSuperseded):
+		default:
+			r.complain("checkpoint", err)
+			r.mu.Lock()
+			r.failed, r.vain = r.failed+1, last.Sub(began)
+			r.mu.Unlock()
+		}
+	}
+}
+
+// interval is the time between periodic checkpoints now; 0: none.
+func (r *runner) interval() time.Duration {
+	if r.merged.Interval > 0 {
+		return r.merged.Interval
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	every, between := r.advised, ckpt.Rate{}.Between(r.job.Nodes)
+	if every <= 0 {
+		cost := guessedCost
+		if n := len(r.costs); n > 0 {
+			cost = r.costs[n-1].Took
+		}
+		every = ckpt.Interval(cost, between, 0)
+	}
+	if len(r.costs) == 0 && every > 0 {
+		every = min(every, firstAuto)
+	}
+	return ckpt.Again(every, r.vain, between, r.failed)
+}
+
+// youngest is how old a step is at its first checkpoint by a method that freezes its
+// processes: MPI hangs that is frozen while its ranks find each other. A restarted one
+// has that behind it.
+const youngest = 20 * time.Second
+
+// young waits until the step is old enough for a checkpoint. An error: not before ctx
+// ends.
+func (r *runner) young(ctx context.Context) error {
+	if !freezes(r.merged) {
+		return nil
+	}
+	r.mu.Lock()
+	from, ended, age := r.from, r.ended, time.Since(r.started)
+	r.mu.Unlock()
+	if from != nil {
+		return nil
+	}
+	timer := time.NewTimer(youngest - age)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ended: // which whoever takes one is told
+	case <-ctx.Done():
+		return fmt.Errorf("the step has not run for %s, before which ckpt=%s takes no checkpoint: %w", youngest, r.merged.Method, context.Cause(ctx))
+	}
+	return nil
+}
+
+// advise has burstd's word on the interval.
+func (r *runner) advise(every time.Duration) {
+	r.mu.Lock()
+	r.advised = every
+	r.mu.Unlock()
+	select {
+	case r.advice <- struct{}{}:
+	default: // it is looked at anyway
+	}
+}
