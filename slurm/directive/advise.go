@@ -81,6 +81,9 @@ func Advise(m Merged, j Job) []Advice {
 	}
 	adviseMethod(m, j, add)
 	adviseTime(m, j, add)
+	if m.After == PowerDown {
+		add(Note, "after", "when the job has ended for 15 s, burstd has Slurm power down those of its cloud nodes that are idle and that no other job has had since")
+	}
 	if j.Signal != "" && !asks {
 		add(Warning, "signal", "sbatch's --signal=%s is for the time limit and is not sent before a requeue: add #BURST signal=", clip(j.Signal))
 	}

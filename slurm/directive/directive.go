@@ -35,7 +35,7 @@ type Directive struct {
 	Checkpoint string `json:"checkpoint,omitempty"`
 	Restart    string `json:"restart,omitempty"`
 	Preset     string `json:"preset,omitempty"` // "" or BLCR: commands that are not given are this tool's
-	After      string `json:"after,omitempty"`  // "" or PowerDown
+	After      string `json:"after,omitempty"`  // "", None or PowerDown
 }
 
 // None is the method that makes no checkpoint, and the strategy.

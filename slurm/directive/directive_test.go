@@ -68,7 +68,7 @@ func TestReadScript(t *testing.T) {
 		{name: "empty command", script: `#BURST restart="  "`, err: "restart: is empty"},
 		{name: "control character", script: "#BURST restart='a\x01b'", err: "holds a control character"},
 		{name: "preset", script: "#BURST preset=x", err: `"x" is not blcr`},
-		{name: "after", script: "#BURST after=lunch", err: `"lunch" is not power_down`},
+		{name: "after", script: "#BURST after=lunch", err: `"lunch" is not one of power_down, none`},
 		{name: "twice", script: "#BURST signal=USR1 signal=USR2", err: "line 1: #BURST signal: is set twice"},
 		{name: "twice, two lines", script: "#BURST signal=USR1\n#BURST signal=USR2", err: "line 2: #BURST signal: is set already in line 1"},
 		{name: "open quote", script: `#BURST signal="USR1`, err: "line 1: #BURST signal: a quote is not closed"},

@@ -43,7 +43,7 @@ var keys = []Key{
 	{"retries", "5", "so often in a row at most Burst requeues the job without a new checkpoint", true, setRetries, getRetries},
 	{"label", "heat-4k", "a name for the runs of this program; else the job's name", false, setLabel,
 		func(d *Directive) string { return d.Label }},
-	{"after", "power_down", "the nodes are powered down when the job has ended, not after SuspendTime", false, setAfter,
+	{"after", "power_down", "power_down: the nodes are powered down soon after the job's end, not after SuspendTime; or none", false, setAfter,
 		func(d *Directive) string { return d.After }},
 }
 

@@ -83,6 +83,9 @@ func TestMerge(t *testing.T) {
 		{name: "signal of the site", layers: []string{"script ckpt=signal", "site signal=USR1"},
 			want: with(dmtcp, func(d *Directive) { d.Method, d.Signal, d.Grace = BySignal, "USR1", 20*time.Second })},
 		{name: "blcr", layers: []string{"script ckpt=command preset=blcr"}, want: with(dmtcp, func(d *Directive) { d.Method, d.Preset = ByCommand, BLCR })},
+		{name: "not what the site has", layers: []string{"script after=none", "site after=power_down"},
+			want: with(nothing, func(d *Directive) { d.After = None }), unused: []string{"site after=power_down: it is set by the script, line 7"}},
+		{name: "a step is not the job", layers: []string{"option ckpt=dmtcp after=power_down"}, err: "--ckpt after: is for the whole job, not for a step"},
 		{name: "free of a method", layers: []string{"script retries=0 label=x after=power_down"},
 			want: with(nothing, func(d *Directive) { d.Retries, d.Label, d.After = 0, "x", PowerDown })},
 

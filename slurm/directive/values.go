@@ -38,7 +38,7 @@ func setPreset(d *Directive, v string) error {
 
 func setAfter(d *Directive, v string) error {
 	d.After = v
-	return oneOf(v, PowerDown)
+	return oneOf(v, PowerDown, None)
 }
 
 func oneOf(v string, words ...string) error {

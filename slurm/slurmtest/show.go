@@ -2,6 +2,7 @@ package slurmtest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -239,6 +240,9 @@ func (c *Controller) showConfig() answer {
 		{"SuspendTimeout", seconds(c.opt.SuspendTimeout) + " sec"},
 	} {
 		fmt.Fprintf(&b, "%-23s = %s\n", kv[0], kv[1])
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.opt.Config)) {
+		fmt.Fprintf(&b, "%-23s = %s\n", key, c.opt.Config[key])
 	}
 	return answer{stdout: b.String()}
 }

@@ -51,6 +51,9 @@ type Options struct {
 	// slurmctld keeps what was set.
 	ResetAddr bool
 
+	// Config is more of what scontrol show config prints.
+	Config map[string]string
+
 	// The programs that slurmctld calls, each call in its own goroutine; nil: none.
 	OnResume     func(hostlist, resumeFile string) // resumeFile is the JSON text
 	OnSuspend    func(hostlist string)

@@ -68,6 +68,7 @@ type Daemon struct {
 	meters    *meters
 	ended     chan struct{} // an instance has ended: the ledger is due
 	drills    chan struct{} // a drill has begun
+	ends      chan struct{} // a run was closed
 
 	told map[string]string // what was warned of last, by subject; of the spool's reader
 
@@ -121,7 +122,7 @@ func Run(ctx context.Context, o Options) error {
 
 func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	d := &Daemon{cfg: o.Config, version: o.Version, log: o.Log, started: time.Now(), store: st,
-		sources: map[string]cloud.NoticeSource{}, ended: make(chan struct{}, 1), drills: make(chan struct{}, 1), told: map[string]string{}}
+		sources: map[string]cloud.NoticeSource{}, ended: make(chan struct{}, 1), drills: make(chan struct{}, 1), ends: make(chan struct{}, 1), told: map[string]string{}}
 	id, err := st.ClusterID(ctx)
 	if err != nil {
 		return nil, err
@@ -220,6 +221,7 @@ func (d *Daemon) serve(ctx context.Context, srv *http.Server, ln net.Listener) e
 	part("prices", d.market.run)
 	part("ledger", d.keepLedger)
 	part("history", d.keepHistory)
+	part("after jobs", d.keepAfter)
 	part("drills", d.endDrills)
 	part("nodes", d.serveNodes)
 	part("health", func(ctx context.Context) error { d.health.Run(ctx); return nil })

@@ -103,6 +103,12 @@ func (r *recorder) record(ctx context.Context) error {
 		}
 	}
 	r.closed, r.last = closed, snap
+	if slices.ContainsFunc(written, func(c history.Run) bool { return !c.Open }) {
+		select {
+		case r.ends <- struct{}{}:
+		default: // keepAfter is told already
+		}
+	}
 	return nil
 }
 

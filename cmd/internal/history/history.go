@@ -123,7 +123,7 @@ func Book(known []Run, in Input) []Run {
 			switch {
 			case j.Submitted.After(r.Ended):
 				ok = false
-			case over(j) && r.State != Unknown && j.Restarts == r.Restarts:
+			case Over(j) && r.State != Unknown && j.Restarts == r.Restarts:
 				continue
 			}
 		}
@@ -159,7 +159,7 @@ func (r Run) news(known Run) bool {
 // other says whether Slurm has given the run's id to another job: a requeue makes
 // the submission later too, and counts.
 func other(r Run, j slurm.Job) bool {
-	again := (runs(j) || over(j)) && !j.Start.Equal(r.Begun) && j.Restarts <= r.Restarts
+	again := (runs(j) || Over(j)) && !j.Start.Equal(r.Begun) && j.Restarts <= r.Restarts
 	return r.UID != j.UID || again && j.Submitted.After(r.Seen)
 }
 
@@ -177,7 +177,7 @@ func (in Input) taken() time.Time { return time.UnixMicro(in.Snapshot.Taken.Unix
 
 // ours says whether the job has, or had at its end, a node of a pool, or speaks.
 func (in Input) ours(j slurm.Job) bool {
-	if !runs(j) && !over(j) {
+	if !runs(j) && !Over(j) {
 		return false
 	}
 	if _, ok := in.Spoken[j.ID]; ok {
@@ -218,7 +218,7 @@ func (in Input) see(r Run, j slurm.Job) Run {
 		r.Label, r.Method = cmp.Or(s.Label, r.Label), cmp.Or(s.Method, r.Method)
 	}
 	var begun time.Time
-	if runs(j) || over(j) {
+	if runs(j) || Over(j) {
 		begun = j.Start
 		in.on(&r, j)
 	}
@@ -232,7 +232,7 @@ func (in Input) see(r Run, j slurm.Job) Run {
 	if r.Started.IsZero() {
 		r.Started = begun
 	}
-	if over(j) {
+	if Over(j) {
 		r.Ended, r.Exit, r.Signal = j.End, j.ExitCode, j.ExitSignal
 		r.Open = in.taken().Sub(j.End) < Settle
 	}
@@ -286,8 +286,8 @@ func runs(j slurm.Job) bool {
 	return false
 }
 
-// over says whether Slurm shows the job as ended.
-func over(j slurm.Job) bool {
+// Over says whether Slurm shows the job as ended.
+func Over(j slurm.Job) bool {
 	switch j.State {
 	case "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "REVOKED", "LAUNCH_FAILED",
 		"RECONFIG_FAIL":
