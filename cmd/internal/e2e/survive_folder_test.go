@@ -66,15 +66,7 @@ func oneByte(t *testing.T, h *heats) {
 	r.evict(r.on()[0], enough)
 	r.says("attempt 1 begins", 1)
 	newest := r.newest(0)
-	file := filepath.Join(r.dir, "kept", "job-"+id10(r.id), "step-0", "attempt-0", fmt.Sprintf("gen-%d", newest), "files", "heat.ckpt")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text[len(text)/2] ^= 1
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	r.damage(newest)
 	r.touch("go")
 	r.wait(120*time.Second, "it goes on", func() bool { return len(r.restarts()) == 1 })
 	if n, attempt := r.from(); attempt != 0 || n != newest-1 {
@@ -83,5 +75,25 @@ func oneByte(t *testing.T, h *heats) {
 	r.ends(1)
 	if out := r.output(r.id); !strings.Contains(out, fmt.Sprintf("generation %d of attempt 0 (", newest)) {
 		t.Errorf("the user is not told:\n%s", out)
+	}
+}
+
+// damage changes one byte, in the middle of the largest file, of a generation of attempt 0.
+func (r *heatRun) damage(n int) {
+	r.t.Helper()
+	var largest string
+	var text []byte
+	dir := filepath.Join(r.dir, "kept", r.folder, "step-0", "attempt-0", fmt.Sprintf("gen-%d", n))
+	for _, file := range append(glob(dir, "ckpt_*.dmtcp"), glob(dir, "files/*")...) {
+		if all, err := os.ReadFile(file); err == nil && len(all) > len(text) {
+			largest, text = file, all
+		}
+	}
+	if largest == "" {
+		r.t.Fatalf("no files in %s", dir)
+	}
+	text[len(text)/2] ^= 1
+	if err := os.WriteFile(largest, text, 0o600); err != nil {
+		r.t.Fatal(err)
 	}
 }

@@ -14,7 +14,8 @@ import (
 
 // apart are partitions: what a job of several nodes may get does not depend on
 // how many nodes other jobs have.
-const apart = quick + "PartitionName=rest Nodes=c[1-20]\nPartitionName=three Nodes=c[21-23]\n"
+const apart = "SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_interval=1\n" + // heterogeneous jobs start by backfill alone
+	"PartitionName=rest Nodes=c[1-20]\nPartitionName=three Nodes=c[21-23]\n"
 
 // TestHeatSurvives lets many jobs of heat, under burst-srun on one site, each go
 // through a fault of its own, all at once: each ends with the field of a run
@@ -24,16 +25,15 @@ func TestHeatSurvives(t *testing.T) {
 	s := start(t, rig.Options{Nodes: 23, Gate: true, SuspendTime: 5 * time.Second, SuspendTimeout: 5 * time.Second, SlurmExtra: apart,
 		DaemonToml: fmt.Sprintf("listen = %q", listen)})
 	h := buildHeat(t, s, listen)
-	var wg sync.WaitGroup
-	for _, f := range []struct {
+	type fault struct {
 		name string
 		run  func(t *testing.T, h *heats)
-	}{
+	}
+	for _, round := range [][]fault{{
 		{"one eviction", evictedOnce},
 		{"two evictions of two nodes", evictedTwice},
 		{"five evictions", evictedFiveTimes},
 		{"another number of nodes", otherNodes},
-		{"burst-srun is killed", srunKilled},
 		{"an eviction during a periodic checkpoint", duringCheckpoint},
 		{"an eviction during a restart", duringRestart},
 		{"a second node's notice", secondNotice},
@@ -41,10 +41,22 @@ func TestHeatSurvives(t *testing.T) {
 		{"a full folder", fullFolder},
 		{"one byte of the newest generation is changed", oneByte},
 		{"a program that ignores SIGTERM", ignoresTerm},
-	} {
-		wg.Go(func() { t.Run(f.name, func(t *testing.T) { f.run(t, h) }) }) // more at once than the machine has processors: they wait
+	}, {
+		{"burst-srun of two nodes is killed", srunKilled},
+		{"two evictions by commands", byCommands},
+		{"two evictions by SCR", bySCR},
+		{"DMTCP's coordinator is killed", coordinatorKilled},
+		{"a coordinator as DMTCP's is killed", fakeCoordinatorKilled},
+		{"a task of an array", arrayTask},
+		{"a heterogeneous job", heterogeneous},
+		{"an allocation of salloc", allocation},
+	}} {
+		var wg sync.WaitGroup
+		for _, f := range round {
+			wg.Go(func() { t.Run(f.name, func(t *testing.T) { f.run(t, h) }) }) // more at once than the machine has processors: they wait
+		}
+		wg.Wait()
 	}
-	wg.Wait()
 	if t.Failed() {
 		return
 	}
@@ -112,24 +124,31 @@ func otherNodes(t *testing.T, h *heats) {
 	}
 }
 
-// srunKilled: the step ends with its burst-srun, and so does the job, as with
-// srun. What it has kept stays, and a requeue goes on from there.
+// srunKilled: the step ends with its burst-srun on both of its nodes, while the
+// script goes on, as with srun. What it has kept stays, and a requeue goes on from
+// there.
 func srunKilled(t *testing.T, h *heats) {
-	r := h.run(t, heatJob{burst: "strategy=both interval=1s", args: []string{"-N1", "-n1", "-prest"}, cells: 1000, iterations: 800})
+	r := h.run(t, heatJob{burst: "strategy=both interval=1s", args: []string{"-N2", "--ntasks-per-node=1", "-prest"}, cells: 1000, iterations: 800,
+		after: `[ $code = 0 ] || gate seen`})
 	r.failures = 1
 	r.computes(0, 50)
 	r.wait(60*time.Second, "two generations", func() bool { return len(r.generations("attempt-0/gen-*/manifest.json")) >= 2 })
+	if n := len(r.processes("heat")); n != 2 {
+		t.Fatalf("%d processes of heat on two nodes", n)
+	}
 	r.writes(0)
 	before := r.newest(0)
 	pid := r.process("burst-srun")
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
+	r.wait(30*time.Second, "heat has ended with burst-srun", func() bool { return len(r.processes("heat")) == 0 })
+	if j := r.job(r.id); j.State != "RUNNING" {
+		t.Errorf("the job, whose script goes on, is %s", j.State)
+	}
+	r.touch("seen")
 	r.says("the script ends with 137", 1)
 	r.wait(60*time.Second, "the job has failed", func() bool { return r.job(r.id).State == "FAILED" })
-	if left := r.processes("heat"); len(left) > 0 {
-		t.Errorf("heat runs on without burst-srun: %v", left)
-	}
 	r.scontrol("requeue", id10(r.id))
 	r.wait(60*time.Second, "it is requeued", func() bool { return r.job(r.id).State == "PENDING" })
 	r.scontrol("update", "jobid="+id10(r.id), "starttime=now") // Slurm has it wait for two minutes
@@ -158,20 +177,28 @@ func duringCheckpoint(t *testing.T, h *heats) {
 	r.ends(1)
 }
 
-// duringRestart evicts the node while the second attempt's script is at work, and
-// burst-srun has not begun.
+// duringRestart evicts the node while the second attempt's script is at work and
+// burst-srun has not begun, and then while heat is being started from a generation:
+// it does not catch its signal yet.
 func duringRestart(t *testing.T, h *heats) {
-	r := h.run(t, heatJob{burst: "strategy=both interval=2s", args: []string{"-N1", "-n1", "-prest"}, before: `[ $attempt != 1 ] || gate go`})
+	r := h.run(t, heatJob{burst: "strategy=both interval=2s", args: []string{"-N1", "-n1", "-prest"}, before: `[ $attempt != 1 ] || gate go`,
+		under: `sh -c 'until [ ${SLURM_RESTART_COUNT:-0} != 2 ] || [ -e go ]; do sleep 0.1; done; exec "$0" "$@"'`})
 	r.computes(0, 50)
 	r.evict(r.on()[0], enough)
 	r.says("attempt 1 begins", 1)
 	r.evict(r.on()[0], 20*time.Second)
 	r.says("attempt 2 begins", 1)
+	r.says("restarts from generation", 1)
+	r.evict(r.on()[0], 20*time.Second)
+	r.says("attempt 3 begins", 1)
 	r.wait(120*time.Second, "it goes on", func() bool { return len(r.restarts()) == 1 })
 	if n, attempt := r.from(); attempt != 0 || n < 1 {
 		t.Errorf("from generation %d of attempt %d", n, attempt)
 	}
-	r.ends(2)
+	if n := r.restarts()[0]; n < 50 {
+		t.Errorf("from iteration %d", n)
+	}
+	r.ends(3)
 }
 
 func secondNotice(t *testing.T, h *heats) {
