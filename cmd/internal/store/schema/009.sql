@@ -31,6 +31,8 @@ CREATE TABLE runs (
   evictions INTEGER NOT NULL DEFAULT 0, lost INTEGER NOT NULL DEFAULT -1,
   lost_unknown INTEGER NOT NULL DEFAULT 0, lost_iterations INTEGER NOT NULL DEFAULT -1,
   iteration INTEGER NOT NULL DEFAULT -1,
+  -- the end after which what the job asks for (after=) was looked at; 0: none yet
+  settled INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (job, submitted)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX runs_open ON runs (job) WHERE open;

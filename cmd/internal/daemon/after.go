@@ -1,0 +1,214 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/burst-hpc/burst/cmd/internal/history"
+	"github.com/burst-hpc/burst/cmd/internal/vacated"
+	"github.com/burst-hpc/burst/ft"
+	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/directive"
+)
+
+const (
+	afterLate  = 10 * time.Minute // nodes of a job that ended longer ago are left to SuspendTime
+	afterRuns  = 500              // that are looked at in one round
+	afterReads = 32               // of them, those whose scripts are read
+	afterRead  = 30 * time.Second // for all of that
+	afterPause = 5 * time.Second  // after a round that failed, more or less
+	afterTries = time.Minute      // for which Slurm is told of the same nodes, until it answers
+)
+
+// afterJobs carries out after=power_down. A run that is closed is written down as
+// settled before Slurm is told, and so it is told once: if burstd dies in between,
+// the nodes go after SuspendTime.
+//
+//	run closed ──asks, and left idle nodes──► settled ──► power_down ──► Slurm suspends
+//	     └────────────else────────────► settled
+type afterJobs struct {
+	*Daemon
+	untold []untold
+}
+
+// untold is a settled run, the nodes of which Slurm has not been told to power down yet.
+type untold struct {
+	run   history.Run
+	until time.Time
+}
+
+// keepAfter powers down what jobs leave behind that ask for it, until ctx ends.
+func (d *Daemon) keepAfter(ctx context.Context) error {
+	a := afterJobs{Daemon: d}
+	told := ""
+	for {
+		more, err := a.round(ctx)
+		text := ""
+		if err != nil {
+			text = err.Error()
+		}
+		if text != "" && text != told && ctx.Err() == nil {
+			d.log.Warn("nodes of jobs with after=power_down may wait for SuspendTime", "error", text)
+		}
+		told = text
+		var again <-chan time.Time
+		switch {
+		case err != nil:
+			again = time.After(afterPause*4/5 + rand.N(afterPause*2/5))
+		case more:
+			again = time.After(minGap)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-d.ends:
+		case <-again:
+		}
+	}
+}
+
+// round looks at the runs that were closed, and says whether there are more.
+func (a *afterJobs) round(ctx context.Context) (more bool, err error) {
+	due, err := a.store.Unsettled(ctx, time.Now().Add(-afterLate), afterRuns)
+	if err != nil || len(due)+len(a.untold) == 0 {
+		return false, err
+	}
+	snap, err := a.watcher.Fresh(ctx, time.Now())
+	if err != nil {
+		return false, err
+	}
+	seen, reads := vacated.Read(snap, a.rates.pools), 0
+	var done, ask []history.Run
+	var failed []error
+	reading, cancel := context.WithTimeout(ctx, afterRead)
+	defer cancel()
+	for _, r := range due {
+		if len(seen.Nodes(r)) == 0 {
+			done = append(done, r)
+			continue
+		}
+		if reads++; reads > afterReads {
+			more = true
+			break
+		}
+		yes, err := a.asks(reading, r, snap.Jobs[r.Job])
+		switch {
+		case err != nil:
+			failed = append(failed, err)
+		case yes:
+			ask = append(ask, r)
+		default:
+			done = append(done, r)
+		}
+	}
+	if len(done) > 0 {
+		failed = append(failed, a.store.SettleRuns(ctx, done))
+	}
+	if len(ask)+len(a.untold) > 0 {
+		failed = append(failed, a.powerDown(ctx, ask))
+	}
+	return more || len(due) == afterRuns, errors.Join(failed...)
+}
+
+// asks says whether the run's job asks for its nodes to be powered down.
+func (a *afterJobs) asks(ctx context.Context, r history.Run, j slurm.Job) (bool, error) {
+	said := directive.Said{Comment: j.Comment, Site: a.cfg.Defaults(j.Partition, r.Pool)}
+	if j.Batch {
+		id := j.ID
+		if j.HetID != 0 {
+			id = j.HetID // the parts have their leader's
+		}
+		var err error
+		if said.Script, err = a.client.BatchScript(ctx, id); err != nil && !errors.Is(err, slurm.ErrNoJob) {
+			return false, err
+		}
+	}
+	m, err := said.Merge()
+	if err != nil { // the user was told; as for the rest, the site's defaults hold
+		if m, err = directive.Merge(said.Site.Layers...); err != nil {
+			return false, nil // burst.toml has been judged: never
+		}
+	}
+	return m.After == directive.PowerDown, nil
+}
+
+// powerDown settles the runs, and has Slurm power down what they and those before
+// have left.
+func (a *afterJobs) powerDown(ctx context.Context, runs []history.Run) error {
+	left, err := a.left(ctx)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	var events []ft.Event
+	for _, r := range runs {
+		for _, n := range left(r) {
+			events = append(events, ft.Event{Time: now, Kind: "power-down", Node: n, Job: r.Job,
+				Text: fmt.Sprintf("job %d (%s) has ended, %s, and asked for after=power_down", r.Job, r.Name, r.State)})
+		}
+	}
+	if len(runs) > 0 {
+		if err := a.store.SettleRuns(ctx, runs); err != nil {
+			return err
+		}
+	}
+	if len(events) > 0 {
+		if err := a.journal.CommitFT(ctx, ft.Change{Events: events}); err != nil {
+			return err
+		}
+	}
+	for _, r := range runs {
+		a.untold = append(a.untold, untold{r, now.Add(afterTries)})
+	}
+	return a.tell(ctx, left)
+}
+
+// left returns what says which nodes a run has left, by a reading that is as new as
+// can be. A job that is given one of them in the moment between goes on: Slurm waits
+// for its end.
+func (a *afterJobs) left(ctx context.Context) (func(history.Run) []string, error) {
+	config, err := a.client.ShowConfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := vacated.KeptBy(config)
+	if err != nil {
+		return nil, err
+	}
+	snap, err := a.watcher.Fresh(ctx, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	seen := vacated.Read(snap, a.rates.pools)
+	return func(r history.Run) []string {
+		return slices.DeleteFunc(seen.Nodes(r), func(n string) bool { return kept.Has(snap.Nodes[n]) })
+	}, nil
+}
+
+// tell tells Slurm, in one call. It is told again while it does not answer, and not
+// of nodes that it refuses.
+func (a *afterJobs) tell(ctx context.Context, left func(history.Run) []string) error {
+	var nodes []string
+	for _, u := range a.untold {
+		if time.Now().Before(u.until) {
+			nodes = append(nodes, left(u.run)...)
+		}
+	}
+	slices.Sort(nodes)
+	if nodes = slices.Compact(nodes); len(nodes) > 0 {
+		err := a.client.UpdateNodes(ctx, slurm.NodeUpdate{Nodes: nodes, State: "power_down"})
+		var part *slurm.PartialError
+		if err != nil && !errors.As(err, &part) {
+			return fmt.Errorf("powering down %d nodes: %w", len(nodes), err)
+		}
+		if err != nil {
+			a.log.Warn("Slurm refuses to power down nodes of jobs with after=power_down", "error", err)
+		}
+	}
+	a.untold = nil
+	return nil
+}

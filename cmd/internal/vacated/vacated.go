@@ -1,0 +1,70 @@
+// Package vacated finds the nodes that a job has left behind and that nobody else
+// has, so that they can be powered down before SuspendTime. It is pure.
+package vacated
+
+import (
+	"slices"
+	"time"
+
+	"github.com/burst-hpc/burst/cmd/internal/history"
+	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/hostlist"
+)
+
+// Reading is a reading of Slurm, arranged to be asked for many jobs.
+type Reading struct {
+	snap  *slurm.Snapshot
+	pools map[string]string
+	jobs  map[string][]slurm.Job // that have, or had, a node of ours, but not those that wait
+}
+
+// Read arranges a reading. Pools has the pool of each node of ours.
+func Read(snap *slurm.Snapshot, pools map[string]string) *Reading {
+	r := &Reading{snap, pools, map[string][]slurm.Job{}}
+	for _, j := range snap.Jobs {
+		if j.State == "PENDING" { // the nodes are of its last attempt
+			continue
+		}
+		for _, n := range expand(j.Nodes) {
+			if pools[n] != "" {
+				r.jobs[n] = append(r.jobs[n], j)
+			}
+		}
+	}
+	return r
+}
+
+func expand(list string) []string {
+	names, err := hostlist.Expand(list)
+	if list == "" || err != nil {
+		return nil
+	}
+	return names
+}
+
+// Nodes are those of ours that the run's last attempt had and that are idle now, if
+// no other job has had them since. None, if Slurm has the job otherwise than the
+// run says, or has forgotten it.
+func (r *Reading) Nodes(run history.Run) []string {
+	j, ok := r.snap.Jobs[run.Job]
+	if !ok || !history.Over(j) || j.Restarts != run.Restarts || !j.End.Equal(run.Ended) {
+		return nil
+	}
+	return slices.DeleteFunc(expand(j.Nodes), func(name string) bool {
+		n, ok := r.snap.Nodes[name]
+		return !ok || r.pools[name] == "" || !idle(n, run.Ended) || slices.ContainsFunc(r.jobs[name], func(o slurm.Job) bool { return later(o, run) })
+	})
+}
+
+// later says that the job has the nodes still, or had them longer than the run.
+func later(j slurm.Job, run history.Run) bool {
+	return j.ID != run.Job && (!history.Over(j) || j.End.After(run.Ended))
+}
+
+// idle says that the node is up and does nothing, and is the one that was there then:
+// not its next instance. Any other flag is somebody's: an admin's, a reservation's,
+// that of a job that is to come, or power saving's, which is at work already.
+func idle(n slurm.Node, then time.Time) bool {
+	return n.State.Base == "IDLE" && n.AllocCPUs == 0 && !n.Started.After(then) &&
+		!slices.ContainsFunc(n.State.Flags, func(f string) bool { return f != "CLOUD" && f != "DYNAMIC_NORM" })
+}
