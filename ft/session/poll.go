@@ -49,7 +49,7 @@ func (h *Hub) Poll(ctx context.Context, uid int, q Question) (Word, error) {
 func (h *Hub) begin(uid int, q Question, mine chan struct{}) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	a, s, err := h.find(uid, q.Key, q.Token)
+	_, s, err := h.find(uid, q.Key, q.Token)
 	if err != nil {
 		return err
 	}
@@ -57,9 +57,6 @@ func (h *Hub) begin(uid int, q Question, mine chan struct{}) error {
 		close(s.poll)
 	}
 	s.poll, s.seen = mine, time.Now()
-	if o := a.order; o != nil && o.held && q.Have == o.Request.ID && !q.Held {
-		o.held, o.since = false, s.seen // it had its turn of the burstd before
-	}
 	if q.Progress != nil {
 		s.progress = *q.Progress
 	}
