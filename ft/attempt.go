@@ -2,6 +2,7 @@ package ft
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/burst-hpc/burst/ft/session"
@@ -30,6 +31,8 @@ type attempt struct {
 	signalled time.Time    // when the signal was sent, or the steps asked; zero: not yet
 	requeued  bool
 	released  bool
+	hold      bool // as in Eviction: of one of them, of all
+	held      bool
 }
 
 // join counts an eviction among those that mean its attempt, until leave.
@@ -43,11 +46,41 @@ func (g *Guard) join(e *Eviction) {
 		g.attempts[key] = a
 	}
 	a.users++
+	a.recall(e)
 	if (e.Signal != "" || e.Ask != "") && (e.Stage == Signalled || e.Stage == Requeued) { // read from the journal
 		a.signalled = e.SignalledAt
 		if e.Ask != "" && (a.by.IsZero() || e.By.Before(a.by)) {
 			a.by = e.By
 		}
+	}
+}
+
+// joinAll has attempts know all evictions that the journal has of them, before the
+// first of these acts.
+func (g *Guard) joinAll(st State) {
+	open := map[noticeKey]bool{}
+	for _, n := range st.Notices {
+		open[noticeKey{n.Instance, n.Kind}] = true
+	}
+	for i := range st.Evictions {
+		if e := &st.Evictions[i]; open[noticeKey{e.Instance, e.Kind}] {
+			g.join(e)
+		}
+	}
+	for i := range st.Evictions {
+		e := &st.Evictions[i]
+		if a := g.attempts[attemptKey{e.Job, e.Restarts}]; a != nil {
+			a.recall(e)
+		}
+	}
+}
+
+// recall has the attempt know what one of its evictions, which may be closed, has
+// come to: none of the others does it again.
+func (a *attempt) recall(e *Eviction) {
+	a.hold, a.held = a.hold || e.Hold, a.held || e.Held
+	if e.Stage == Done && strings.HasPrefix(e.Outcome, requeuedText) {
+		a.requeued, a.released = true, true
 	}
 }
 

@@ -77,7 +77,7 @@ func New(cfg Config, j journal, s controller, providers map[string]cloud.Provide
 	if cfg.Parallel == 0 {
 		cfg.Parallel = 32
 	}
-	g := &Guard{cfg: cfg, journal: j, slurm: s, acks: map[string]cloud.Acknowledger{}, log: log, turns: turns{free: cfg.Parallel},
+	g := &Guard{cfg: cfg, journal: j, slurm: s, acks: map[string]cloud.Acknowledger{}, log: log, turns: turns{free: cfg.Parallel, spare: cfg.Parallel / 4},
 		active: map[noticeKey]*live{}, attempts: map[attemptKey]*attempt{}, ahead: map[string]time.Time{}}
 	for name, p := range providers {
 		if a, ok := p.(cloud.Acknowledger); ok {
@@ -122,9 +122,7 @@ func (g *Guard) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for i := range st.Evictions {
-		g.join(&st.Evictions[i]) // all, before the first of them acts
-	}
+	g.joinAll(st)
 	for _, n := range st.Notices {
 		var own []*Eviction
 		for i := range st.Evictions {

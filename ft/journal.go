@@ -54,7 +54,8 @@ type Eviction struct {
 	Started     time.Time    // when the attempt began; zero: not known
 	Ask         session.Kind // what the steps are asked in place of a signal; empty: they have no session
 	By          time.Time    // until when
-	Hold        bool         // it is not to start again by itself: Outcome says why
+	Hold        bool         // the attempt is not to be followed by another by itself: Outcome says why
+	Held        bool         // Slurm has been told so, once: an admin may have let it go since
 	// Lost is the time of computing that the attempt has lost, as far as its steps
 	// say; -1: not known. LostIterations is the application's count.
 	Lost           time.Duration
@@ -75,7 +76,7 @@ type Event struct {
 // State is all that is not closed.
 type State struct {
 	Notices   []Notice
-	Evictions []Eviction
+	Evictions []Eviction // under these, and others of the same attempts of jobs
 }
 
 // Change is what one transaction writes: records are put whole, by their key.

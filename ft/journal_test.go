@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -104,8 +105,15 @@ func (j journal) LoadFT(context.Context) (st ft.State, err error) {
 			st.Notices = append(st.Notices, n)
 		}
 	}
+	open := map[string]bool{}
+	attempt := func(e ft.Eviction) string { return fmt.Sprint(e.Job, e.Restarts, e.Started) }
 	for k, e := range w.evictions {
 		if w.notices[k.noticeKey].Stage != ft.Acked {
+			open[attempt(e)] = true
+		}
+	}
+	for k, e := range w.evictions {
+		if w.notices[k.noticeKey].Stage != ft.Acked || open[attempt(e)] {
 			st.Evictions = append(st.Evictions, e)
 		}
 	}

@@ -189,9 +189,11 @@ func (g *Guard) requeue(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 	next := *e
 	next.Stage = Requeued
 	if a.requeued {
+		next.Hold = a.hold
 		return nil, g.put(ctx, e, next)
 	}
-	g.account(ctx, &next, a.request)
+	g.account(ctx, n, &next, a.request)
+	next.Hold = next.Hold || a.hold
 	if time.Since(asked) > time.Second { // another of its nodes was before us, and failed
 		if s, err = g.read(ctx, e); err != nil {
 			return nil, err
@@ -218,7 +220,7 @@ func (g *Guard) requeue(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 	}
 	err = g.put(ctx, e, next, Event{Time: time.Now(), Kind: "requeue", Node: n.Node, Instance: n.Instance, Job: e.Job,
 		Text: fmt.Sprintf("requeued, %s after the notice", time.Since(n.Received).Round(10*time.Millisecond))})
-	a.requeued = err == nil
+	a.requeued, a.hold = err == nil, next.Hold
 	return s, err
 }
 

@@ -123,6 +123,8 @@ func (g *Guard) site(node string) []directive.Layer {
 func describe(e Eviction, j slurm.Job) string {
 	text := fmt.Sprintf("job %d (%s): ", j.ID, j.Name)
 	switch {
+	case e.Ask != "" && !e.By.After(time.Now()):
+		text += "no time is left to ask its steps for anything"
 	case e.Ask != "":
 		text += "its steps are asked to " + string(e.Ask)
 	case e.Signal == "":

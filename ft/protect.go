@@ -9,10 +9,13 @@ import (
 
 // blessings is what the store knows of a job's past.
 type blessings interface {
-	// Attempts counts the attempts after the given one that were evicted.
+	// Attempts counts the attempts after the given one that were evicted, since the last
+	// one for which the job was held; of one that is being evicted once too.
 	Attempts(ctx context.Context, job uint32, after int) (int, error)
 	// BlessedOf are the generations of the job's steps that count, at most one each.
 	BlessedOf(ctx context.Context, job uint32) ([]session.Blessed, error)
+	// AnswersOf are what the attempt's steps have answered to its last request.
+	AnswersOf(ctx context.Context, job uint32, attempt int) (map[string]session.Answer, error)
 }
 
 // hubSessions are the sessions of a hub.
@@ -27,6 +30,16 @@ func SessionsOf(hub *session.Hub, s blessings) Sessions { return hubSessions{hub
 
 func (h hubSessions) Ask(ctx context.Context, o session.Order) (Asked, error) {
 	return h.hub.Ask(ctx, o)
+}
+
+func (h hubSessions) Answers(ctx context.Context, job uint32, attempt int) (map[string]session.Answer, bool, error) {
+	all, err := h.AnswersOf(ctx, job, attempt)
+	whole := len(all) > 0
+	for _, s := range h.hub.Sessions(job, attempt) {
+		_, ok := all[s.Step]
+		whole = whole && ok
+	}
+	return all, whole, err
 }
 
 func (h hubSessions) Protection(ctx context.Context, job uint32, attempt int) (Protection, bool, error) {

@@ -15,6 +15,9 @@ import (
 // the first of several. Killed before, it forgets the change.
 const saved = 10 * time.Second
 
+// requeuedText begins the outcome of each eviction that has moved its job.
+const requeuedText = "requeued"
+
 // release clears the hold that Slurm puts on a requeued job, once for an
 // attempt, and sees that it stays so. While the job's processes end, Slurm would
 // forget it.
@@ -25,10 +28,10 @@ func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 	}
 	defer release()
 	if a.released {
-		return g.close(ctx, e, "requeued")
+		return g.close(ctx, e, requeuedText)
 	}
 	again := func() error {
-		a.requeued = false
+		a.requeued, a.held = false, false
 		return g.again(ctx, n, e, s)
 	}
 	for s == nil || s.requeued && s.State != "PENDING" {
@@ -51,7 +54,10 @@ func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 	err = g.command(ctx, time.Time{}, func() error {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		if e.Hold && s.requeued {
+		switch {
+		case e.Hold && a.held:
+			return nil // an admin may have let it go since
+		case e.Hold && s.requeued:
 			return g.slurm.Hold(ctx, e.Job)
 		}
 		return g.slurm.Release(ctx, e.Job, restarts, time.Time{})
@@ -62,6 +68,14 @@ func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 		return g.close(ctx, e, "the job is gone")
 	default:
 		return fmt.Errorf("clearing the hold of job %d: %w", e.Job, err)
+	}
+	if e.Hold && s.requeued && !a.held {
+		next := *e
+		next.Held = true
+		if err := g.put(ctx, e, next); err != nil {
+			return err
+		}
+		a.held = true
 	}
 	s, err = g.read(ctx, e)
 	if err == nil && s.over == "" && !s.requeued {
@@ -91,7 +105,7 @@ func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 		return g.close(ctx, e, s.over)
 	}
 	a.released = true
-	return g.close(ctx, e, "requeued"+held)
+	return g.close(ctx, e, requeuedText+held)
 }
 
 // again goes back to the requeue: a slurmctld that was killed has come back
@@ -103,6 +117,6 @@ func (g *Guard) again(ctx context.Context, n *Notice, e *Eviction, s *sight) err
 		}
 	}
 	next := *e
-	next.Stage = Signalled
+	next.Stage, next.Held = Signalled, false
 	return errors.Join(fmt.Errorf("job %d is %s: Slurm has forgotten its requeue", e.Job, s.State), g.put(ctx, e, next))
 }

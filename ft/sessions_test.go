@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -99,7 +100,13 @@ func (s *site) Attempts(_ context.Context, job uint32, after int) (int, error) {
 	defer s.w.mu.Unlock()
 	all := map[int]bool{}
 	for k, e := range s.w.evictions {
-		if k.job == job && e.Restarts > after {
+		if k.job == job && e.Hold {
+			after = max(after, e.Restarts)
+		}
+	}
+	for k, e := range s.w.evictions {
+		counts := e.Stage == ft.Signalled || e.Stage == ft.Requeued || strings.HasPrefix(e.Outcome, "requeued")
+		if k.job == job && e.Restarts > after && counts {
 			all[e.Restarts] = true
 		}
 	}

@@ -21,6 +21,9 @@ type Sessions interface {
 	Protection(ctx context.Context, job uint32, attempt int) (Protection, bool, error)
 	// Ask has all steps of an attempt do something, as session.Hub does.
 	Ask(ctx context.Context, o session.Order) (Asked, error)
+	// Answers are what the attempt's steps have answered to its last request, as the
+	// journal has it; whole: no step of it is open that has not.
+	Answers(ctx context.Context, job uint32, attempt int) (answers map[string]session.Answer, whole bool, err error)
 }
 
 // Asked is a request to steps that is under way, as session.Asked is.
@@ -68,7 +71,7 @@ func (r *request) over() bool {
 
 // stopped says that the steps are at their end, each with what it could save.
 func (r *request) stopped() bool {
-	if !r.over() || r.err != nil || len(r.answers) == 0 {
+	if r == nil || !r.over() || r.err != nil || len(r.answers) == 0 {
 		return false
 	}
 	for _, a := range r.answers {
@@ -152,6 +155,12 @@ func (g *Guard) request(ctx context.Context, n *Notice, e *Eviction, a *attempt)
 	if !a.by.IsZero() && a.by.Before(by) && !vain {
 		by = a.by
 	}
+	if a.request == nil && !e.SignalledAt.IsZero() { // by an earlier life
+		if r := g.told(ctx, e, nil); r.stopped() {
+			a.request = r
+			return nil
+		}
+	}
 	switch {
 	case a.request != nil && !vain && !by.Before(a.request.by):
 		return nil
@@ -161,7 +170,7 @@ func (g *Guard) request(ctx context.Context, n *Notice, e *Eviction, a *attempt)
 		}
 		return nil
 	}
-	asked, err := g.cfg.Sessions.Ask(ctx, session.Order{Job: e.Job, Attempt: e.Restarts, Request: session.Request{
+	asked, err := g.cfg.Sessions.Ask(ctx, session.Order{Job: e.Job, Attempt: e.Restarts, Calm: n.Kind == cloud.Rebalance, Request: session.Request{
 		ID: fmt.Sprintf("%d.%d.%s.%d", e.Job, e.Restarts, e.Ask, by.UnixMilli()), Kind: e.Ask, By: by,
 		Why: fmt.Sprintf("node %s is taken back by the cloud", e.Node)}})
 	if err != nil {
@@ -225,87 +234,4 @@ func (g *Guard) stays(ctx context.Context, e *Eviction, r *request) (requeue boo
 		return false, err
 	}
 	return true, g.close(ctx, e, "left where it is: "+unsavedText(r))
-}
-
-// account notes in e what the attempt has lost, and says what of it was saved.
-func (g *Guard) account(ctx context.Context, e *Eviction, r *request) {
-	if e.Ask == "" || e.Lost >= 0 { // or it was requeued before, and Slurm has forgotten it
-		return
-	}
-	if r.saved() {
-		e.Lost, e.LostIterations = 0, 0
-		e.Outcome = join(e.Outcome, madeText(r.answers))
-		return
-	}
-	why := unsavedText(r)
-	if e.Ask == session.Leave {
-		why = "no checkpoint was asked for"
-	}
-	p, ok, err := g.cfg.Sessions.Protection(ctx, e.Job, e.Restarts)
-	if err != nil {
-		g.log.Warn("what a job has lost is not known", "job", e.Job, "error", err)
-	}
-	if err != nil || !ok { // or its steps have ended by themselves
-		return
-	}
-	e.Hold = p.Fruitless > p.Retries
-	from, since := "its beginning", e.Started
-	if p.Saved.After(since) {
-		from, since = "its last checkpoint", p.Saved
-	}
-	if since.IsZero() {
-		return
-	}
-	e.Lost = max(0, time.Since(since))
-	iterations := ""
-	if p.Iteration >= 0 && p.SavedIteration >= 0 {
-		e.LostIterations = max(0, p.Iteration-p.SavedIteration)
-		iterations = fmt.Sprintf(" (%d iterations)", e.LostIterations)
-	}
-	e.Outcome = join(e.Outcome, fmt.Sprintf("%s: it goes on from %s, %s ago%s", why, from, e.Lost.Round(time.Second), iterations))
-	if e.Hold {
-		e.Outcome += fmt.Sprintf("; it was evicted %d times without a new checkpoint (retries=%d) and is held: \"scontrol release %d\" lets it start", p.Fruitless, p.Retries, e.Job)
-	}
-}
-
-func join(a, b string) string {
-	if a == "" {
-		return b
-	}
-	return a + "; " + b
-}
-
-// madeText says what was saved: of several steps the sum of the sizes and the longest time.
-func madeText(answers map[string]session.Answer) string {
-	var bytes int64
-	var took time.Duration
-	for _, a := range answers {
-		bytes, took = bytes+a.Bytes, max(took, a.Took)
-	}
-	steps := ""
-	if len(answers) > 1 {
-		steps = fmt.Sprintf(" of %d steps", len(answers))
-	}
-	return fmt.Sprintf("checkpoint%s of %.1f MB in %s", steps, float64(bytes)/1e6, took.Round(10*time.Millisecond))
-}
-
-// unsavedText says why steps have not saved their work.
-func unsavedText(r *request) string {
-	if r == nil || !r.over() {
-		return "the steps did not answer in time"
-	}
-	var all []string
-	for step, a := range r.answers {
-		if a.Error != "" {
-			all = append(all, fmt.Sprintf("step %s: %s", step, a.Error))
-		}
-	}
-	slices.Sort(all)
-	switch {
-	case len(all) > 0:
-		return all[0] // the others' are in burstd's log and their own output
-	case r.err != nil:
-		return r.err.Error()
-	}
-	return "a step ended without a checkpoint"
 }

@@ -250,6 +250,13 @@ func TestStepsKillAtEveryPoint(t *testing.T) {
 			if n := s.good(id); n != 0 {
 				t.Errorf("its generation is of attempt %d", n)
 			}
+			w.mu.Lock()
+			for _, e := range w.evictions {
+				if e.Lost != 0 || !strings.HasPrefix(e.Outcome, "requeued") || !strings.Contains(e.Outcome, "checkpoint of 12.0 MB in 10s") {
+					t.Errorf("what became of it: %+v", e)
+				}
+			}
+			w.mu.Unlock()
 			l.mu.Lock()
 			points = l.points
 			l.mu.Unlock()

@@ -50,27 +50,27 @@ func (s *Store) events(ctx context.Context, after int64) ([]Event, error) {
 	return all, err
 }
 
-// Prune forgets closed orders, resolved launches, gone instances, closed
-// notices, requests to jobs, their generations and events older than the given time. An order's id is remembered
-// for as long: a spooled copy that is older is not taken for a new one, since
-// what it asks is compared with Slurm's present state. The ledger is kept longer.
+// Prune forgets closed orders, resolved launches, gone instances, closed notices and
+// events older than the given time. An order's id is remembered for as long: a
+// spooled copy that is older is not taken for a new one, since what it asks is
+// compared with Slurm's present state. The ledger is kept longer, and what a job's
+// steps have said for a shorter time after its end.
 func (s *Store) Prune(ctx context.Context, before time.Time) error {
 	for _, text := range []string{
 		`DELETE FROM orders WHERE closed > 0 AND closed < ?`,
 		`DELETE FROM launches WHERE resolved > 0 AND resolved < ?`,
 		`DELETE FROM instances WHERE gone > 0 AND gone < ?`,
 		`DELETE FROM holds WHERE released AND start < ?`,
-		`DELETE FROM evictions WHERE ended > 0 AND ended < ?`,
 		`DELETE FROM notices WHERE stage = 'acked' AND received < ?`,
 		`DELETE FROM boots WHERE ended > 0 AND ended < ?`,
 		`DELETE FROM events WHERE time < ?`,
-		`DELETE FROM requests WHERE by < ?`,
-		`DELETE FROM blessed WHERE at < ? AND job NOT IN (SELECT job FROM sessions)`,
-		`DELETE FROM steps_done WHERE at < ? AND job NOT IN (SELECT job FROM runs WHERE open)`,
 	} {
 		if _, err := s.db.ExecContext(ctx, text, fromTime(before)); err != nil {
 			return err
 		}
+	}
+	if err := s.pruneSteps(ctx, before); err != nil {
+		return err
 	}
 	if err := s.pruneRuns(ctx, before); err != nil {
 		return err

@@ -73,8 +73,9 @@ func (s *Store) LoadFT(ctx context.Context) (ft.State, error) {
 		if st.Notices, err = query(ctx, tx, `SELECT `+noticeColumns+` FROM notices WHERE stage <> ? ORDER BY deadline, instance`, scanNotice, ft.Acked); err != nil {
 			return err
 		}
-		st.Evictions, err = query(ctx, tx, `SELECT `+evictionColumns+`
-			FROM evictions e JOIN notices n USING (instance, kind) WHERE n.stage <> ? ORDER BY e.began, e.job`, scanEviction, ft.Acked)
+		st.Evictions, err = query(ctx, tx, `WITH open AS (SELECT instance, kind, job, restarts, started FROM evictions JOIN notices n USING (instance, kind) WHERE n.stage <> ?)
+			SELECT `+evictionColumns+` FROM evictions e WHERE (instance, kind) IN (SELECT instance, kind FROM open)
+			OR (job, restarts, started) IN (SELECT job, restarts, started FROM open) ORDER BY e.began, e.job`, scanEviction, ft.Acked)
 		return err
 	})
 	if err != nil {
@@ -115,12 +116,12 @@ func scanNotice(scan scanner) (n ft.Notice, err error) {
 }
 
 const evictionColumns = `e.instance, e.kind, e.job, e.restarts, e.node, e.stage, e.signal, e.grace, e.signalled, e.began, e.ended, e.outcome,
-	e.ask, e.ask_by, e.started, e.lost, e.lost_iterations, e.hold`
+	e.ask, e.ask_by, e.started, e.lost, e.lost_iterations, e.hold, e.held`
 
 func scanEviction(scan scanner) (e ft.Eviction, err error) {
 	var grace, signalled, began, ended, by, started, lost int64
 	err = scan(&e.Instance, &e.Kind, &e.Job, &e.Restarts, &e.Node, &e.Stage, &e.Signal, &grace, &signalled, &began, &ended, &e.Outcome,
-		&e.Ask, &by, &started, &lost, &e.LostIterations, &e.Hold)
+		&e.Ask, &by, &started, &lost, &e.LostIterations, &e.Hold, &e.Held)
 	e.Grace, e.By, e.Started = time.Duration(grace)*time.Microsecond, toTime(by), toTime(started)
 	if e.Lost = time.Duration(lost) * time.Microsecond; lost < 0 {
 		e.Lost = -1
@@ -129,18 +130,17 @@ func scanEviction(scan scanner) (e ft.Eviction, err error) {
 	return e, err
 }
 
-// Attempts counts the attempts of a job after the given one that were evicted.
+// Attempts counts the attempts of a job after the given one that were evicted, and
+// after the last one for which it was held: whoever let it go has seen those. An
+// attempt that is being evicted counts; one that was left where it is does not.
 func (s *Store) Attempts(ctx context.Context, job uint32, after int) (n int, err error) {
-	err = s.db.QueryRowContext(ctx, `SELECT count(DISTINCT restarts) FROM evictions WHERE job = ? AND restarts > ?`, job, after).Scan(&n)
+	err = s.db.QueryRowContext(ctx, `SELECT count(DISTINCT restarts) FROM evictions WHERE job = ?1 AND restarts > ?2
+		AND restarts > (SELECT coalesce(max(restarts), -1) FROM evictions WHERE job = ?1 AND hold)
+		AND (stage IN ('signalled', 'requeued') OR outcome LIKE 'requeued%')`, job, after).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("counting the evictions of job %d: %w", job, err)
 	}
 	return n, nil
-}
-
-// Evictions reads the evictions that began since the given time, oldest first.
-func (s *Store) Evictions(ctx context.Context, since time.Time) ([]ft.Eviction, error) {
-	return query(ctx, s.db, `SELECT `+evictionColumns+` FROM evictions e WHERE e.began >= ? ORDER BY e.began, e.job`, scanEviction, fromTime(since))
 }
 
 // CommitFT writes a change in one transaction, which other changes may share.
@@ -172,9 +172,9 @@ func (w *writer) putFT(c ft.Change) {
 			lost = e.Lost.Microseconds()
 		}
 		w.put(`INSERT OR REPLACE INTO evictions (instance, kind, job, restarts, node, stage, signal, grace, signalled, began, ended, outcome,
-			ask, ask_by, started, lost, lost_iterations, hold) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, e.Instance, e.Kind, e.Job, e.Restarts, e.Node, e.Stage, e.Signal,
+			ask, ask_by, started, lost, lost_iterations, hold, held) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, e.Instance, e.Kind, e.Job, e.Restarts, e.Node, e.Stage, e.Signal,
 			e.Grace.Microseconds(), fromTime(e.SignalledAt), fromTime(e.Began), fromTime(e.Ended), e.Outcome,
-			e.Ask, fromTime(e.By), fromTime(e.Started), lost, e.LostIterations, e.Hold)
+			e.Ask, fromTime(e.By), fromTime(e.Started), lost, e.LostIterations, e.Hold, e.Held)
 	}
 	for _, e := range c.Events {
 		w.event(Event{Time: e.Time, Kind: e.Kind, Node: e.Node, Instance: e.Instance, Job: e.Job, Text: e.Text})

@@ -21,7 +21,7 @@ func (s *Store) CommitSession(ctx context.Context, c session.Change) error {
 
 func (w *writer) putSession(c session.Change, now time.Time) {
 	for _, o := range c.Opened {
-		w.put(`DELETE FROM sessions WHERE job = ? AND attempt < ?`, o.Job, o.Attempt)
+		w.begun(o.Job, o.Attempt)
 		w.put(`INSERT INTO sessions (job, attempt, step, uid, token, began, hello) VALUES (?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET uid = excluded.uid, token = excluded.token, began = excluded.began, hello = excluded.hello
 			WHERE (excluded.began, excluded.token) >= (sessions.began, sessions.token)`,
@@ -29,6 +29,7 @@ func (w *writer) putSession(c session.Change, now time.Time) {
 	}
 	for _, g := range c.Answers {
 		a := g.Answer
+		w.answered(g)
 		if a.Generation == "" {
 			continue
 		}
@@ -39,11 +40,13 @@ func (w *writer) putSession(c session.Change, now time.Time) {
 			took = excluded.took, iteration = excluded.iteration, at = excluded.at, made = blessed.made + 1
 			WHERE (excluded.attempt, excluded.n) > (blessed.attempt, blessed.n)`,
 			g.Job, g.Step, g.Attempt, a.N, a.Generation, a.Bytes, a.Took.Microseconds(), a.Iteration, fromTime(now))
+		w.fewBlessed(g.Job)
 	}
 	for _, o := range c.Orders {
 		r := o.Request
 		w.put(`INSERT OR REPLACE INTO requests (job, attempt, id, kind, by, why) VALUES (?, ?, ?, ?, ?, ?)`,
 			o.Job, o.Attempt, r.ID, r.Kind, fromTime(r.By), r.Why)
+		w.put(`DELETE FROM answers WHERE job = ? AND attempt = ? AND id <> ?`, o.Job, o.Attempt, r.ID)
 	}
 	for _, e := range c.Closed {
 		if e.Summary != nil {
@@ -67,6 +70,24 @@ func (s *Store) OrderOf(ctx context.Context, job uint32, attempt int) (session.O
 	}
 	o.Request.By = toTime(by).UTC()
 	return o, nil
+}
+
+// AnswersOf are what the steps of the attempt have answered to its last request, by step.
+func (s *Store) AnswersOf(ctx context.Context, job uint32, attempt int) (map[string]session.Answer, error) {
+	all := map[string]session.Answer{}
+	_, err := query(ctx, s.db, `SELECT step, answer FROM answers JOIN requests USING (job, attempt, id) WHERE job = ? AND attempt = ?`, func(scan scanner) (none struct{}, err error) {
+		var step, text string
+		var a session.Answer
+		if err = scan(&step, &text); err == nil {
+			err = json.Unmarshal([]byte(text), &a)
+		}
+		all[step] = a
+		return none, err
+	}, job, attempt)
+	if err != nil {
+		return nil, fmt.Errorf("reading what job %d has answered: %w", job, err)
+	}
+	return all, nil
 }
 
 // OpenSessions are those of burst-sruns that are not closed.

@@ -17,9 +17,11 @@ func (w *writer) stepDone(e session.End, now time.Time) {
 		FROM sessions WHERE job = ?1 AND attempt = ?2 AND step = ?3 AND token = ?4`,
 		e.Job, e.Attempt, e.Step, e.Token, fromTime(now), s.Label, s.Method, s.Exit, s.Ranks, s.Ran.Microseconds(), s.Checkpoints,
 		s.Writing.Microseconds(), s.Restarts, s.Lost.Microseconds(), s.LostUnknown, s.Iteration)
+	w.fewDone(e.Job)
 }
 
-// StepsDone are the steps of a job that have ended by themselves, by step.
+// StepsDone are the steps of a job that have ended by themselves, by step. Of one that
+// has too many, the first is the sum of those that ended first.
 func (s *Store) StepsDone(ctx context.Context, job uint32) ([]session.Done, error) {
 	all, err := query(ctx, s.db, `SELECT job, step, attempt, at, label, method, exit, ranks, ran, checkpoints, writing, restarts, lost, lost_unknown, iteration
 		FROM steps_done WHERE job = ? ORDER BY step`, func(scan scanner) (d session.Done, err error) {

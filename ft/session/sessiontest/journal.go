@@ -19,6 +19,7 @@ type Journal interface {
 	OpenSessions(ctx context.Context) ([]session.Session, error)
 	Blessed(ctx context.Context, job uint32, step string) (session.Blessed, error)
 	StepsDone(ctx context.Context, job uint32) ([]session.Done, error)
+	AnswersOf(ctx context.Context, job uint32, attempt int) (map[string]session.Answer, error)
 }
 
 // Memory is a journal in memory. It outlives the hubs of a test.
@@ -28,6 +29,7 @@ type Memory struct {
 	orders   map[attempt]session.Order
 	blessed  map[step]session.Blessed
 	done     map[step]session.Done
+	answers  map[session.Key]session.Answer
 }
 
 type attempt struct {
@@ -45,7 +47,7 @@ var _ Journal = (*Memory)(nil)
 // NewMemory makes an empty journal.
 func NewMemory() *Memory {
 	return &Memory{sessions: map[session.Key]session.Session{}, orders: map[attempt]session.Order{}, blessed: map[step]session.Blessed{},
-		done: map[step]session.Done{}}
+		done: map[step]session.Done{}, answers: map[session.Key]session.Answer{}}
 }
 
 // CommitSession implements Journal.
@@ -59,6 +61,9 @@ func (m *Memory) CommitSession(ctx context.Context, c session.Change) error {
 		m.open(s)
 	}
 	for _, g := range c.Answers {
+		if g.Answer.ID != "" && g.Answer.ID == m.orders[attempt{g.Job, g.Attempt}].Request.ID {
+			m.answers[g.Key] = g.Answer
+		}
 		m.bless(g)
 	}
 	for _, o := range c.Orders {
@@ -128,6 +133,19 @@ func (m *Memory) Blessed(_ context.Context, job uint32, name string) (session.Bl
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.blessed[step{job, name}], nil
+}
+
+// AnswersOf implements Journal.
+func (m *Memory) AnswersOf(_ context.Context, job uint32, n int) (map[string]session.Answer, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := map[string]session.Answer{}
+	for k, a := range m.answers {
+		if k.Job == job && k.Attempt == n && a.ID == m.orders[attempt{job, n}].Request.ID {
+			all[k.Step] = a
+		}
+	}
+	return all, nil
 }
 
 // StepsDone implements Journal.

@@ -12,6 +12,13 @@ CREATE TABLE requests (
   PRIMARY KEY (job, attempt)
 ) STRICT, WITHOUT ROWID;
 
+-- What each step of an attempt has answered to its last request, in JSON.
+CREATE TABLE answers (
+  job INTEGER NOT NULL, attempt INTEGER NOT NULL, step TEXT NOT NULL, id TEXT NOT NULL,
+  answer TEXT NOT NULL,
+  PRIMARY KEY (job, attempt, step)
+) STRICT, WITHOUT ROWID;
+
 -- The generation of each step that counts, of the latest attempt that has made
 -- one the latest; took in microseconds, at when it was blessed.
 CREATE TABLE blessed (

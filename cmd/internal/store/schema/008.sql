@@ -1,9 +1,10 @@
 -- What an attempt's steps are asked, and until when; when the attempt began; what it
 -- has lost: microseconds of computing, and the application's iterations; -1: not known;
--- and whether the job is held after its requeue.
+-- whether the job is held after its requeue, and has been.
 ALTER TABLE evictions ADD COLUMN ask TEXT NOT NULL DEFAULT '';
 ALTER TABLE evictions ADD COLUMN ask_by INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE evictions ADD COLUMN started INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE evictions ADD COLUMN lost INTEGER NOT NULL DEFAULT -1;
 ALTER TABLE evictions ADD COLUMN lost_iterations INTEGER NOT NULL DEFAULT -1;
 ALTER TABLE evictions ADD COLUMN hold INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE evictions ADD COLUMN held INTEGER NOT NULL DEFAULT 0;
