@@ -241,7 +241,8 @@ func (s *signalStep) afterEnd(before, now look) error {
 		}
 		return nil
 	case code == 128+int(s.m.signal):
-		return fmt.Errorf("%w: it died of %s: a process of it does not catch it", ckpt.ErrFinishing, name)
+		// Not by itself: it has begun a moment ago, or not all of its processes catch it.
+		return fmt.Errorf("the step died of %s: a process of it does not catch it", name)
 	case code > 0 && code < 128 && missing(before, now) == "" && renamed(before, now):
 		return nil
 	}

@@ -173,6 +173,23 @@ func TestSignalNotCaught(t *testing.T) {
 	}
 }
 
+// Below a launcher it is not seen whether the program catches the signal. Dead of it,
+// it has not ended by itself: its script must not go on as if it were done.
+func TestSignalKillsBelowALauncher(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, bySignal())
+	l := p.launch()
+	l.Args = []string{"sh", "-c", "trap 'kill -USR1 $!' USR1; sh -c 'sleep 1000; :' >/dev/null 2>&1 & echo ready $$; wait $!; wait $!"}
+	r := p.start(l)
+	r.pid()
+	_, err := r.step.Checkpoint(t.Context(), p.folder(), true)
+	if err == nil || errors.Is(err, ckpt.ErrFinishing) || !strings.Contains(err.Error(), "died of SIGUSR1") {
+		t.Errorf("%v", err)
+	}
+	<-r.ended
+	r.step.(*signalStep).p.signalGroup(syscall.SIGKILL)
+}
+
 // A program that has only begun is not killed by its first checkpoint.
 func TestSignalCaughtLate(t *testing.T) {
 	t.Parallel()
