@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -42,7 +43,7 @@ func (s *site) does(args ...string) string {
 	return out
 }
 
-// TestAnAdminSteers: a pause that outlives burstd, drills with and without a
+// TestAnAdminSteers: a pause that outlives burstd, a node that goes with its job, drills with and without a
 // notice, a plan, and at last the red button when burstd, the journal and
 // slurmctld are gone.
 func TestAnAdminSteers(t *testing.T) {
@@ -73,6 +74,8 @@ i=0; while [ $i -lt 6000 ]; do sleep 0.1; i=$((i+1)); done
 	}
 	s.does("resume")
 	s.wait(60*time.Second, "the job runs, long before it was told", func() bool { return strings.Count(s.output(id), "began") == 1 })
+
+	s.leavesANode(s.job(id).Nodes)
 
 	node := s.job(id).Nodes
 	out := s.does("evict", node, "--lead", "20s", "--yes", "--wait")
@@ -116,6 +119,40 @@ i=0; while [ $i -lt 6000 ]; do sleep 0.1; i=$((i+1)); done
 	s.redButtonWithoutBurstd(id)
 	s.redButton()
 	s.once()
+}
+
+// leavesANode: a job ends that asked for its nodes to go with it; one of the two is
+// also another's, and stays. burstd is killed in between, and SuspendTime is far off.
+func (s *site) leavesANode(shared string) {
+	s.t.Helper()
+	id := s.submit("#!/bin/sh\n#BURST after=power_down\nsrun true\nsleep 1\n", "-N2", "--ntasks-per-node=1", "-w", shared)
+	s.completes(id)
+	if err := s.KillBurstd(); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.StartBurstd(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+	if n := s.live(); n != 2 {
+		s.t.Fatalf("%d instances live", n)
+	}
+	s.wait(60*time.Second, "one node goes with its job", func() bool { return s.live() == 1 })
+	s.t.Logf("%s after the job's end", time.Since(s.job(id).End).Round(time.Second))
+	own := slices.DeleteFunc(expand(s.t, s.job(id).Nodes), func(n string) bool { return n == shared })
+	var events []api.Event
+	for line := range strings.Lines(s.does("events", "--kind", "power-down", "--json")) {
+		var e api.Event
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			s.t.Fatal(err)
+		}
+		events = append(events, e)
+	}
+	if len(own) != 1 || len(events) != 1 || events[0].Job != id || events[0].Node != own[0] {
+		s.t.Errorf("of the job's own nodes %v the history has %+v", own, events)
+	}
+	if st := s.node(shared).State; st.Base == "IDLE" || strings.Contains(st.String(), "POWER") {
+		s.t.Errorf("%s, on which a job runs, is %s", shared, st)
+	}
 }
 
 // redButtonWithoutBurstd: a burstd that starts later launches nothing for the
