@@ -87,6 +87,33 @@ func TestNext(t *testing.T) {
 	}
 }
 
+func TestAgain(t *testing.T) {
+	const month = 30 * 24 * time.Hour
+	for _, test := range []struct {
+		name        string
+		every, took time.Duration
+		between     time.Duration
+		failed      int
+		want        time.Duration
+	}{
+		{"none failed", 10 * time.Minute, time.Hour, month, 0, 10 * time.Minute},
+		{"one, at once", time.Hour, 0, month / 1000, 1, 2 * time.Hour},
+		{"two", 30 * time.Minute, 0, month, 2, 2 * time.Hour},
+		{"many", time.Minute, 0, month, 1 << 40, 4 * time.Hour},
+		{"what pays by the time that is lost, twice", time.Minute, 10 * time.Second, month / 10, 1, 2 * Interval(10*time.Second, month/10, 0)},
+		{"half an hour is lost by each", time.Minute, 30 * time.Minute, month, 1, 4 * time.Hour},
+		{"never sooner than without", 12 * time.Hour, time.Second, month, 3, 12 * time.Hour},
+		{"none pays", 0, time.Hour, month, 3, 0},
+		{"garbage", time.Minute, math.MaxInt64, 0, -1, time.Minute},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := Again(test.every, test.took, test.between, test.failed); got != test.want {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
 func TestDeadline(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	took := func(seconds, bytes int64) Cost { return Cost{time.Duration(seconds) * time.Second, bytes} }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"path"
@@ -26,6 +25,7 @@ type world struct {
 	ctx     context.Context
 	cfg     session.HubConfig
 	journal *pointed
+	log     logbook
 
 	mu   sync.Mutex
 	hub  *session.Hub // nil: burstd is away
@@ -48,8 +48,26 @@ func bubble(t *testing.T, cfg session.HubConfig, test func(w *world)) {
 	})
 }
 
+// logbook is what burstd logs.
+type logbook struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logbook) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logbook) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 func (w *world) start() {
-	h := session.NewHub(w.cfg, w.journal, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	h := session.NewHub(w.cfg, w.journal, slog.New(slog.NewTextHandler(&w.log, nil)))
 	if err := h.Load(w.ctx); err != nil {
 		w.Error(err)
 	}

@@ -1,12 +1,15 @@
 package srun
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -19,14 +22,17 @@ import (
 
 // work is a method whose steps count seconds, and whose checkpoints are the count.
 type work struct {
+	name      string        // empty: signal
 	length    time.Duration // of the whole
 	code      int           // at its end
 	takes     time.Duration // a checkpoint
 	startFail map[int]error // by the number of the start
 	lostAfter time.Duration // its first step's tool dies then; 0: never
+	fails     atomic.Bool   // checkpoints do, at their end
 
 	mu     sync.Mutex
-	starts []string // what each start began from
+	tries  []time.Time // checkpoints that were begun
+	starts []string    // what each start began from
 	now    *worker
 }
 
@@ -41,7 +47,7 @@ type worker struct {
 	signals []os.Signal
 }
 
-func (m *work) Name() string                 { return directive.BySignal }
+func (m *work) Name() string                 { return cmp.Or(m.name, directive.BySignal) }
 func (m *work) Usable(context.Context) error { return nil }
 
 func (m *work) Start(ctx context.Context, l ckpt.Launch) (ckpt.Step, error) {
@@ -96,12 +102,18 @@ func (w *worker) Signal(s os.Signal) error {
 
 func (w *worker) Checkpoint(ctx context.Context, into string, stop bool) (ckpt.Made, error) {
 	count := w.base + time.Since(w.began)
+	w.m.mu.Lock()
+	w.m.tries = append(w.m.tries, time.Now())
+	w.m.mu.Unlock()
 	select {
 	case <-w.ended:
 		return ckpt.Made{}, ckpt.ErrFinishing
 	case <-ctx.Done():
 		return ckpt.Made{}, ctx.Err()
 	case <-time.After(w.m.takes):
+	}
+	if w.m.fails.Load() {
+		return ckpt.Made{}, errors.New("the tool hangs")
 	}
 	if err := os.WriteFile(filepath.Join(into, "count"), []byte(count.String()), 0o600); err != nil {
 		return ckpt.Made{}, err
