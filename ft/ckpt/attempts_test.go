@@ -4,9 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 )
@@ -133,6 +131,39 @@ func TestTheRecordStands(t *testing.T) {
 	wantNewest(t, openIn(t, dir, 2, ID{0, 4}), ID{0, 3})
 }
 
+// What cannot be read when an attempt begins is not late for that: it is taken when
+// it can be read, and nothing is begun anew before.
+func TestWhatCannotBeReadAtTheBeginning(t *testing.T) {
+	dir := t.TempDir()
+	g := mustWrite(t, openIn(t, dir, 0), 1)
+	name := filepath.Join(g.Dir, manifestName)
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byLater(t, g, func(text []byte) ([]byte, []byte) { return text, []byte(sumText(text)) })
+	f := openIn(t, dir, 1)
+	wantStates(t, f, "0/1 unreadable")
+	if c, err := f.Newest(t.Context()); err == nil {
+		t.Errorf("the step is begun from %v", c.From)
+	}
+	if err := errors.Join(os.WriteFile(name, text, 0o600), os.WriteFile(filepath.Join(g.Dir, sumName), []byte(sumText(text)), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	wantNewest(t, openIn(t, dir, 1), ID{0, 1})
+	// Nor is an attempt passed over that cannot be looked at.
+	if os.Geteuid() == 0 {
+		return // root may look at anything
+	}
+	if err := os.Chmod(f.Path(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(f.Path(), 0o700)
+	if _, err := f.attempts(); err == nil {
+		t.Error("its attempts are said to be none")
+	}
+}
+
 func TestNumbersAreNotGivenTwice(t *testing.T) {
 	dir := t.TempDir()
 	mustWrite(t, openIn(t, dir, 0), 2)
@@ -170,22 +201,6 @@ func TestMisplacedGenerations(t *testing.T) {
 			wantNewest(t, f, ID{})
 		})
 	}
-}
-
-func TestAnEarlierJobOfTheSameID(t *testing.T) {
-	dir := t.TempDir()
-	mustWrite(t, openIn(t, dir, 0), 1)
-	o := optionsIn(dir)
-	o.Submitted = time.Now().Add(-time.Minute)
-	wantStates(t, openWith(t, o), "0/1 good") // clocks differ by so much
-	o.Submitted = time.Now().Add(time.Hour)
-	f := openWith(t, o)
-	wantStates(t, f, "")
-	names, err := os.ReadDir(filepath.Join(dir, "job-17"))
-	if err != nil || len(names) != 2 || !strings.HasPrefix(names[0].Name(), "old-") || !strings.HasSuffix(names[0].Name(), "-step-0") {
-		t.Errorf("the job's folder has %v, %v", names, err)
-	}
-	mustWrite(t, f, 1)
 }
 
 func TestAnotherClusterOfTheSameID(t *testing.T) {

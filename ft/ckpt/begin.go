@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -35,6 +36,7 @@ type begun struct {
 	Blessed bool      `json:"blessed"` // by burstd's word, not by what was on disk
 	At      time.Time `json:"at"`
 	Host    string    `json:"host"`
+	Origin
 }
 
 // begin makes the attempt's folder and its record.
@@ -81,7 +83,7 @@ func (f *Folder) beginAttempt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := f.record(begun{Cut: cut, Blessed: f.o.Blessed != nil, At: time.Now().UTC(), Host: hostname()}); err != nil {
+	if err := f.record(begun{cut, f.o.Blessed != nil, time.Now().UTC(), hostname(), f.o.Identity.Origin}); err != nil {
 		return err
 	}
 	if err := f.fault("begun"); err != nil {
@@ -120,7 +122,8 @@ func (f *Folder) newestOnDisk(ctx context.Context) (ID, error) {
 		return ID{}, err
 	}
 	for _, e := range all {
-		if e.Why == nil && e.Attempt < f.o.Attempt {
+		// What cannot be read now may be good: it must not become late for that.
+		if (e.State == Good || e.State == Unreadable) && e.Attempt < f.o.Attempt {
 			return e.ID, nil
 		}
 	}
@@ -206,35 +209,25 @@ func (f *Folder) late(id ID) bool {
 	return false
 }
 
-// clearEarlierJob moves the step's attempts out of the way if they are of an
-// earlier job: Slurm gives ids again. They stay for their user, as step-0 is renamed
-// to old-<time>-step-0.
+// clearEarlierJob moves the step's attempts out of the way if the last of them is
+// of an earlier job. They stay for their user, as step-0 is renamed to
+// old-<time>-step-0.
 func (f *Folder) clearEarlierJob() error {
-	if f.o.Submitted.IsZero() || f.o.Attempt != 0 {
-		return nil
-	}
 	attempts, err := f.attempts()
 	if err != nil {
 		return err
 	}
-	dated := false
-	for _, a := range attempts {
+	for _, a := range slices.Backward(attempts) {
 		b, err := f.readBegun(a)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue
+			continue // it died before it began anything
 		}
-		if err != nil {
-			return err
+		if err == nil && f.o.Identity.Earlier(b.Origin, b.At) {
+			err = f.renew()
 		}
-		if !b.At.Before(f.o.Submitted.Add(-clockSkew)) {
-			return nil
-		}
-		dated = true
+		return err
 	}
-	if !dated {
-		return nil
-	}
-	return f.renew()
+	return nil
 }
 
 // renew renames the step's folder and makes it anew.
@@ -245,9 +238,11 @@ func (f *Folder) renew() error {
 	}
 	defer job.Close()
 	name := path.Base(f.root.Name())
-	if err := job.Rename(name, "old-"+time.Now().UTC().Format("20060102T150405.000")+"-"+name); err != nil {
+	old := "old-" + time.Now().UTC().Format("20060102T150405.000") + "-" + name
+	if err := job.Rename(name, old); err != nil {
 		return err
 	}
+	f.moved = absOf(job, old)
 	root, err := enter(job, name, true)
 	if err != nil {
 		return err

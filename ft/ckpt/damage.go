@@ -84,9 +84,12 @@ func syncDir(root *os.Root, name string) error {
 	return errors.Join(err, d.Close())
 }
 
+// tempSuffix is of a file that is not whole yet.
+const tempSuffix = ".tmp"
+
 // writeSynced writes a file that is whole or not there.
 func writeSynced(root *os.Root, name string, text []byte) error {
-	temp := name + ".tmp"
+	temp := name + tempSuffix
 	if err := writeTemp(root, temp, text); err != nil {
 		return err
 	}

@@ -45,17 +45,14 @@ type Options struct {
 	// Blessed is the last generation that burstd has on record, which may not be to
 	// be seen here yet. Nil: not known. The zero ID: there is none.
 	Blessed *ID
-	// Submitted is when the job was, for attempt 0 alone (a requeue changes what
-	// Slurm says); zero: not known. What an earlier job of the same id left is moved
-	// out of the way.
-	Submitted time.Time
+	// Identity tells the job from an earlier one of the same id, what is left of
+	// which is moved out of the way.
+	Identity Identity
 }
 
 const (
 	defaultKeep    = 2
 	defaultReserve = 64 << 20
-	// clockSkew between nodes that MUNGE bears.
-	clockSkew = 5 * time.Minute
 )
 
 // ErrSuperseded says that a later attempt of the job has begun: this one is cut
@@ -73,6 +70,7 @@ type Folder struct {
 	used    ID
 	useLock *os.File
 	scratch *os.File // its lock; nil: none was made
+	moved   string   // where what an earlier job left is; empty: there was nothing
 	// fault is asked after each step that a kill may follow, and read before a
 	// generation is read: tests kill or fail there.
 	fault func(at string) error
@@ -256,6 +254,10 @@ func ownerOf(info fs.FileInfo) int {
 	}
 	return -1
 }
+
+// Moved is the folder in which Open has put what an earlier job of the same id left;
+// empty: there was nothing.
+func (f *Folder) Moved() string { return f.moved }
 
 // Path is the step's folder.
 func (f *Folder) Path() string { return f.root.Name() }

@@ -27,7 +27,8 @@ const (
 	Aside State = "aside"
 	// Unfinished: being written, or left by a writer that died.
 	Unfinished State = "unfinished"
-	// Unreadable: it could not be read now; that says nothing of what it is.
+	// Unreadable: it could not be read now, or by this version of Burst; that says
+	// nothing of what it is.
 	Unreadable State = "unreadable"
 )
 
@@ -98,7 +99,10 @@ func (f *Folder) look(ctx context.Context, id ID) (Entry, error) {
 		return Entry{}, nil
 	}
 	if e.State != Foreign && f.late(id) { // whatever else it is
-		e.State, e.Why = Late, errors.New("its attempt had been cut off when it was written")
+		e.State = Late
+		if e.Why = errLate; errors.Is(err, ErrLater) {
+			e.Why = fmt.Errorf("%w; %w", errLate, err)
+		}
 	}
 	return e, nil
 }
@@ -137,6 +141,7 @@ var (
 	// deleted it or set it aside.
 	errGone    = errors.New("it is not there any more")
 	errForeign = errors.New("it is of another cluster's job")
+	errLate    = errors.New("its attempt had been cut off when it was written")
 )
 
 // Check reads a generation's manifest and looks at its files' sizes. A

@@ -144,6 +144,21 @@ func printable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
+// ErrLater is wrapped by what is said of a generation that a later version of Burst
+// wrote in a way of its own: this one cannot read it, and leaves it alone.
+var ErrLater = errors.New("a later version of Burst wrote it")
+
+// formatOf is the format that a manifest says it has; 0: it says none.
+func formatOf(text []byte) int {
+	var m struct {
+		Format int `json:"format"`
+	}
+	if json.Unmarshal(text, &m) != nil {
+		return 0
+	}
+	return m.Format
+}
+
 // readManifest reads the manifest of the folder dir of root. A *DamageError says
 // that it is not what was written; any other error that it could not be read.
 func readManifest(root *os.Root, dir string) (Manifest, error) {
@@ -151,15 +166,19 @@ func readManifest(root *os.Root, dir string) (Manifest, error) {
 	if err != nil {
 		return Manifest{}, damagedIfMissing(err, root, dir, manifestName)
 	}
-	sum, err := readBounded(root, path.Join(dir, sumName), 1024)
-	if err != nil {
-		return Manifest{}, damagedIfMissing(err, root, dir, sumName)
-	}
 	damaged := func(what string) (Manifest, error) {
 		return Manifest{}, &DamageError{Dir: absOf(root, dir), File: manifestName, What: what}
 	}
-	if string(sum) != sumText(text) {
+	sum, err := readBounded(root, path.Join(dir, sumName), 1024)
+	switch want := sumText(text); {
+	case err == nil && len(sum) == len(want) && string(sum) != want:
 		return damaged("its SHA-256 is not the one in " + sumName)
+	case formatOf(text) > manifestFormat: // which may have its sum elsewhere
+		return Manifest{}, fmt.Errorf("checkpoint %s: %w: its format is %d, and this version reads %d", absOf(root, dir), ErrLater, formatOf(text), manifestFormat)
+	case err != nil:
+		return Manifest{}, damagedIfMissing(err, root, dir, sumName)
+	case string(sum) != want:
+		return damaged("there is no SHA-256 of it in " + sumName)
 	}
 	m, err := parseManifest(text)
 	if err != nil {

@@ -53,7 +53,11 @@ func (f *Folder) attempts() ([]int, error) {
 		if !ok {
 			continue
 		}
-		if info, err := f.root.Lstat(name); err == nil && info.IsDir() {
+		switch info, err := f.root.Lstat(name); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, err // to pass it over would be to begin the step anew
+		case info.IsDir():
 			all = append(all, n)
 		}
 	}

@@ -35,7 +35,8 @@ type Part struct {
 	began time.Time
 	lock  *os.File
 	over  bool
-	ours  []string // names of ours that a Commit which failed may have left
+	whole *Generation // it has its name, which may not outlive a power cut yet
+	ours  []string    // names of ours that a Commit which failed may have left
 }
 
 // About is what Commit is told of a generation.
@@ -148,26 +149,32 @@ func (p *Part) Commit(ctx context.Context, a About) (Generation, error) {
 	if p.over {
 		return Generation{}, errors.New("the checkpoint is over")
 	}
-	g, err := p.commit(ctx, a)
+	var err error
+	if p.whole == nil {
+		err = p.commit(ctx, a)
+	}
+	if err == nil {
+		err = p.settle()
+	}
 	if err != nil {
 		return Generation{}, fmt.Errorf("keeping a checkpoint: %w", p.f.explain(err, p.need))
 	}
-	return g, nil
+	return *p.whole, nil
 }
 
-func (p *Part) commit(ctx context.Context, a About) (Generation, error) {
+func (p *Part) commit(ctx context.Context, a About) error {
 	f := p.f
 	for _, name := range p.ours { // of a try before that failed
 		if err := f.root.Remove(path.Join(p.name(), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return Generation{}, err
+			return err
 		}
 	}
 	files, err := seal(ctx, f.root, p.name())
 	if err != nil {
-		return Generation{}, err
+		return err
 	}
 	if err := f.fault("sealed"); err != nil {
-		return Generation{}, err
+		return err
 	}
 	m := Manifest{
 		Format: manifestFormat, N: p.id.N, Cluster: f.o.Cluster, Job: f.o.Job, Attempt: p.id.Attempt, Step: f.o.Step,
@@ -176,56 +183,63 @@ func (p *Part) commit(ctx context.Context, a About) (Generation, error) {
 	}
 	text, sum, err := m.encode()
 	if err != nil {
-		return Generation{}, err
+		return err
 	}
-	p.ours = []string{manifestName, sumName}
+	p.ours = []string{manifestName, sumName, manifestName + tempSuffix, sumName + tempSuffix}
 	if err := writeSynced(f.root, path.Join(p.name(), sumName), sum); err != nil {
-		return Generation{}, err
+		return err
 	}
 	if err := f.fault("sum written"); err != nil {
-		return Generation{}, err
+		return err
 	}
 	if err := writeSynced(f.root, path.Join(p.name(), manifestName), text); err != nil {
-		return Generation{}, err
+		return err
 	}
 	if err := f.fault("manifest written"); err != nil {
-		return Generation{}, err
+		return err
 	}
 	if err := syncDir(f.root, p.name()); err != nil {
-		return Generation{}, err
+		return err
 	}
 	if err := ctx.Err(); err != nil {
-		return Generation{}, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 	if err := f.superseded(); err != nil {
-		return Generation{}, err
+		return err
 	}
-	return Generation{absOf(f.root, dirOf(p.id)), m}, p.rename()
+	if err := f.root.Rename(p.name(), dirOf(p.id)); err != nil {
+		// A network file system may do it, lose its answer, and try again.
+		if _, lerr := f.root.Lstat(dirOf(p.id)); !errors.Is(err, fs.ErrNotExist) || lerr != nil {
+			return err
+		}
+	}
+	p.whole = &Generation{absOf(f.root, dirOf(p.id)), m}
+	f.good[p.id] = true
+	return f.fault("renamed")
 }
 
-// rename makes it a generation. From here on there is nothing to abandon, even if
-// its name may not outlive a power cut.
-func (p *Part) rename() error {
-	f := p.f
-	if err := f.root.Rename(p.name(), dirOf(p.id)); err != nil {
+// settle has the name of what is whole now outlive a power cut.
+func (p *Part) settle() error {
+	if err := syncDir(p.f.root, attemptName(p.id.Attempt)); err != nil {
 		return err
 	}
 	p.over = true
-	f.good[p.id] = true
-	err := f.fault("renamed")
-	if err == nil {
-		err = syncDir(f.root, attemptName(p.id.Attempt))
-	}
-	return errors.Join(err, p.lock.Close())
+	_ = p.lock.Close() // it has a hint written to it, and no more
+	return nil
 }
 
-// Abandon deletes what was written. After Commit it does nothing.
+// Abandon deletes what was written, unless Commit has made a generation of it: that
+// is whole, even if Commit could not make sure that its name outlives a power cut.
 func (p *Part) Abandon() error {
 	if p.over {
 		return nil
 	}
 	p.over = true
-	return errors.Join(p.f.discard(p.name()), p.lock.Close())
+	var err error
+	if p.whole == nil {
+		err = p.f.discard(p.name())
+	}
+	return errors.Join(err, p.lock.Close())
 }
 
 // Explain returns what a method failed with, as a *SpaceError if the folder has no

@@ -8,16 +8,23 @@ import (
 	"os"
 	"path"
 	"syscall"
+	"time"
 )
 
 // Surplus says what Prune would delete now, newest first.
 func (f *Folder) Surplus(ctx context.Context) ([]Entry, error) {
+	return f.surplusBy(ctx, time.Now())
+}
+
+// surplusBy is Surplus where good ones that were not whole by then keep no older one
+// from staying.
+func (f *Folder) surplusBy(ctx context.Context, then time.Time) ([]Entry, error) {
 	all, err := f.List(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		gone := f.surplus(all)
+		gone := f.surplus(all, then)
 		bad, err := f.backed(ctx, all, gone)
 		if err != nil || bad < 0 {
 			return gone, err
@@ -29,21 +36,23 @@ func (f *Folder) Surplus(ctx context.Context) ([]Entry, error) {
 // surplus of entries, newest first: good ones beyond the kept number, and what never
 // counts once it has so many good ones after it. The blessed one stays, and the one
 // that the step restarted from.
-func (f *Folder) surplus(all []Entry) []Entry {
+func (f *Folder) surplus(all []Entry, then time.Time) []Entry {
 	var gone []Entry
 	good := 0
 	for _, e := range all {
 		keep := good < f.o.Keep
 		switch e.State {
 		case Good:
-			good++
+			if m := e.Manifest; !m.Began.Add(m.Took).After(then) {
+				good++
+			}
 		case Late:
 			keep = false
 		case Damaged, Aside:
 		default:
 			keep = true // Unfinished ones are tidy's
 		}
-		if !keep && e.ID != f.used && (f.o.Blessed == nil || e.ID != *f.o.Blessed) {
+		if !keep && e.ID != f.used && (f.o.Blessed == nil || e.ID != *f.o.Blessed) && !errors.Is(e.Why, ErrLater) {
 			gone = append(gone, e)
 		}
 	}
@@ -87,24 +96,36 @@ func (f *Folder) backed(ctx context.Context, all, gone []Entry) (int, error) {
 // it deleted, with what it could not delete as the error. Its place is after Bless:
 // the generation that burstd has on record must not go before the next one is.
 func (f *Folder) Prune(ctx context.Context) ([]Entry, error) {
-	return f.prune(ctx, func(Entry) bool { return true })
+	return f.prune(ctx, time.Now(), func(Entry) bool { return true })
+}
+
+// seenEverywhere is after how long other nodes see what one has written: file systems
+// have them believe for up to a minute or so what they saw before.
+const seenEverywhere = 5 * time.Minute
+
+// PruneAlone is Prune while burstd does not answer. This node may be cut off, and a
+// later attempt begin from the newest generation of this moment, before its folder is to
+// be seen here: so only those go that have enough good ones after them which have been
+// there for some minutes.
+func (f *Folder) PruneAlone(ctx context.Context) ([]Entry, error) {
+	return f.prune(ctx, time.Now().Add(-seenEverywhere), func(Entry) bool { return true })
 }
 
 // makeRoom prunes before there is a newer generation. burstd may have on record
 // any good one since the last that it is known to have: those stay.
 func (f *Folder) makeRoom(ctx context.Context) error {
-	_, err := f.prune(ctx, func(e Entry) bool {
+	_, err := f.prune(ctx, time.Now(), func(e Entry) bool {
 		return e.State != Good || f.o.Blessed != nil && e.Before(*f.o.Blessed)
 	})
 	return err
 }
 
-func (f *Folder) prune(ctx context.Context, may func(Entry) bool) ([]Entry, error) {
+func (f *Folder) prune(ctx context.Context, then time.Time, may func(Entry) bool) ([]Entry, error) {
 	if err := f.superseded(); err != nil {
 		return nil, err
 	}
 	untidy := f.tidy(ctx)
-	gone, err := f.Surplus(ctx)
+	gone, err := f.surplusBy(ctx, then)
 	if err != nil {
 		return nil, errors.Join(err, untidy)
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestSurplus(t *testing.T) {
@@ -35,7 +36,7 @@ func TestSurplus(t *testing.T) {
 				f.Bless(b)
 			}
 			var got []string
-			for _, e := range f.surplus(test.all) {
+			for _, e := range f.surplus(test.all, time.Now()) {
 				got = append(got, short(e.ID))
 			}
 			if strings.Join(got, " ") != test.want {

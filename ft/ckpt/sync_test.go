@@ -66,3 +66,35 @@ func TestADiskThatFails(t *testing.T) {
 		})
 	}
 }
+
+// A Commit that is tried again, of a step that has ended for it, leaves nothing of its
+// first try in the generation.
+func TestCommitAgainAfterADiskThatFailed(t *testing.T) {
+	for _, name := range []string{part + "image.0", part + sumName + ".tmp", part + manifestName + ".tmp", strings.TrimSuffix(part, "/"), "attempt-0"} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			f := openIn(t, dir, 0)
+			p, err := f.Begin(t.Context(), 0)
+			if err == nil {
+				err = os.WriteFile(p.Dir+"/image.0", []byte("x"), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			was := fsync
+			spy(t, f, name)
+			if _, err := p.Commit(t.Context(), About{Method: "signal"}); !errors.Is(err, syscall.EIO) {
+				t.Fatalf("Commit says %v", err)
+			}
+			fsync = was
+			g, err := p.Commit(t.Context(), About{Method: "signal"})
+			if err != nil || len(g.Files) != 1 {
+				t.Fatalf("the second Commit: %+v, %v", g.Files, err)
+			}
+			if err := p.Abandon(); err != nil {
+				t.Fatal(err)
+			}
+			wantNewest(t, openIn(t, dir, 1), ID{0, 1})
+		})
+	}
+}

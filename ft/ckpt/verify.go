@@ -82,7 +82,9 @@ type Choice struct {
 // Newest chooses the generation that this attempt restarts from: the newest of
 // those that count which is whole to its last byte. Damaged ones are set aside. It
 // is held against every Prune until Release or Close. If none is whole, but some
-// could not be read now, that is an error: the step is not begun anew for it.
+// could not be read now, that is an error: the step is not begun anew for it. So is one
+// of a later version of Burst that is newer than all of these: to go on from an older one
+// would undo what was done by it.
 func (f *Folder) Newest(ctx context.Context) (Choice, error) {
 	return f.choose(ctx, func(ID) bool { return true })
 }
@@ -126,6 +128,9 @@ func (f *Folder) choose(ctx context.Context, may func(ID) bool) (Choice, error) 
 		case Damaged:
 			e.Why = errors.Join(e.Why, f.setAside(e.ID, e.Why))
 		case Unreadable:
+			if errors.Is(e.Why, ErrLater) {
+				return c, fmt.Errorf("%w: start the step with that version, or delete the folder to do without it", e.Why)
+			}
 			unread = append(unread, e.Why)
 		case Late, Foreign:
 		default:

@@ -33,6 +33,7 @@ const Unknown = "UNKNOWN"
 type Run struct {
 	Job       uint32
 	Submitted time.Time // when it was first seen: a requeue changes Slurm's
+	Whole     bool      // it was seen in its attempt 0: Submitted is the job's own
 	Open      bool
 
 	ArrayID                        uint32
@@ -131,7 +132,7 @@ func Book(known []Run, in Input) []Run {
 			if !in.ours(j) {
 				continue
 			}
-			r = Run{Job: id, Submitted: j.Submitted}
+			r = Run{Job: id, Submitted: j.Submitted, Whole: j.Restarts == 0}
 		}
 		if next := in.see(r, j); next.news(r) {
 			all = append(all, next)

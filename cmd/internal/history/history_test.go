@@ -192,7 +192,7 @@ func TestARunSaysWhat(t *testing.T) {
 	b.round(30, with(job("RUNNING", 0, 10), array))
 	b.spoken = nil
 	b.round(90, with(ended("FAILED", 0, 10, 60), func(j *slurm.Job) { array(j); j.ExitCode, j.ExitSignal = 3, 9 }))
-	want := Run{Job: 7, Submitted: at(0), ArrayID: 5, ArrayTask: "2", HetID: 6, Name: "heat", User: "u7", UID: 1007, Account: "a", Partition: "cloud",
+	want := Run{Job: 7, Submitted: at(0), Whole: true, ArrayID: 5, ArrayTask: "2", HetID: 6, Name: "heat", User: "u7", UID: 1007, Account: "a", Partition: "cloud",
 		Pool: "p", Types: "c5,m5", Nodes: 2, VCPUs: 12, Memory: 1500, Started: at(10), Begun: at(10), Seen: at(90), Ended: at(60), State: "FAILED", Exit: 3, Signal: 9,
 		Label: "heat-4k", Method: "dmtcp"}
 	for _, r := range b.rows {

@@ -9,12 +9,12 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/history"
 )
 
-const runColumns = `job, submitted, open, array, task, het, name, uid, user, account, partition, pool, types, nodes, vcpus, memory,
+const runColumns = `job, submitted, whole, open, array, task, het, name, uid, user, account, partition, pool, types, nodes, vcpus, memory,
 	started, begun, ran, seen, ended, state, exit, signal, restarts, method, label`
 
 func scanRun(scan scanner) (r history.Run, err error) {
 	var submitted, started, begun, ran, seen, ended int64
-	err = scan(&r.Job, &submitted, &r.Open, &r.ArrayID, &r.ArrayTask, &r.HetID, &r.Name, &r.UID, &r.User, &r.Account, &r.Partition, &r.Pool, &r.Types,
+	err = scan(&r.Job, &submitted, &r.Whole, &r.Open, &r.ArrayID, &r.ArrayTask, &r.HetID, &r.Name, &r.UID, &r.User, &r.Account, &r.Partition, &r.Pool, &r.Types,
 		&r.Nodes, &r.VCPUs, &r.Memory, &started, &begun, &ran, &seen, &ended, &r.State, &r.Exit, &r.Signal, &r.Restarts, &r.Method, &r.Label)
 	r.Submitted, r.Started, r.Begun, r.Ran = toTime(submitted), toTime(started), toTime(begun), us(ran)
 	r.Seen, r.Ended = toTime(seen), toTime(ended)
@@ -61,6 +61,21 @@ func (s *Store) AboutRuns(ctx context.Context) (history.Input, error) {
 	return in, nil
 }
 
+// FirstSubmitted is when a job that has not ended was submitted, before any requeue;
+// zero: it was not seen then.
+func (s *Store) FirstSubmitted(ctx context.Context, job uint32) (first time.Time, err error) {
+	all, err := query(ctx, s.db, `SELECT submitted FROM runs WHERE job = ? AND open AND whole`, func(scan scanner) (at int64, err error) { return at, scan(&at) }, job)
+	if err != nil {
+		return first, fmt.Errorf("reading when job %d was submitted: %w", job, err)
+	}
+	for _, at := range all {
+		if t := toTime(at); t.After(first) {
+			first = t
+		}
+	}
+	return first, nil
+}
+
 // LastRuns reads the last closed run of each of the jobs that has one.
 func (s *Store) LastRuns(ctx context.Context, jobs []uint32) (all []history.Run, err error) {
 	for _, job := range jobs {
@@ -89,13 +104,13 @@ func (s *Store) PutRuns(ctx context.Context, runs []history.Run) error {
 func putRuns(ctx context.Context, tx *sql.Tx, runs []history.Run) error {
 	w := writer{ctx: ctx, tx: tx}
 	for _, r := range runs {
-		w.put(`INSERT INTO runs (`+runColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		w.put(`INSERT INTO runs (`+runColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET open = excluded.open, array = excluded.array, task = excluded.task, het = excluded.het, name = excluded.name,
 			uid = excluded.uid, user = excluded.user, account = excluded.account, partition = excluded.partition, pool = excluded.pool, types = excluded.types,
 			nodes = excluded.nodes, vcpus = excluded.vcpus, memory = excluded.memory, started = excluded.started, begun = excluded.begun, ran = excluded.ran,
 			seen = excluded.seen, ended = excluded.ended, state = excluded.state, exit = excluded.exit, signal = excluded.signal,
 			restarts = excluded.restarts, method = excluded.method, label = excluded.label`,
-			r.Job, fromTime(r.Submitted), r.Open, r.ArrayID, r.ArrayTask, r.HetID, r.Name, r.UID, r.User, r.Account, r.Partition, r.Pool, r.Types,
+			r.Job, fromTime(r.Submitted), r.Whole, r.Open, r.ArrayID, r.ArrayTask, r.HetID, r.Name, r.UID, r.User, r.Account, r.Partition, r.Pool, r.Types,
 			r.Nodes, r.VCPUs, r.Memory, fromTime(r.Started), fromTime(r.Begun), r.Ran.Microseconds(), fromTime(r.Seen), fromTime(r.Ended),
 			r.State, r.Exit, r.Signal, r.Restarts, r.Method, r.Label)
 		if w.err != nil || r.Open {

@@ -13,11 +13,11 @@ CREATE TABLE steps_done (
 ALTER TABLE blessed ADD COLUMN made INTEGER NOT NULL DEFAULT 1;
 
 -- The runs of jobs of ours, one row each; open until the job has ended for good.
--- submitted is as first seen: a requeue changes Slurm's. ran is of the attempts before
+-- submitted is as first seen: a requeue changes Slurm's; whole: that was in attempt 0. ran is of the attempts before
 -- the last one, which began at begun. What follows label is written with the end:
 -- microseconds, and -1 where it is not known.
 CREATE TABLE runs (
-  job INTEGER NOT NULL, submitted INTEGER NOT NULL, open INTEGER NOT NULL,
+  job INTEGER NOT NULL, submitted INTEGER NOT NULL, whole INTEGER NOT NULL, open INTEGER NOT NULL,
   array INTEGER NOT NULL, task TEXT NOT NULL, het INTEGER NOT NULL,
   name TEXT NOT NULL, uid INTEGER NOT NULL, user TEXT NOT NULL, account TEXT NOT NULL,
   partition TEXT NOT NULL, pool TEXT NOT NULL, types TEXT NOT NULL,

@@ -1,0 +1,146 @@
+package ckpt
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestFinishLeavesOne(t *testing.T) {
+	dir := t.TempDir()
+	f := openIn(t, dir, 0)
+	mustWrite(t, f, 4)
+	f.Bless(ID{0, 2})
+	if err := f.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantStates(t, f, "0/4 good, 0/2 good")
+	f.Bless(ID{0, 4})
+	if err := f.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantStates(t, f, "0/4 good")
+	wantNewest(t, openIn(t, dir, 1), ID{0, 4})
+}
+
+func TestClear(t *testing.T) {
+	dir := t.TempDir()
+	mustWrite(t, openIn(t, dir, 0), 2)
+	f := openIn(t, dir, 1)
+	wantNewest(t, f, ID{0, 2}) // and holds it
+	mustWrite(t, f, 2)
+	if f.Cleared() {
+		t.Error("it is said to be cleared")
+	}
+	if err := f.Clear(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantStates(t, f, "")
+	next := openIn(t, dir, 2, ID{1, 4})
+	if !next.Cleared() {
+		t.Error("the next attempt does not know")
+	}
+	wantNewest(t, next, ID{})
+	if err := f.Clear(t.Context()); !errors.Is(err, ErrSuperseded) {
+		t.Errorf("a cut-off attempt clears: %v", err)
+	}
+}
+
+// In a full folder the mark has room once the rest is gone.
+func TestClearAFullFolder(t *testing.T) {
+	f := openIn(t, t.TempDir(), 0)
+	mustWrite(t, f, 2)
+	full := true
+	was := fsync
+	defer func() { fsync = was }()
+	fsync = func(file *os.File) error {
+		if full && filepath.Base(file.Name()) == clearedName {
+			full = false
+			return syscall.ENOSPC
+		}
+		return was(file)
+	}
+	if err := f.Clear(t.Context()); err != nil || full || !f.Cleared() {
+		t.Errorf("%v, cleared %v", err, f.Cleared())
+	}
+	wantStates(t, f, "")
+}
+
+func TestRemoveJob(t *testing.T) {
+	dir := t.TempDir()
+	mustWrite(t, openIn(t, dir, 0), 2)
+	o := optionsIn(dir)
+	o.Job = "18"
+	other := openWith(t, o)
+	mustWrite(t, other, 1)
+	for _, name := range []string{"job-17/steps-0.json", "job-17/old-1-step-0/attempt-0/gen-1/image"} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700), os.WriteFile(filepath.Join(dir, name), nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := RemoveJob(t.Context(), dir, "17"); err != nil {
+		t.Fatal(err)
+	}
+	if err := RemoveJob(t.Context(), dir, "17"); err != nil {
+		t.Errorf("a second time: %v", err)
+	}
+	if err := RemoveJob(t.Context(), dir, "../x"); err == nil {
+		t.Error("what is no job's id is taken")
+	}
+	wantStates(t, other, "0/1 good")
+	// What a kill leaves is deleted by the next.
+	rest := filepath.Join(dir, goneTrash+"9-1")
+	if err := os.MkdirAll(filepath.Join(rest, "step-0"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := RemoveRest(dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range filesBelow(t, dir) {
+		if !strings.HasPrefix(name, "job-18") {
+			t.Errorf("left behind: %s", name)
+		}
+	}
+}
+
+func TestRemoveJobTakesNoLink(t *testing.T) {
+	dir, away := t.TempDir(), t.TempDir()
+	if err := errors.Join(os.WriteFile(filepath.Join(away, "x"), nil, 0o600), os.Symlink(away, filepath.Join(dir, "job-17"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := RemoveJob(t.Context(), dir, "17"); err == nil {
+		t.Error("a link is taken for a job's folder")
+	}
+	if _, err := os.Stat(filepath.Join(away, "x")); err != nil {
+		t.Error(err)
+	}
+}
+
+// While burstd is away generations do not grow without end, and those stay from which
+// another attempt may begin that is not to be seen yet.
+func TestPruneAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openIn(t, t.TempDir(), 0, ID{0, 1})
+		alone := func() {
+			t.Helper()
+			if _, err := f.PruneAlone(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mustWrite(t, f, 5)
+		alone()
+		wantStates(t, f, "0/5 good, 0/4 good, 0/3 good, 0/2 good, 0/1 good")
+		time.Sleep(seenEverywhere + time.Second)
+		mustWrite(t, f, 2)
+		alone()
+		wantStates(t, f, "0/7 good, 0/6 good, 0/5 good, 0/4 good, 0/1 good")
+		time.Sleep(seenEverywhere + time.Second)
+		alone()
+		wantStates(t, f, "0/7 good, 0/6 good, 0/1 good")
+	})
+}
