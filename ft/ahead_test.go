@@ -108,6 +108,11 @@ func TestTheInterruptionComesDuringTheMove(t *testing.T) {
 		if i := w.info(id); i.Restarts != 1 || s.good(id) != 0 {
 			t.Errorf("%+v, its generation is of attempt %d\n%s", i, s.good(id), w.story())
 		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.asked) != 2 || !s.asked[0].Calm || s.asked[1].Calm || s.done != 1 {
+			t.Errorf("asked %+v, begun %d times", s.asked, s.done)
+		}
 	})
 }
 
