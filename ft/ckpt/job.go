@@ -31,3 +31,21 @@ func OpenJob(dir, job string) (*os.Root, error) {
 	}
 	return r, nil
 }
+
+// ViewJob opens the folder of a job to look at it. Where there is none the error is
+// fs.ErrNotExist.
+func ViewJob(dir, job string) (*os.Root, error) {
+	if err := validWord("job", job); err != nil {
+		return nil, fmt.Errorf("checkpoint folder: %w", err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint folder: %w", err)
+	}
+	defer root.Close()
+	r, err := enter(root, "job-"+job, false)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint folder: %w", err)
+	}
+	return r, nil
+}

@@ -22,7 +22,7 @@ type Transport interface {
 // goroutines; Do is called by one at a time.
 type ClientConfig struct {
 	Transport Transport
-	Hello     Hello // without Token, Began and Last
+	Hello     Hello // without Token, Began and Last; Cost as earlier attempts have it
 	// Do carries out a request, Cancel excepted, and says what came of it; ID is
 	// filled in. By is by the clock of this host, and ctx ends then. It ends earlier
 	// when the same is asked again by a nearer time, and with ErrReplaced as its cause
@@ -241,7 +241,9 @@ func (c *Client) ensure(ctx context.Context) (epoch int, err error) {
 	if len(c.last) > 0 {
 		hello.Last = c.last[len(c.last)-1]
 	}
-	hello.Cost = max(hello.Cost, longest(c.costs))
+	if len(c.costs) > 0 {
+		hello.Cost = longest(c.costs)
+	}
 	c.mu.Unlock()
 	if open {
 		return epoch, nil

@@ -11,7 +11,6 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/nodeapi"
 	"github.com/burst-hpc/burst/cmd/internal/srun"
 	"github.com/burst-hpc/burst/cmd/internal/store"
-	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/hostlist"
@@ -37,14 +36,23 @@ func (s *steps) Before(ctx context.Context, c nodeapi.Caller, job uint32, attemp
 	if err != nil {
 		return nil, err
 	}
-	b := srun.Before{Site: s.cfg.Defaults(j.Partition, s.pool(j))}
-	for _, g := range blessed {
-		if b.Blessed == nil {
-			b.Blessed = map[string]ckpt.ID{}
-		}
-		b.Blessed[g.Step] = ckpt.ID{Attempt: g.Attempt, N: g.Answer.N}
+	first, err := s.store.FirstSubmitted(ctx, job)
+	if err != nil {
+		return nil, err
 	}
-	return b, nil
+	if j.Restarts == 0 {
+		first = j.Submitted
+	}
+	b, err := srun.Tell(s.cfg.Defaults(j.Partition, s.pool(j)), slices.DeleteFunc(blessed, func(g session.Blessed) bool { return !ofJob(g, j, first) }))
+	b.First = first
+	return b, err
+}
+
+// ofJob says whether a generation can be the job's, which was first submitted then
+// (zero: that is not known): when Slurm gives an id again, what an earlier job has left
+// may still be on record.
+func ofJob(g session.Blessed, j slurm.Job, first time.Time) bool {
+	return g.Attempt <= j.Restarts && !g.At.Before(first)
 }
 
 // pool is the one that a job's nodes are of; empty: none of ours.

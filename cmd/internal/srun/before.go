@@ -1,8 +1,14 @@
 package srun
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/burst-hpc/burst/ft/ckpt"
@@ -23,19 +29,94 @@ type Asking struct {
 // Before is what burstd knows before a step begins.
 type Before struct {
 	Site directive.Defaults `json:"site"` // what the site says of the job
-	// Blessed has, by step, the last good generation that is on record.
-	Blessed map[string]ckpt.ID `json:"blessed,omitempty"`
+	// Folders are the checkpoint directories that the job's generations on record lie
+	// in: what the site says may have changed since they were made.
+	Folders []string `json:"folders,omitempty"`
+	// Blessed has, by step, the last good generation that is on record. Of a job with
+	// a great many steps those are left out that were heard of longest ago: for them
+	// counts what is on disk, as while burstd is away.
+	Blessed map[string]OnRecord `json:"blessed,omitempty"`
+	// First is when the job was submitted, which Slurm says in its attempt 0 alone;
+	// zero: burstd has not seen that.
+	First time.Time `json:"first,omitzero"`
+}
+
+// OnRecord is a generation that burstd has on record.
+type OnRecord struct {
+	ckpt.ID
+	Folder int `json:"folder"` // which of Folders it lies in, from 1; 0: it is not known
+}
+
+// maxBefore is the most bytes that a Before may have: burst-srun reads maxAnswer, and
+// what it is signed with stands there too.
+const maxBefore = maxAnswer - 1<<10
+
+// Tell makes a Before of what is on record of a job, in no order. An error says that
+// what the site says does not fit.
+func Tell(site directive.Defaults, rows []session.Blessed) (Before, error) {
+	b := Before{Site: site}
+	text, err := json.Marshal(b)
+	if err != nil {
+		return b, err
+	}
+	left := maxBefore - len(text) - len(`,"folders":[],"blessed":{}`)
+	if left < 0 {
+		return b, fmt.Errorf("the sections [checkpoint] of burst.toml that hold for the job have %d bytes, and burst-srun reads %d", len(text), maxBefore)
+	}
+	rows = slices.Clone(rows)
+	slices.SortStableFunc(rows, func(a, b session.Blessed) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Step, b.Step)) })
+	for _, g := range rows {
+		on, more := OnRecord{ID: ckpt.ID{Attempt: g.Attempt, N: g.Answer.N}}, 0
+		dir, known := directoryOf(g.Answer.Generation)
+		if known {
+			if on.Folder = slices.Index(b.Folders, dir) + 1; on.Folder == 0 {
+				on.Folder, more = len(b.Folders)+1, sizeOf(dir)
+			}
+		}
+		if left -= more + sizeOf(g.Step) + sizeOf(on); left < 0 {
+			break
+		}
+		if on.Folder > len(b.Folders) {
+			b.Folders = append(b.Folders, dir)
+		}
+		if b.Blessed == nil {
+			b.Blessed = map[string]OnRecord{}
+		}
+		b.Blessed[g.Step] = on
+	}
+	return b, nil
+}
+
+// sizeOf is how long v is in JSON, with what parts it from the next.
+func sizeOf(v any) int {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return maxBefore // it is left out
+	}
+	return len(text) + 1
+}
+
+// directoryOf is the checkpoint directory that a generation's folder lies in, which is
+// DIR/job-17/step-0/attempt-0/gen-1.
+func directoryOf(generation string) (dir string, ok bool) {
+	dir = generation
+	for _, kind := range []string{"gen-", "attempt-", "step-", "job-"} {
+		if !strings.HasPrefix(path.Base(dir), kind) {
+			return "", false
+		}
+		dir = path.Dir(dir)
+	}
+	return dir, path.IsAbs(dir)
 }
 
 // How long a step waits for burstd before it begins without its word.
 const (
 	beforeTime = 8 * time.Second
 	// Later attempts wait for a burstd that is restarted: it knows which checkpoint
-	// counts. And longer if the site's word may be all that asks for checkpoints:
-	// without it the step would begin anew.
+	// counts. And much longer, BURST_WAIT, if without its word the step would begin anew.
 	restartTime = 15 * time.Second
-	silentTime  = 2 * time.Minute
 	beforePause = 2 * time.Second
+	mostPause   = 15 * time.Second
 )
 
 // askBefore asks burstd, for so long while it says that it does not know the
@@ -44,12 +125,12 @@ const (
 func askBefore(ctx context.Context, t session.Transport, a Asking, most time.Duration) (Before, error) {
 	whole, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	for {
+	for wait := beforePause; ; wait = min(2*wait, mostPause) {
 		one, cancel := context.WithTimeout(whole, beforeTime)
 		var b Before
 		err := t.Do(one, PathBefore, a, &b)
 		cancel()
-		if err == nil || !again(err, a.Attempt) || !pause(whole, beforePause) {
+		if err == nil || !again(err, a.Attempt) || !pause(whole, wait) {
 			return b, err
 		}
 	}

@@ -41,7 +41,10 @@ func findSrun(env func(string) string) (string, error) {
 }
 
 // become replaces this process by srun.
-func become(srun string, args, environ []string) error {
+func (p *program) become(srun string, args, environ []string) error {
+	if p.tests.become != nil {
+		return p.tests.become(args)
+	}
 	environ = append(without(environ, loopName), loopName+"="+strconv.Itoa(os.Getpid()))
 	err := syscall.Exec(srun, append([]string{"srun"}, args...), environ)
 	return fmt.Errorf("running %s: %w", srun, err)
@@ -60,10 +63,13 @@ func without(environ []string, name string) []string {
 // What a burst-srun leaves for the next ones of the same attempt of its job, on
 // this host.
 const (
-	saidPlain  = "said"   // the user has been told that the job is not protected
-	saidAppend = "append" // … that its output will be overwritten
-	isAway     = "away"   // burstd did not answer
-	isPlainJob = "plain"  // the job asks for nothing: Slurm need not be asked again
+	saidPlain     = "said"      // the user has been told that the job is not protected
+	saidAppend    = "append"    // … that its output will be overwritten
+	saidUnread    = "unread"    // … that the job's comment is not known
+	saidAdopted   = "adopted"   // … that a method is used which nobody asks for any more
+	saidElsewhere = "elsewhere" // … that checkpoints stay in another folder
+	isAway        = "away"      // burstd did not answer
+	isPlainJob    = "plain"     // the job asks for nothing: Slurm need not be asked again
 )
 
 // oldSign is after how long a sign is deleted.

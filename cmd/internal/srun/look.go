@@ -21,6 +21,8 @@ type client interface {
 	BatchScript(ctx context.Context, id uint32) (string, error)
 	// WorkDir is the job's working directory, which a script may have left.
 	WorkDir(ctx context.Context, id uint32) (string, error)
+	// ShowConfig is slurmctld's configuration.
+	ShowConfig(ctx context.Context) (map[string]string, error)
 }
 
 // ctld is slurmctld by its own commands.
@@ -45,6 +47,7 @@ func (c ctld) WorkDir(ctx context.Context, id uint32) (string, error) {
 type seen struct {
 	script string
 	state  slurm.Job // zero: Slurm does not answer, and the environment alone is known
+	unread error     // why state is zero
 	began  time.Time // of the batch script; zero: not known
 }
 
@@ -58,15 +61,15 @@ func look(ctx context.Context, c client, j step.Job, proc string) (seen, error) 
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	s := seen{began: startOf(proc, j.Shell)}
-	job, jerr := c.Job(ctx, j.ID)
-	if jerr == nil {
+	var job slurm.Job
+	if job, s.unread = c.Job(ctx, j.ID); s.unread == nil {
 		s.state = job
 	}
 	script, err := c.BatchScript(ctx, j.ID)
 	if err != nil {
 		var lerr error
 		if script, lerr = spooled(proc, j.Shell); lerr != nil {
-			return s, errors.Join(err, lerr, jerr)
+			return s, errors.Join(err, lerr)
 		}
 	}
 	s.script = script

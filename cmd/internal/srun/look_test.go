@@ -19,6 +19,7 @@ type slurmctld struct {
 	script string
 	err    error
 	job    slurm.Job
+	config map[string]string
 }
 
 func (c slurmctld) Job(_ context.Context, id uint32) (slurm.Job, error) {
@@ -27,6 +28,9 @@ func (c slurmctld) Job(_ context.Context, id uint32) (slurm.Job, error) {
 	return j, c.err
 }
 func (c slurmctld) WorkDir(context.Context, uint32) (string, error)     { return "", c.err }
+func (c slurmctld) ShowConfig(context.Context) (map[string]string, error) {
+	return c.config, c.err
+}
 func (c slurmctld) BatchScript(context.Context, uint32) (string, error) { return c.script, c.err }
 
 // proc is /proc with a process 9 that runs a batch script of slurmd's.

@@ -3,8 +3,6 @@ package srun
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -65,32 +63,6 @@ func (p *program) recorded(ctx context.Context, k known, d plan, e recorded) int
 	e.Ended, e.Done, e.Ran = time.Now().UTC(), code == 0 && err == nil, e.Ran+time.Since(e.Began)
 	e.note(e.entry)
 	return code
-}
-
-// needed says that a step cannot go on without its method: it has checkpoints, and
-// would begin anew.
-func (k known) needed(ctx context.Context, name string) error {
-	if k.usable == nil || k.job.Attempt == 0 {
-		return nil
-	}
-	f, err := ckpt.View(ckpt.Options{Dir: k.dir, Cluster: k.job.Cluster, Job: k.job.Folder(), Step: name})
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	all, err := f.List(ctx)
-	if err != nil {
-		return err
-	}
-	for _, e := range all {
-		if e.State == ckpt.Good {
-			return fmt.Errorf("ckpt=%s: %w: step %s is not begun anew while %s is there", k.merged.Method, k.usable, name, e.Dir)
-		}
-	}
-	return nil
 }
 
 // pause waits about d, and says false when ctx ended first.

@@ -3,6 +3,7 @@ package srun
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/burst-hpc/burst/slurm/directive"
 	"github.com/burst-hpc/burst/slurm/step"
@@ -14,15 +15,22 @@ type plan struct {
 	// once for a job; empty: nothing.
 	Direct bool
 	Why    string
+	// unlessKept: a step that has checkpoints restarts from them all the same.
+	unlessKept bool
 }
 
 func direct(why string) plan { return plan{Direct: true, Why: why} }
 
 // before judges what is known without asking anybody.
-func before(r request, j step.Job, env func(string) string) plan {
-	nature := r.call.Nature(env)
+func before(f facts, env func(string) string) plan {
+	r, j, nature := f.request, f.job, step.Step
+	if f.garbled == nil {
+		nature = r.call.Nature(env)
+	}
 	switch {
-	case env("BURST_SRUN_OFF") == "1" || env(markName) != "" || j.Place == step.InStep || nature == step.Query:
+	case f.garbled != nil && j.Attempt == 0:
+		return direct(fmt.Sprintf("%v: the step is not protected", f.garbled))
+	case env("BURST_SRUN_OFF") == "1" || within(env, j) || j.Place == step.InStep || nature == step.Query:
 		return direct("")
 	case j.Place == step.Outside:
 		if len(r.ckpt) == 0 && r.once == "" {
@@ -39,6 +47,14 @@ func before(r request, j step.Job, env func(string) string) plan {
 	return plan{}
 }
 
+// within says that this is a part of a protected step. A job that such a step has
+// submitted has the mark from it, and is none.
+func within(env func(string) string, j step.Job) bool {
+	mark := env(markName)
+	job, _, ok := strings.Cut(mark, "/")
+	return mark != "" && (!ok || j.Place == step.Outside || job == j.Folder())
+}
+
 // launchers are the methods that put a launcher before the user's command.
 var launchers = []string{directive.DMTCP, directive.MANA, directive.CRIU}
 
@@ -50,25 +66,31 @@ func freezes(m directive.Merged) bool {
 // facts are what a step's protection depends on.
 type facts struct {
 	request
-	job    step.Job
-	merged directive.Merged
-	burstd bool  // it is known where burstd is
-	usable error // why the method cannot work here
+	job     step.Job
+	merged  directive.Merged
+	burstd  bool  // it is known where burstd is
+	usable  error // why the method cannot work here
+	garbled error // why srun's arguments are not understood
 }
 
 // after judges what is asked for.
 func after(f facts, env func(string) string) plan {
 	m := f.merged
 	switch {
+	case f.garbled != nil:
+		return direct(fmt.Sprintf("%v: the step is not protected", f.garbled))
 	case m.Method == directive.None:
 		if f.once != "" || m.From["ckpt"].Kind != directive.Default {
 			return direct("") // by somebody's word
 		}
+		if f.job.Attempt > 0 && !f.burstd {
+			return direct("no method of checkpoints is asked for (#BURST ckpt=...), and it is not known here where burstd is: if the site had checkpoints taken before, the job begins anew without them, and is not protected")
+		}
 		return direct("no method of checkpoints is asked for (#BURST ckpt=...): the job is not protected")
 	case m.Strategy == directive.None:
-		return direct("")
+		return plan{Direct: true, unlessKept: true}
 	case !m.Periodical() && !f.burstd:
-		return direct("it is not known here where burstd is, and checkpoints are asked for on its word alone: the job is not protected")
+		return plan{Direct: true, unlessKept: true, Why: "it is not known here where burstd is, and checkpoints are asked for on its word alone: the job is not protected"}
 	case slices.Contains(launchers, m.Method) && !f.call.Whole(env):
 		return direct(fmt.Sprintf("ckpt=%s cannot checkpoint a step of several programs (--multi-prog, or parted by ':'): it is not protected", m.Method))
 	case f.usable != nil:

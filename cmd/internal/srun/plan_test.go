@@ -118,7 +118,7 @@ func TestBefore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			check(t, before(r, j, env), c.direct, c.why)
+			check(t, before(facts{request: r, job: j}, env), c.direct, c.why)
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package srun
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,94 +24,150 @@ import (
 type known struct {
 	facts
 	seen
+	started   time.Time         // this process's work
 	transport session.Transport // nil: burstd is not known
+	wait      time.Duration     // of a later attempt, for what it must know
+	away      bool              // burstd did not answer another step of this attempt
+	own       directive.Merged  // what the user says, without the site
 	word      Before
 	heard     bool // word is burstd's
 	dir       string
+	past      past
+	adopted   string // the method of the step's checkpoints, where none is asked for any more
 	method    ckpt.Method
+	told      *rehearse.Trial
 	trial     *rehearsal // nil: the job is none
 }
 
 // protect runs a step of a batch job under its method.
-func (p *program) protect(ctx context.Context, r request, j step.Job) int {
-	started := time.Now()
-	k := known{facts: facts{request: r, job: j}, transport: p.transport()}
+func (p *program) protect(ctx context.Context, k known) int {
+	j, err := k.job, error(nil)
+	k.started, k.transport = time.Now(), p.transport()
 	k.burstd = k.transport != nil
-	var err error
-	if k.seen, err = look(ctx, p.slurm(), j, "/proc"); err != nil {
-		return p.decided(direct(fmt.Sprintf("what the job asks for cannot be read (%v): it is not protected", err)), r, j)
-	}
-	said := directive.Said{Script: k.script, Comment: k.state.Comment, Options: r.ckpt}
-	trial, err := rehearse.Told(p.env, j.ID)
-	if err != nil {
+	if k.wait, err = waitOf(p.env); err != nil {
 		return p.wrong(err)
 	}
-	if trial != nil && trial.Method != "" {
-		said.Options = []string{trial.Method}
+	if k.seen, err = p.look(ctx, j, k.wait); err != nil && j.Attempt > 0 {
+		return p.failed(err)
+	} else if err != nil {
+		return p.decided(direct(fmt.Sprintf("what the job asks for cannot be read (%v): it is not protected", err)), k)
 	}
-	if k.merged, err = said.Merge(); err != nil {
+	k.away = left(os.TempDir(), j, isAway, k.began)
+	if k.unread != nil {
+		p.once(j, saidUnread, fmt.Sprintf("warning: the job's comment cannot be read (%v): what it says of checkpoints does not count now", k.unread))
+	}
+	if k.state.Restarts > j.Attempt {
+		p.say("Slurm has job %d at its attempt %d, and this is %d: it is over", j.ID, k.state.Restarts, j.Attempt)
+		return CutOff
+	}
+	said := directive.Said{Script: k.script, Comment: k.state.Comment, Options: k.ckpt}
+	if k.told, err = rehearse.Told(p.env, j.ID); err != nil {
+		return p.wrong(err)
+	}
+	if k.told != nil && k.told.Method != "" {
+		said.Options = []string{k.told.Method}
+	}
+	if k.own, err = said.Merge(); err != nil {
 		return p.wrong(err)
 	}
 	if k.burstd {
-		if err := p.hear(ctx, &k); errors.Is(err, session.ErrReplaced) {
-			p.say("%v: this one is over", err)
-			return CutOff
-		}
-		said.Site = k.word.Site
-		if k.merged, err = said.Merge(); err != nil {
-			return p.wrong(err)
+		if err := p.hearSoon(ctx, &k); errors.Is(err, session.ErrReplaced) {
+			return p.noFolder(j, err)
 		}
 	}
-	k.rehearsed(trial, started, p.say)
-	if k.merged.Method != directive.None {
-		if k.method, err = methods.New(k.merged.Method, k.methodOptions()); err != nil {
-			return p.wrong(err)
-		}
-		k.usable = k.method.Usable(ctx)
-	}
-	d := after(k.facts, p.env)
-	if k.merged.Method == directive.None && r.asksNothing() && (k.heard || !k.burstd) {
-		leave(os.TempDir(), j, isPlainJob)
-	}
-	if d.Direct && r.once == "" && (k.usable == nil || j.Attempt == 0) {
-		return p.decided(d, r, j)
-	}
-	if k.merged.Dir == "" { // --once alone
-		k.merged.Dir = onceDir
-	}
-	names, err := p.names(ctx, k)
+	d, err := p.known(ctx, &k, said)
+	k.heardOf()
 	if err != nil {
 		return p.noFolder(j, err)
 	}
-	k.dir = k.merged.Folder(names)
-	k.trial.place(names)
-	if r.explain {
-		fmt.Fprint(p.stdout, k.explain(d))
+	if d.Direct && k.once == "" && (k.usable == nil || j.Attempt == 0) {
+		if d, err = p.goesOn(ctx, k, d, k.past.steps); err != nil {
+			return p.failed(err)
+		}
+		if d.Direct {
+			if k.merged.Method == directive.None && k.asksNothing() && (k.heard || !k.burstd) && k.past.dir == "" {
+				leave(os.TempDir(), j, isPlainJob)
+			}
+			return p.decided(d, k)
+		}
+	}
+	if k.explain {
+		fmt.Fprint(p.stdout, k.explained(d))
 		return cli.OK
 	}
 	return p.start(ctx, k, d)
 }
 
-// hear asks burstd what it knows before the step begins. An error says that its
-// word is not known.
-func (p *program) hear(ctx context.Context, k *known) error {
-	most := beforeTime
-	if k.job.Attempt > 0 && !left(os.TempDir(), k.job, isAway, k.began) {
-		most = restartTime
-		if k.merged.Method == directive.None {
-			most = silentTime
+// known is judge, for which a later attempt waits until all is known that it needs.
+func (p *program) known(ctx context.Context, k *known, said directive.Said) (plan, error) {
+	d, err := p.judge(ctx, k, said)
+	if err != nil {
+		return d, err
+	}
+	why := k.unsure(func() error { return p.burstdIs(ctx) })
+	if why == nil {
+		return d, nil
+	}
+	if k.burstd {
+		if err := p.hearLate(ctx, k, why); errors.Is(err, session.ErrReplaced) {
+			return d, err
 		}
 	}
-	said := time.AfterFunc(beforeTime+time.Second, func() {
-		p.say("burstd does not answer: it may know how this job goes on, and is waited for up to %v", most)
-	})
-	defer said.Stop()
-	var err error
-	if k.word, err = askBefore(ctx, k.transport, Asking{k.job.ID, k.job.Attempt}, most); err != nil {
-		leave(os.TempDir(), k.job, isAway) // the next step does not wait again
+	if k.heard {
+		return p.judge(ctx, k, said)
 	}
-	k.heard = err == nil
-	return err
+	return d, fmt.Errorf("%w: the step is not begun anew for that; to name the folder, or begin anew, write dir= or ckpt=none in the job's comment", why)
+}
+
+// judge merges all that is said, and finds where the step's checkpoints are.
+func (p *program) judge(ctx context.Context, k *known, said directive.Said) (d plan, err error) {
+	said.Site = k.site()
+	if k.merged, err = said.Merge(); err != nil {
+		return d, wrongError{err}
+	}
+	k.rehearsed(k.told, k.started, p.say)
+	k.method, k.usable = nil, nil
+	if k.merged.Method != directive.None {
+		if k.method, err = methods.New(k.merged.Method, k.methodOptions()); err != nil {
+			return d, wrongError{err}
+		}
+		k.usable = k.method.Usable(ctx)
+	}
+	d = after(k.facts, p.env)
+	if d.Direct && k.once == "" && !k.later() && (k.usable == nil || k.job.Attempt == 0) {
+		return d, nil
+	}
+	if k.merged.Dir == "" { // --once alone
+		k.merged.Dir = onceDir
+	}
+	names, err := p.names(ctx, *k)
+	if err != nil {
+		return d, err
+	}
+	k.dir = k.merged.Folder(names)
+	k.trial.place(names)
+	if !k.later() {
+		return d, nil
+	}
+	asked := k.dir
+	if k.past, err = p.seek(ctx, *k, names); err != nil {
+		return d, err
+	}
+	k.dir = cmp.Or(k.past.dir, asked)
+	if k.merged.Method == directive.None && k.adopted == "" && k.garbled == nil {
+		if g, err := k.kept(ctx, k.past.steps); err != nil || g != nil && g.Manifest.Method != "" {
+			if err != nil {
+				return d, err
+			}
+			k.adopted = g.Manifest.Method
+			p.once(k.job, saidAdopted, fmt.Sprintf("no method of checkpoints is asked for now, and %s is there: the step goes on under ckpt=%s", g.Dir, g.Manifest.Method))
+			return p.judge(ctx, k, said)
+		}
+	}
+	if k.dir != asked && !d.Direct {
+		p.once(k.job, saidElsewhere, fmt.Sprintf("what earlier attempts have left is in %s, not in %s: it is used, and stays there", k.dir, asked))
+	}
+	return d, nil
 }
 
 // onceDir is where finished steps are recorded when no checkpoints are asked for.
@@ -128,7 +185,7 @@ func (k known) methodOptions() methods.Options {
 
 // start claims the step, and runs it, unless it has been done before.
 func (p *program) start(ctx context.Context, k known, d plan) int {
-	b := book{dir: k.dir, cluster: k.job.Cluster, job: k.job.Folder(), attempt: k.job.Attempt, script: k.script, began: k.began}
+	b := k.book(k.dir)
 	dir, err := os.Getwd()
 	if err != nil {
 		return p.noFolder(k.job, err)
@@ -159,11 +216,10 @@ func (p *program) start(ctx context.Context, k known, d plan) int {
 			p.say("what became of step %s is not recorded: %v", e.Name, err)
 		}
 	}
+	if d, err = p.goesOn(ctx, k, d, []string{e.Name}); err != nil {
+		return p.failed(err)
+	}
 	if d.Direct {
-		if err := k.needed(ctx, e.Name); err != nil {
-			p.say("error: %v", err)
-			return cli.Failed
-		}
 		return p.recorded(ctx, k, d, recorded{e, note})
 	}
 	return p.runProtected(ctx, k, recorded{e, note}, was)
@@ -178,15 +234,17 @@ type recorded struct {
 // noFolder says why the checkpoint folder cannot be used. A first attempt has not
 // begun its work; a later one would do it again from the beginning.
 func (p *program) noFolder(j step.Job, err error) int {
+	var wrong wrongError
 	switch {
-	case errors.Is(err, ckpt.ErrSuperseded):
+	case errors.As(err, &wrong):
+		return p.wrong(err)
+	case errors.Is(err, ckpt.ErrSuperseded), errors.Is(err, session.ErrReplaced):
 		p.say("%v: this one is over", err)
 		return CutOff
 	case j.Attempt == 0:
 		return p.wrong(fmt.Errorf("%w: name another folder with dir=", err))
 	}
-	p.say("error: %v", err)
-	return cli.Failed
+	return p.failed(err)
 }
 
 func programName(c step.Call) string {
@@ -214,9 +272,10 @@ func (p *program) launch(k known, name string) ckpt.Launch {
 // runProtected runs the step under its method.
 func (p *program) runProtected(ctx context.Context, k known, e recorded, was entry) int {
 	o := ckpt.Options{Dir: k.dir, Cluster: k.job.Cluster, Job: k.job.Folder(), Step: e.Name, Attempt: k.job.Attempt,
-		Keep: k.merged.Keep, Reserve: k.word.Site.Reserve, Submitted: k.state.Submitted}
+		Keep: k.merged.Keep, Reserve: k.word.Site.Reserve, Identity: k.identity()}
 	// Without a record of burstd's what is on disk counts: it may have been away.
-	if blessed, ok := k.word.Blessed[e.Name]; ok {
+	blessed := k.onRecord(e.Name)
+	if blessed != (ckpt.ID{}) {
 		o.Blessed = &blessed
 	}
 	folder, err := ckpt.Open(ctx, o)
@@ -225,7 +284,7 @@ func (p *program) runProtected(ctx context.Context, k known, e recorded, was ent
 	}
 	defer folder.Close()
 	r := &runner{job: k.job, name: e.Name, merged: k.merged, method: k.method, folder: folder, launch: p.launch(k, e.Name),
-		say: p.say, note: e.note, entry: e.entry, was: was, recorded: k.word.Blessed[e.Name], slot: make(chan struct{}, 1), advice: make(chan struct{}, 1)}
+		say: p.say, note: e.note, entry: e.entry, was: was, recorded: blessed, slot: make(chan struct{}, 1), advice: make(chan struct{}, 1)}
 	r.runs = func(ctx context.Context) error { return running(ctx, p.slurm(), k.job) }
 	if freezes(k.merged) {
 		r.machine = ckpt.Here(ctx)
@@ -245,8 +304,7 @@ func (p *program) runProtected(ctx context.Context, k known, e recorded, was ent
 			return p.direct(direct(fmt.Sprintf("%v: the step is not protected", err)), k.job, k.call.Args)
 		}
 		if r.over().IsZero() {
-			p.say("error: %v", err)
-			return cli.Failed
+			return p.failed(err)
 		}
 		return p.noFolder(k.job, err)
 	}
@@ -266,7 +324,7 @@ func (p *program) within(ctx context.Context, k known, r *runner, signals <-chan
 	c := session.ClientConfig{Hello: session.Hello{
 		Key:  session.Key{Job: k.job.ID, Attempt: k.job.Attempt, Step: r.name},
 		Host: hostname(), Method: k.merged.Method, Strategy: k.merged.Strategy, Dir: r.folder.Path(), Interval: k.merged.Interval,
-		Retries: k.merged.Retries, Label: k.merged.Label,
+		Cost: r.cost(), Retries: k.merged.Retries, Label: k.merged.Label,
 	}, Do: r.order, Say: func(text string) { p.say("%s", text) }}
 	if k.merged.Periodical() && k.merged.Interval == 0 {
 		c.Advise = r.advise

@@ -51,7 +51,9 @@ type record struct {
 	Script  string    `json:"script"` // SHA-256 in hex: ids of jobs are given again, and a requeue changes no script
 	Attempt int       `json:"attempt"`
 	Began   time.Time `json:"began"`
-	Steps   []entry   `json:"steps"`
+	// Submitted is what Slurm said of that in the attempt; zero: not known.
+	Submitted time.Time `json:"submitted,omitzero"`
+	Steps     []entry   `json:"steps"`
 }
 
 // claim finds the step that a command line is in this attempt, or makes a new one:
@@ -115,6 +117,13 @@ type book struct {
 	attempt int
 	script  string    // the text
 	began   time.Time // when the attempt's batch script did, by this host's clock; zero: not known
+	// identity tells the job's records from an earlier one's.
+	identity ckpt.Identity
+}
+
+// book is the job's in a checkpoint directory.
+func (k known) book(dir string) book {
+	return book{dir: dir, cluster: k.job.Cluster, job: k.job.Folder(), attempt: k.job.Attempt, script: k.script, began: k.began, identity: k.identity()}
 }
 
 func (b book) fileOf(attempt int) string { return fmt.Sprintf("steps-%d.json", attempt) }
@@ -146,13 +155,28 @@ func (b book) change(ctx context.Context, with func(*record) error) error {
 	return writeWhole(root, b.fileOf(b.attempt), append(text, '\n'))
 }
 
+// peek is the attempt's record as it would begin with it, and whether the job has a
+// folder there. It writes nothing.
+func (b book) peek() (r record, there bool, err error) {
+	root, err := ckpt.ViewJob(b.dir, b.job)
+	if errors.Is(err, fs.ErrNotExist) {
+		return record{}, false, nil
+	}
+	if err != nil {
+		return record{}, false, err
+	}
+	defer root.Close()
+	r, err = b.read(root)
+	return r, err == nil, err
+}
+
 // clockStep is how far a node's clock may be set within an attempt: when its batch
 // shell began is reckoned from the boot, and moves with it.
 const clockStep = 5 * time.Minute
 
 // read is the attempt's record, or a new one with what the last one before knew.
 func (b book) read(root *os.Root) (record, error) {
-	fresh := record{Cluster: b.cluster, Script: sum(b.script), Attempt: b.attempt, Began: time.Now().UTC()}
+	fresh := record{Cluster: b.cluster, Script: sum(b.script), Attempt: b.attempt, Began: time.Now().UTC(), Submitted: b.identity.Submitted}
 	r, err := readRecord(root, b.fileOf(b.attempt))
 	switch {
 	case err == nil && b.ours(r) && !r.Began.Before(b.began.Add(-clockStep)):
@@ -189,7 +213,7 @@ func (e *entry) settle() {
 
 // ours says whether a record is this job's, and not an earlier one's of the same id.
 func (b book) ours(r record) bool {
-	return r.Script == sum(b.script) && r.Cluster == b.cluster
+	return r.Script == sum(b.script) && r.Cluster == b.cluster && !b.identity.Earlier(ckpt.Origin{Submitted: r.Submitted}, r.Began)
 }
 
 // lock waits for the job's lock. On a file system without locks it is done without.

@@ -112,7 +112,7 @@ func TestRehearsedDirectives(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k := known{facts: facts{request: request{call: step.Call{Parts: []step.Part{{}}}}, merged: m}, transport: newBurstd(where{}, nil), word: Before{Blessed: map[string]ckpt.ID{"0": {N: 3}}}}
+		k := known{facts: facts{request: request{call: step.Call{Parts: []step.Part{{}}}}, merged: m}, transport: newBurstd(where{}, nil), word: Before{Blessed: map[string]OnRecord{"0": {Folder: 1}}}}
 		k.rehearsed(trial, time.Now(), nil)
 		if got := k.merged.Folder(directive.Names{User: "me", Home: "/home/me", Job: "17"}); got != want {
 			t.Errorf("%s: %s", text, got)

@@ -1,6 +1,7 @@
 package srun
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -236,10 +237,11 @@ func TestNothingStarts(t *testing.T) {
 			t.Errorf("%v: it has a checkpoint, and must not begin anew without its method", err)
 		}
 		k := known{facts: facts{job: step.Job{ID: 17, Attempt: 1}, usable: no}, dir: dir}
-		if err := k.needed(t.Context(), "0"); !errors.Is(err, no) {
+		p := &program{stderr: new(bytes.Buffer)}
+		if _, err := p.goesOn(t.Context(), k, direct(""), []string{"0"}); !errors.Is(err, no) {
 			t.Errorf("%v: likewise", err)
 		}
-		if err := k.needed(t.Context(), "1"); err != nil {
+		if d, err := p.goesOn(t.Context(), k, direct(""), []string{"1"}); err != nil || !d.Direct {
 			t.Errorf("a step without a checkpoint: %v", err)
 		}
 	})

@@ -186,8 +186,8 @@ func TestAskBefore(t *testing.T) {
 		{"it hangs", 0, never, nil, false, beforeTime},
 		{"it knows no such question", 1, never, gone, false, 0},
 		{"it is away before a restart", 1, 10, errors.New("connection refused"), true, time.Minute},
-		{"it stays away", 1, never, errors.New("connection refused"), false, silentTime},
-		{"it hangs before a restart", 1, never, nil, false, silentTime},
+		{"it stays away", 1, never, errors.New("connection refused"), false, defaultWait},
+		{"it hangs before a restart", 1, never, nil, false, defaultWait},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestAskBefore(t *testing.T) {
 						t.Errorf("asked %s %v", path, in)
 					}
 					if n++; n > c.fails {
-						out.(*Before).Blessed = map[string]ckpt.ID{"0": {Attempt: 0, N: 3}}
+						out.(*Before).Blessed = map[string]OnRecord{"0": {ID: ckpt.ID{Attempt: 0, N: 3}}}
 						return nil
 					}
 					if c.with == nil {

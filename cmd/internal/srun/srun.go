@@ -40,6 +40,14 @@ type program struct {
 	args, environ  []string
 	stdout, stderr io.Writer
 	srun           string // the real one
+	tests          doubles
+}
+
+// doubles stand in for what is outside of this process; nil: it does itself.
+type doubles struct {
+	slurm  client
+	burstd func() session.Transport
+	become func(args []string) error
 }
 
 // env looks a variable up; the last of a name counts, as in a shell.
@@ -81,26 +89,32 @@ func (p *program) run(ctx context.Context) int {
 	}
 	job, jerr := step.ReadJob(p.env)
 	r, err := read(ctx, p.args, p.env, p.ask)
+	k := known{facts: facts{request: r, job: job, garbled: err}}
 	if err != nil {
 		// srun says what is wrong, or knows more than we do.
-		return p.direct(direct(fmt.Sprintf("%v: the step is not protected", err)), job, stripped(p.args))
+		k.call.Args = stripped(p.args)
 	}
-	if r.once != "" {
-		if err := checkName(r.once); err != nil {
+	if k.once != "" {
+		if err := checkName(k.once); err != nil {
 			return p.wrong(err)
 		}
 	}
 	if jerr != nil {
-		return p.direct(direct(fmt.Sprintf("%v: the step is not protected", jerr)), job, r.call.Args)
+		return p.decided(direct(fmt.Sprintf("%v: the step is not protected", jerr)), k)
 	}
-	if d := before(r, job, p.env); d.Direct {
-		return p.decided(d, r, job)
+	if d := before(k.facts, p.env); d.Direct {
+		return p.decided(d, k)
 	}
-	if r.asksNothing() && left(os.TempDir(), job, isPlainJob, startOf("/proc", job.Shell)) {
-		return p.direct(direct(""), job, r.call.Args)
+	if k.asksNothing() && left(os.TempDir(), job, isPlainJob, startOf("/proc", job.Shell)) {
+		return p.decided(direct(""), k)
 	}
-	return p.protect(ctx, r, job)
+	return p.protect(ctx, k)
 }
+
+// wrongError is the user's to change.
+type wrongError struct{ error }
+
+func (e wrongError) Unwrap() error { return e.error }
 
 // wrong reports what the user has to change; nothing was started.
 func (p *program) wrong(err error) int {
@@ -108,24 +122,29 @@ func (p *program) wrong(err error) int {
 	return cli.Usage
 }
 
+// failed reports why the step is not started.
+func (p *program) failed(err error) int {
+	p.say("error: %v", err)
+	return cli.Failed
+}
+
 // decided carries out a direct plan, or explains it.
-func (p *program) decided(d plan, r request, j step.Job) int {
-	if r.explain {
+func (p *program) decided(d plan, k known) int {
+	if k.explain {
 		why := d.Why
 		if why == "" {
 			why = "nothing is to be protected"
 		}
-		fmt.Fprintf(p.stdout, "runs srun as it is: %s\n  %s %s\n", why, p.srun, strings.Join(r.call.Args, " "))
+		fmt.Fprintf(p.stdout, "runs srun as it is: %s\n  %s %s\n", why, p.srun, strings.Join(k.call.Args, " "))
 		return cli.OK
 	}
-	return p.direct(d, j, r.call.Args)
+	return p.direct(d, k.job, k.call.Args)
 }
 
 // direct has srun take this process's place.
 func (p *program) direct(d plan, j step.Job, args []string) int {
 	p.once(j, saidPlain, d.Why)
-	p.say("error: %v", become(p.srun, args, p.environ))
-	return cli.Failed
+	return p.failed(p.become(p.srun, args, p.environ))
 }
 
 // once says something the first time in an attempt of the job.
@@ -154,12 +173,18 @@ func (p *program) ask(ctx context.Context, option string) (string, error) {
 
 // slurm is how Slurm is asked.
 func (p *program) slurm() client {
+	if p.tests.slurm != nil {
+		return p.tests.slurm
+	}
 	e := slurm.Exec{Timeout: lookTime}
 	return ctld{slurm.New(e), e}
 }
 
 // transport leads to burstd; nil: it is not known where that is.
 func (p *program) transport() session.Transport {
+	if p.tests.burstd != nil {
+		return p.tests.burstd()
+	}
 	w := findBurstd(p.env, agentEnv)
 	if len(w.urls) == 0 {
 		return nil

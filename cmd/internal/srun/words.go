@@ -9,6 +9,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -28,18 +29,23 @@ func (p *program) names(ctx context.Context, k known) (directive.Names, error) {
 	if k.job.Array != 0 {
 		n.Array, n.Task = fmt.Sprint(k.job.Array), k.job.Task
 	}
-	if filepath.IsAbs(k.merged.Dir) || strings.HasPrefix(k.merged.Dir, "~") {
+	own := k.own.From["dir"].Kind != directive.Default // by the user's word, as in every attempt
+	if rooted := filepath.IsAbs(k.merged.Dir) || strings.HasPrefix(k.merged.Dir, "~"); rooted && (own || !k.later()) {
 		return n, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
-	defer cancel()
-	var err error
-	n.Work, err = p.slurm().WorkDir(ctx, k.job.ID)
-	return n, err
+	for end := time.Now().Add(k.wait); ; {
+		one, cancel := context.WithTimeout(ctx, lookTime)
+		var err error
+		n.Work, err = p.slurm().WorkDir(one, k.job.ID)
+		cancel()
+		if err == nil || k.job.Attempt == 0 || !time.Now().Before(end) || !pause(ctx, lookAgain) {
+			return n, err
+		}
+	}
 }
 
-// explain says what would be done.
-func (k known) explain(d plan) string {
+// explained says what would be done.
+func (k known) explained(d plan) string {
 	var b strings.Builder
 	if d.Direct {
 		fmt.Fprintf(&b, "runs srun: %s\n", d.Why)
@@ -64,8 +70,11 @@ func (k known) how() string {
 	switch {
 	case k.trial != nil:
 		when = append(when, fmt.Sprintf("rehearsed with a checkpoint after %s", shortly(k.trial.For)))
-	case k.merged.OnNotice():
+	case k.merged.OnNotice() && k.burstd:
 		when = append(when, "on a notice of burstd")
+	}
+	if len(when) == 0 {
+		when = []string{"without further checkpoints"}
 	}
 	text := fmt.Sprintf("ckpt=%s, %s, in %s", k.merged.Method, strings.Join(when, " and "), k.dir)
 	if k.trial != nil || len(k.call.Parts) == 0 || len(k.call.Program()) == 0 {

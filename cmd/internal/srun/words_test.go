@@ -16,7 +16,7 @@ func TestExplain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := known{facts: facts{request: request{once: "prep"}, merged: m}, dir: "/scratch/x"}
+	k := known{facts: facts{request: request{once: "prep"}, merged: m, burstd: true}, dir: "/scratch/x"}
 	for _, c := range []struct {
 		plan
 		want []string
@@ -24,7 +24,7 @@ func TestExplain(t *testing.T) {
 		{plan{}, []string{"runs under ckpt=dmtcp, every 10m and on a notice of burstd, in /scratch/x", "step prep, recorded in /scratch/x", "not used: interval=5m of the script"}},
 		{direct("nothing is there"), []string{"runs srun: nothing is there"}},
 	} {
-		got := k.explain(c.plan)
+		got := k.explained(c.plan)
 		for _, want := range c.want {
 			if !strings.Contains(got, want) {
 				t.Errorf("without %q:\n%s", want, got)

@@ -1,0 +1,238 @@
+package srun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/burst-hpc/burst/ft/ckpt"
+	"github.com/burst-hpc/burst/slurm/directive"
+)
+
+// A later attempt must find what the earlier ones have left, though the site's word
+// may be another now, or not to be had: else it would begin anew.
+
+// past is what earlier attempts have left, as far as it is to be seen.
+type past struct {
+	dir   string   // the checkpoint directory; empty: none has anything of the job
+	steps []string // what the step was there, or may have been; none: it has not begun before
+}
+
+// off says that the user's own word turns checkpoints off.
+func (k known) off() bool {
+	by := func(key string) bool { return k.own.From[key].Kind != directive.Default }
+	return k.own.Method == directive.None && by("ckpt") || k.own.Strategy == directive.None && by("strategy")
+}
+
+// later says that there may be checkpoints, which are not to be passed over.
+func (k known) later() bool { return k.job.Attempt > 0 && k.trial == nil && !k.off() }
+
+// site is what the site says of the job. It may have asked for another method where the
+// job ran before: its checkpoints need that.
+func (k known) site() directive.Defaults {
+	if k.adopted == "" {
+		return k.word.Site
+	}
+	site := k.word.Site
+	site.Layers = append([]directive.Layer{{Source: directive.Source{Kind: directive.Pool}, Settings: []directive.Setting{{Key: "ckpt", Value: k.adopted}}}}, site.Layers...)
+	return site
+}
+
+// unsure says why nobody here knows where the job's checkpoints are, or whether there
+// are any; nil: it is known. ours says whether the cluster's nodes are of a burstd.
+func (k known) unsure(ours func() error) error {
+	asked := k.own.From["ckpt"].Kind != directive.Default
+	switch {
+	case !k.later() || k.heard || k.adopted != "" || !asked && !k.burstd:
+		return nil
+	case !asked:
+		return errors.New("burstd does not answer, and whether the site asks for checkpoints of this job, it alone knows")
+	case k.own.From["dir"].Kind != directive.Default || k.past.dir != "":
+		return nil
+	case k.burstd:
+		return fmt.Errorf("burstd does not answer, and in %s is nothing of an earlier attempt: burstd may know another folder", k.dir)
+	}
+	if err := ours(); err != nil {
+		return fmt.Errorf("%w, and in %s is nothing of an earlier attempt: burstd may know another folder", err, k.dir)
+	}
+	return nil
+}
+
+// burstdIs says why there is a burstd somewhere that this node does not know; nil: the
+// cluster has none.
+func (p *program) burstdIs(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	c, err := p.slurm().ShowConfig(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("whether there is a burstd is not known (%w)", err)
+	case strings.Contains(c["ResumeProgram"], "burst-resume"):
+		return errors.New("this node does not know where burstd is (BURST_URLS, " + agentEnv + ")")
+	}
+	return nil
+}
+
+// places are the checkpoint directories that earlier attempts may have used: the one
+// that is asked for now first.
+func (k known) places(n directive.Names) []string {
+	dirs := []string{k.dir}
+	if k.ownDir() {
+		return dirs
+	}
+	add := func(dir string) {
+		if dir != "" && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	said := []string{onceDir}
+	for _, l := range k.word.Site.Layers {
+		if s, ok := l.Value("dir"); ok && directive.Check("dir", s.Value) == nil {
+			said = append(said, s.Value)
+		}
+	}
+	for _, dir := range said {
+		if f := (directive.Directive{Dir: dir}).Folder(n); filepath.IsAbs(f) {
+			add(f)
+		}
+	}
+	for _, f := range k.word.Folders {
+		add(f)
+	}
+	return dirs
+}
+
+// ownDir says that the directory is named for this step alone.
+func (k known) ownDir() bool { return k.merged.From["dir"].Kind == directive.Option }
+
+// find looks for the step, and else for the job, where they may be. Of what burstd
+// has on record it also returns a directory without anything of the job.
+func (k known) find(n directive.Names) (p past, unseen string, err error) {
+	work, err := os.Getwd()
+	if err != nil {
+		return p, "", err
+	}
+	for _, dir := range k.places(n) {
+		onRecord := slices.Contains(k.word.Folders, dir)
+		r, there, err := k.book(dir).peek()
+		if err != nil && dir != k.dir && !onRecord && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR)) {
+			continue // no attempt of this user's can have been there
+		}
+		if err != nil {
+			return p, "", err
+		}
+		if !there && onRecord && !k.ownDir() {
+			unseen = dir
+		}
+		if p.dir == "" && (len(r.Steps) > 0 || there && onRecord) {
+			p.dir = dir
+		}
+		if k.garbled != nil {
+			for _, s := range r.Steps {
+				p.steps = append(p.steps, s.Name)
+			}
+			continue
+		}
+		i, was := r.claim(entry{Args: k.call.Args, Program: programName(k.call), Dir: work}, k.once)
+		if was.Name != "" {
+			return past{dir, []string{r.Steps[i].Name}}, "", nil
+		}
+	}
+	return p, unseen, nil
+}
+
+// seek finds what earlier attempts have left. A network file system may not show at
+// once what another node has written: what burstd has on record is waited for.
+func (p *program) seek(ctx context.Context, k known, n directive.Names) (past, error) {
+	said := false
+	for end := time.Now().Add(seenTime); ; {
+		found, unseen, err := k.find(n)
+		switch {
+		case err != nil || unseen == "":
+			return found, err
+		case time.Now().After(end):
+			return found, fmt.Errorf("checkpoints of job %s are on record in %s, and nothing of it is there: is the file system mounted here? The step is not begun anew for that", k.job.Folder(), unseen)
+		case !said:
+			p.say("checkpoints are on record in %s, and not to be seen on this node yet: they are waited for", unseen)
+			said = true
+		}
+		if !pause(ctx, seenLook) {
+			return found, context.Cause(ctx)
+		}
+	}
+}
+
+// onRecord is what burstd has on record of the step; zero: nothing. Steps with
+// directories of their own may have the same number.
+func (k known) onRecord(name string) ckpt.ID {
+	b := k.word.Blessed[name]
+	if b.Folder < 1 || b.Folder > len(k.word.Folders) {
+		return b.ID
+	}
+	dir := k.word.Folders[b.Folder-1]
+	if _, there, err := k.book(dir).peek(); err == nil && there && !sameFile(dir, k.dir) {
+		return ckpt.ID{}
+	}
+	return b.ID
+}
+
+func sameFile(a, b string) bool {
+	if a == b {
+		return true
+	}
+	as, aerr := os.Stat(a)
+	bs, berr := os.Stat(b)
+	return aerr == nil && berr == nil && os.SameFile(as, bs)
+}
+
+// kept is a generation that one of the steps may restart from; nil: there is none.
+func (k known) kept(ctx context.Context, steps []string) (*ckpt.Entry, error) {
+	for _, name := range steps {
+		f, err := ckpt.View(ckpt.Options{Dir: k.dir, Cluster: k.job.Cluster, Job: k.job.Folder(), Step: name})
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all, err := f.List(ctx)
+		f.Close()
+		if err != nil {
+			return nil, err
+		}
+		if i := slices.IndexFunc(all, func(e ckpt.Entry) bool { return e.State == ckpt.Good || e.State == ckpt.Unreadable }); i >= 0 {
+			return &all[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// goesOn is the plan for steps of a later attempt, of which d would have srun begin
+// one anew. An error says that they have checkpoints, and need their method for them.
+func (p *program) goesOn(ctx context.Context, k known, d plan, steps []string) (plan, error) {
+	if !d.Direct || k.job.Attempt == 0 || k.off() {
+		return d, nil
+	}
+	g, err := k.kept(ctx, steps)
+	switch {
+	case err != nil || g == nil:
+		return d, err
+	case d.unlessKept:
+		p.once(k.job, saidPlain, d.Why)
+		return plan{}, nil
+	case k.usable != nil:
+		err = fmt.Errorf("ckpt=%s: %w", k.merged.Method, k.usable)
+	case d.Why == "":
+		err = errors.New("no checkpoints are asked for any more")
+	default:
+		err = errors.New(d.Why)
+	}
+	return d, fmt.Errorf("%w: the step is not begun anew while %s is there: ask for its method again, or in the job's comment for ckpt=none, to begin anew", err, g.Dir)
+}

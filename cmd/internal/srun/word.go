@@ -1,0 +1,98 @@
+package srun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/burst-hpc/burst/slurm/step"
+)
+
+const (
+	// waitName says how long a later attempt waits for who knows how the job goes on.
+	waitName    = "BURST_WAIT"
+	defaultWait = 10 * time.Minute
+	mostWait    = 24 * time.Hour
+)
+
+// waitOf is how long that is.
+func waitOf(env func(string) string) (time.Duration, error) {
+	text := env(waitName)
+	if text == "" {
+		return defaultWait, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d > mostWait {
+		return 0, fmt.Errorf("%s=%.40q is no time from 0s to %v, as 10m", waitName, text, mostWait)
+	}
+	return d, nil
+}
+
+// hear asks burstd what it knows before the step begins. An error says that its
+// word is not known.
+func (p *program) hear(ctx context.Context, k *known, most time.Duration) error {
+	said := time.AfterFunc(beforeTime+time.Second, func() {
+		p.say("burstd does not answer: it may know how this job goes on, and is waited for up to %v", most)
+	})
+	defer said.Stop()
+	var err error
+	k.word, err = askBefore(ctx, k.transport, Asking{k.job.ID, k.job.Attempt}, most)
+	k.heard = err == nil
+	return err
+}
+
+// hearSoon is hear for as long as is worth it for any step.
+func (p *program) hearSoon(ctx context.Context, k *known) error {
+	most := beforeTime
+	if k.job.Attempt > 0 && !k.away {
+		most = restartTime
+	}
+	return p.hear(ctx, k, most)
+}
+
+// hearLate is hear for a step that would begin anew without burstd's word; why says
+// why. If another step has waited before it, it does not.
+func (p *program) hearLate(ctx context.Context, k *known, why error) error {
+	most := k.wait - restartTime
+	if k.away || most <= 0 {
+		return nil
+	}
+	p.say("%v: it is waited for up to %v", why, k.wait)
+	var err error
+	k.word, err = askBefore(ctx, k.transport, Asking{k.job.ID, k.job.Attempt}, most)
+	k.heard = err == nil
+	return err
+}
+
+// look asks what the job asks for. In a later attempt Slurm is waited for: what the
+// job's comment says may be all that leads to its checkpoints.
+func (p *program) look(ctx context.Context, j step.Job, most time.Duration) (seen, error) {
+	said := false
+	for end := time.Now().Add(most); ; {
+		s, err := look(ctx, p.slurm(), j, "/proc")
+		missing := errors.Join(err, s.unread)
+		if missing == nil || j.Attempt == 0 {
+			return s, err
+		}
+		if ctx.Err() != nil || !time.Now().Before(end) {
+			return s, fmt.Errorf("the step is not begun anew without what the job asks for: %w", missing)
+		}
+		if !said {
+			p.say("Slurm does not say what the job asks for (%v): it is waited for up to %v", missing, most)
+			said = true
+		}
+		pause(ctx, lookAgain)
+	}
+}
+
+// lookAgain is the time between two questions to a Slurm that does not answer.
+const lookAgain = 5 * time.Second
+
+// heardOf leaves what the next steps of the attempt need not find out again.
+func (k known) heardOf() {
+	if k.burstd && !k.heard && k.trial == nil {
+		leave(os.TempDir(), k.job, isAway)
+	}
+}
