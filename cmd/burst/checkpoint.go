@@ -5,19 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/burst-hpc/burst/cmd/internal/cli"
 	"github.com/burst-hpc/burst/ft/ckpt"
+	"github.com/burst-hpc/burst/slurm"
 )
 
 type checkpointOptions struct {
 	dir    string
 	keep   int
 	all    bool
+	gone   bool
+	older  time.Duration
 	dryRun bool
 	json   bool
+	client *slurm.Client // nil: the host's
 }
 
 // checkpointCommand is about generations on disk. None of its commands asks burstd.
@@ -64,10 +69,13 @@ func checkpointCommand() *cobra.Command {
 		Long: "Delete, of each step of the jobs, all but the newest good checkpoints, what a dead writer\n" +
 			"has left, and what never counts: of cut-off attempts, and damaged ones that have enough good\n" +
 			"ones after them. The last good one stays, and has been read whole before an older one goes; so\n" +
-			"does one that a step is starting from. A running burst-srun does this itself, as keep= says.\n" +
-			"To delete all of a job that has ended, delete its folder, job-JOB.\n\n" +
+			"does one that a step is starting from. A running burst-srun does this itself, as keep= says.\n\n" +
+			"With --gone delete instead all that is left of those of the jobs that Slurm does not know any\n" +
+			"more: nothing can start their steps again. burst-srun does this itself for jobs in the same\n" +
+			"directory of which every step has ended well, unless keep_after=yes. Jobs of other clusters,\n" +
+			"and what a later version of Burst wrote, stay.\n\n" +
 			"Exit codes: 0 done, 1 failed, 2 wrong usage.",
-		Example: "  burst checkpoint prune 4711 --keep 1\n  burst checkpoint prune --all --dry-run",
+		Example: "  burst checkpoint prune 4711 --keep 1\n  burst checkpoint prune --all --dry-run\n  burst checkpoint prune --all --gone --older-than 720h",
 		RunE:    run(runCheckpointPrune),
 	}
 	cmd.PersistentFlags().StringVar(&o.dir, "dir", "burst-checkpoints", "`directory` of the checkpoints, as dir= of the job")
@@ -76,6 +84,8 @@ func checkpointCommand() *cobra.Command {
 	}
 	prune.Flags().IntVar(&o.keep, "keep", 2, "keep the newest `N` good ones of each step, at least 1")
 	prune.Flags().BoolVar(&o.all, "all", false, "of all jobs below the directory")
+	prune.Flags().BoolVar(&o.gone, "gone", false, "delete all of jobs that Slurm does not know any more; Slurm is asked")
+	prune.Flags().DurationVar(&o.older, "older-than", 0, "with --gone: only of jobs that were last heard of so `long` ago")
 	prune.Flags().BoolVar(&o.dryRun, "dry-run", false, "delete nothing: list what would go")
 	cmd.AddCommand(list, verify, prune, checkpointMethodsCommand(), checkpointRehearseCommand())
 	return cmd
@@ -118,6 +128,10 @@ func runCheckpointPrune(ctx context.Context, w io.Writer, o checkpointOptions, a
 		return cli.UsageError(fmt.Errorf("--keep is %d, not at least 1", o.keep), "to delete all of a job that has ended, delete its folder")
 	case o.all == (len(args) > 0):
 		return cli.UsageError(errors.New("name the jobs, or --all"), "see burst checkpoint prune --help")
+	case o.older != 0 && (!o.gone || o.older < 0):
+		return cli.UsageError(errors.New("--older-than is a time above 0, for --gone"), "see burst checkpoint prune --help")
+	case o.gone:
+		return pruneGone(ctx, w, o, args)
 	}
 	lines, err := eachStep(o, args, func(f *ckpt.Folder) ([]ckpt.Entry, error) {
 		if o.dryRun {

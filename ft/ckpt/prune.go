@@ -112,8 +112,10 @@ func (f *Folder) PruneAlone(ctx context.Context) ([]Entry, error) {
 }
 
 // makeRoom prunes before there is a newer generation. burstd may have on record
-// any good one since the last that it is known to have: those stay.
+// any good one since the last that it is known to have: those stay, but for what
+// PruneAlone deletes.
 func (f *Folder) makeRoom(ctx context.Context) error {
+	_, _ = f.PruneAlone(ctx) // what fails there fails again
 	_, err := f.prune(ctx, time.Now(), func(e Entry) bool {
 		return e.State != Good || f.o.Blessed != nil && e.Before(*f.o.Blessed)
 	})

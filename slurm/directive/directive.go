@@ -23,12 +23,14 @@ type Directive struct {
 	Interval time.Duration `json:"interval,omitempty"` // between periodic checkpoints; 0: auto
 	Dir      string        `json:"dir,omitempty"`      // where generations go, as written: see Folder
 	Keep     int           `json:"keep,omitempty"`     // generations that are kept
-	Signal   string        `json:"signal,omitempty"`   // name without SIG; "" is none
-	Batch    bool          `json:"batch,omitempty"`    // signal the batch script only
-	Grace    time.Duration `json:"grace,omitempty"`    // from the signal to the requeue
-	Retries  int           `json:"retries,omitempty"`  // requeues by Burst at most
-	Label    string        `json:"label,omitempty"`    // "" is the job's name
-	Files    string        `json:"files,omitempty"`    // of the signal method: see Globs
+	// KeepAfter says that they are kept when the job has ended well, too.
+	KeepAfter bool          `json:"keep_after,omitempty"`
+	Signal    string        `json:"signal,omitempty"`  // name without SIG; "" is none
+	Batch     bool          `json:"batch,omitempty"`   // signal the batch script only
+	Grace     time.Duration `json:"grace,omitempty"`   // from the signal to the requeue
+	Retries   int           `json:"retries,omitempty"` // requeues by Burst at most
+	Label     string        `json:"label,omitempty"`   // "" is the job's name
+	Files     string        `json:"files,omitempty"`   // of the signal method: see Globs
 	// The commands of the command method.
 	Setup      string `json:"setup,omitempty"`
 	Run        string `json:"run,omitempty"` // "" is the step's own command

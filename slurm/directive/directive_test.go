@@ -59,6 +59,7 @@ func TestReadScript(t *testing.T) {
 		{name: "not a strategy", script: "#BURST strategy=always", err: `"always" is not one of none, periodic, preemptive, both`},
 		{name: "not an interval", script: "#BURST interval=often", err: `"often" is not a time such as 20s or 2m30s, above 0 and up to 168h, or auto`},
 		{name: "keep none", script: "#BURST keep=0", err: `"0" is not a number from 1 to 100`},
+		{name: "keep after", script: "#BURST keep_after=true", err: `"true" is not one of yes, no`},
 		{name: "retries", script: "#BURST retries=-1", err: `"-1" is not a number from 0 to 1000`},
 		{name: "label", script: "#BURST label=../x", err: "is not a name of up to 63"},
 		{name: "empty dir", script: "#BURST dir=", err: "line 1: #BURST dir: is empty"},

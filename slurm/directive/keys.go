@@ -25,6 +25,7 @@ var keys = []Key{
 	{"dir", "/scratch/%u", "folder of the checkpoints, on storage that all nodes share", false, setDir,
 		func(d *Directive) string { return d.Dir }},
 	{"keep", "2", "so many good generations are kept", true, setKeep, getKeep},
+	{"keep_after", "yes", "yes: the generations stay when the job has ended well; no: they are deleted", false, setKeepAfter, getKeepAfter},
 	{"signal", "USR1", "the signal that tells the job to checkpoint; B:USR1 reaches the batch script only", false, setSignal, getSignal},
 	{"grace", "60s", "how long the job may take after the signal", false, setGrace,
 		func(d *Directive) string { return short(d.Grace) }},

@@ -135,6 +135,7 @@ var rules = []rule{
 	{"interval", "strategy", func(m *merging) bool { return m.Periodical() }, "is for strategy=periodic or both"},
 	{"dir", "ckpt", hasMethod, needsMethod},
 	{"keep", "ckpt", hasMethod, needsMethod},
+	{"keep_after", "ckpt", hasMethod, needsMethod},
 	{"files", "ckpt", method(BySignal), "is for ckpt=signal"},
 	{"setup", "ckpt", method(ByCommand), ofCommand},
 	{"run", "ckpt", method(ByCommand), ofCommand},

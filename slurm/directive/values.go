@@ -132,6 +132,18 @@ func getKeep(d *Directive) string {
 	return strconv.Itoa(d.Keep)
 }
 
+func setKeepAfter(d *Directive, v string) error {
+	d.KeepAfter = v == "yes"
+	return oneOf(v, "yes", "no")
+}
+
+func getKeepAfter(d *Directive) string {
+	if d.KeepAfter {
+		return "yes"
+	}
+	return ""
+}
+
 func setRetries(d *Directive, v string) (err error) {
 	d.Retries, err = number(v, 0, 1000)
 	return err

@@ -35,7 +35,7 @@ func (r *runner) begin(ctx context.Context) error {
 	}
 	r.tell(choice)
 	from, none := choice.From, choice.From == nil
-	if none && r.recorded != (ckpt.ID{}) && len(choice.Passed) == 0 && r.step == nil {
+	if none && r.recorded != (ckpt.ID{}) && len(choice.Passed) == 0 && r.step == nil && !r.folder.Cleared() {
 		return fmt.Errorf("%v is on record, and nothing is in %s: is the folder's file system mounted here? The step is not begun anew for that", r.recorded, r.folder.Path())
 	}
 	for {
@@ -111,7 +111,7 @@ func (r *runner) await(ctx context.Context) error {
 	said := false
 	for end := time.Now().Add(seenTime); r.recorded != (ckpt.ID{}); {
 		all, err := r.folder.List(ctx)
-		if err != nil || slices.ContainsFunc(all, func(e ckpt.Entry) bool { return !e.ID.Before(r.recorded) }) {
+		if err != nil || r.folder.Cleared() || slices.ContainsFunc(all, func(e ckpt.Entry) bool { return !e.ID.Before(r.recorded) }) {
 			return err
 		}
 		if time.Now().After(end) {

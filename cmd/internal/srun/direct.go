@@ -69,6 +69,7 @@ const (
 	saidAdopted   = "adopted"   // … that a method is used which nobody asks for any more
 	saidElsewhere = "elsewhere" // … that checkpoints stay in another folder
 	isAway        = "away"      // burstd did not answer
+	hasSwept      = "swept"     // what jobs left that have ended is deleted
 	isPlainJob    = "plain"     // the job asks for nothing: Slurm need not be asked again
 )
 

@@ -32,6 +32,8 @@ type entry struct {
 	Began   time.Time `json:"began"`   // there
 	Ended   time.Time `json:"ended,omitzero"`
 	Done    bool      `json:"done"` // it has ended by itself with exit code 0
+	// KeepAfter says that its generations stay even then.
+	KeepAfter bool `json:"keep_after,omitempty"`
 	stats
 }
 

@@ -1,0 +1,268 @@
+package srun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/burst-hpc/burst/ft/ckpt"
+	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/step"
+)
+
+func TestIdentity(t *testing.T) {
+	first, later := time.Unix(1000, 0), time.Unix(2000, 0)
+	script := sum("#!/bin/sh")
+	for _, test := range []struct {
+		name    string
+		attempt int
+		state   slurm.Job
+		told    time.Time // by burstd
+		want    ckpt.Identity
+	}{
+		{"attempt 0", 0, slurm.Job{Submitted: first}, time.Time{}, ckpt.Identity{Origin: ckpt.Origin{Script: script, Submitted: first}, First: first}},
+		{"a later attempt", 2, slurm.Job{Submitted: later, Restarts: 2}, first, ckpt.Identity{Origin: ckpt.Origin{Script: script, Submitted: later}, First: first}},
+		{"a later attempt, and burstd is away", 2, slurm.Job{Submitted: later, Restarts: 2}, time.Time{}, ckpt.Identity{Origin: ckpt.Origin{Script: script, Submitted: later}}},
+		{"Slurm does not answer", 0, slurm.Job{}, time.Time{}, ckpt.Identity{Origin: ckpt.Origin{Script: script}}},
+		// What Slurm says is of the attempt after this one.
+		{"a cut-off attempt 0", 0, slurm.Job{Submitted: later, Restarts: 1}, time.Time{}, ckpt.Identity{Origin: ckpt.Origin{Script: script}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, end := range []string{"", "\n", "\n\x00"} {
+				k := known{facts: facts{job: step.Job{ID: 17, Attempt: test.attempt}}, seen: seen{script: "#!/bin/sh" + end, state: test.state}, word: Before{First: test.told}}
+				if got := k.identity(); got != test.want {
+					t.Errorf("with %q at the script's end: %+v, want %+v", end, got, test.want)
+				}
+			}
+		})
+	}
+}
+
+// A step of --once that an earlier job of the same id has done is not done by this one,
+// the first attempt of which was never here.
+func TestRecordsOfAnEarlierJob(t *testing.T) {
+	dir := t.TempDir()
+	first := time.Unix(1000, 0)
+	b := book{dir: dir, cluster: "c", job: "17", script: "s", identity: ckpt.Identity{Origin: ckpt.Origin{Submitted: first}, First: first}}
+	err := b.change(t.Context(), func(r *record) error {
+		r.Steps = []entry{{Name: "post", Done: true}}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name  string
+		first time.Time // of the job that asks
+		want  int
+	}{{"its own", first, 1}, {"not known", time.Time{}, 1}, {"a later job", first.Add(time.Second), 0}} {
+		next := b
+		next.attempt, next.identity = 1, ckpt.Identity{Origin: ckpt.Origin{Submitted: first.Add(time.Hour)}, First: test.first}
+		r, _, err := next.peek()
+		if err != nil || len(r.Steps) != test.want {
+			t.Errorf("%s: %+v, %v", test.name, r.Steps, err)
+		}
+	}
+}
+
+// leaveJob has a job leave generations and a record in dir.
+func leaveJob(t *testing.T, dir, job, cluster string, steps ...entry) {
+	t.Helper()
+	for i := range steps {
+		steps[i].Name = fmt.Sprint(i)
+		f, err := ckpt.Open(t.Context(), ckpt.Options{Dir: dir, Cluster: cluster, Job: job, Step: steps[i].Name, Reserve: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		makeGenerations(t, f, 1)
+		f.Close()
+	}
+	b := book{dir: dir, cluster: cluster, job: job, script: "s"}
+	for b.attempt = range 2 { // the last one counts
+		err := b.change(t.Context(), func(r *record) error {
+			r.Steps = nil
+			if b.attempt == 1 {
+				r.Steps = steps
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func makeGenerations(t *testing.T, f *ckpt.Folder, n int) {
+	t.Helper()
+	for range n {
+		p, err := f.Begin(t.Context(), 0)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(p.Dir, "count"), []byte("1s"), 0o600)
+		}
+		if err == nil {
+			_, err = p.Commit(t.Context(), ckpt.About{Method: "signal"})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestSweep(t *testing.T) {
+	done := entry{Done: true}
+	all := []slurm.Job{{ID: 100}, {ID: 12}, {ID: 30, ArrayID: 30, ArrayTask: "1"}, {ID: 31, ArrayID: 31, ArrayTask: "4-9%2"}}
+	for _, test := range []struct {
+		name string
+		jobs []slurm.Job
+		err  error
+		want string // what stays
+		says string
+	}{
+		{name: "Slurm is there", jobs: all, want: "11 12 13 14 30_1 31_5 100"},
+		{name: "Slurm does not answer", err: errors.New("no answer"), want: "10 11 12 13 14 30_1 30_2 31_5 100", says: "no answer"},
+		{name: "Slurm has lost its state", want: "10 11 12 13 14 30_1 30_2 31_5 100", says: "does not show job 100"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			leaveJob(t, dir, "10", "c", done, done)    // well, and gone
+			leaveJob(t, dir, "11", "c", done, entry{}) // a step has failed
+			leaveJob(t, dir, "12", "c", done)          // Slurm knows it: it may be requeued
+			leaveJob(t, dir, "13", "c", done, entry{Done: true, KeepAfter: true})
+			leaveJob(t, dir, "14", "other", done)
+			leaveJob(t, dir, "30_1", "c", done)
+			leaveJob(t, dir, "30_2", "c", done) // well, and gone
+			leaveJob(t, dir, "31_5", "c", done) // has not begun again
+			leaveJob(t, dir, "100", "c", done)  // this one
+			s := sweeping{dir, "c", 100, func(context.Context) ([]slurm.Job, error) { return test.jobs, test.err }}
+			_, err := s.sweep(t.Context())
+			if (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%v, want %q", err, test.says)
+			}
+			var left []string
+			for _, job := range strings.Fields("10 11 12 13 14 30_1 30_2 31_5 100") {
+				if _, err := os.Stat(filepath.Join(dir, "job-"+job)); err == nil {
+					left = append(left, job)
+				}
+			}
+			if strings.Join(left, " ") != test.want {
+				t.Errorf("left are %q, want %s", left, test.want)
+			}
+		})
+	}
+}
+
+// What is broken is passed over, and told.
+func TestLeftInABrokenFolder(t *testing.T) {
+	dir := t.TempDir()
+	leaveJob(t, dir, "10", "c", entry{Done: true})
+	leaveJob(t, dir, "11", "c", entry{Done: true})
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "job-11", "steps-1.json"), []byte("{"), 0o600), os.Mkdir(filepath.Join(dir, "job-12"), 0o700),
+		os.WriteFile(filepath.Join(dir, "job-13"), nil, 0o600), os.Symlink(filepath.Join(dir, "job-10"), filepath.Join(dir, "job-14"))); err != nil {
+		t.Fatal(err)
+	}
+	all, err := LeftIn(t.Context(), dir)
+	if err == nil || !strings.Contains(err.Error(), "job-11") || len(all) != 1 || all[0].Job != "10" || !all[0].Well {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// What stays of a step that has ended: nothing of one that is not run again, one
+// generation of another, all of one that failed or whose user wants them.
+func TestEnded(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		text string // of the directive
+		once bool
+		code int
+		want int
+	}{
+		{name: "well", want: 1},
+		{name: "well, and not to be run again", once: true, want: 0},
+		{name: "with an error", code: 1, want: 2},
+		{name: "with an error, and named", code: 1, once: true, want: 2},
+		{name: "well, and they are to stay", text: "keep_after=yes", once: true, want: 2},
+		{name: "well, and they are not to stay", text: "keep_after=no", once: true, want: 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir := t.TempDir()
+				b := newBench(t, dir, 0, "keep=2 interval=10m "+test.text, &work{length: time.Hour, takes: time.Second, code: test.code})
+				k := known{facts: facts{job: b.job}, dir: dir}
+				if test.once {
+					k.once = "0"
+				}
+				records := k.book(dir)
+				if err := records.change(t.Context(), func(r *record) error { r.Steps = []entry{b.entry}; return nil }); err != nil {
+					t.Fatal(err)
+				}
+				b.note = records.notes(t.Context(), b.say)
+				if code := b.whole(t); code != test.code {
+					t.Errorf("exit code %d", code)
+				}
+				p := &program{stderr: os.Stderr}
+				p.ended(t.Context(), k, b.runner)
+				all, err := b.folder.List(t.Context())
+				if err != nil || len(all) != test.want {
+					t.Errorf("there are %d generations, %v", len(all), err)
+				}
+				r, _, err := records.peek()
+				if err != nil || len(r.Steps) != 1 || r.Steps[0].Done != (test.code == 0) {
+					t.Errorf("on record: %+v, %v", r.Steps, err)
+				}
+			})
+		})
+	}
+}
+
+// A step whose end could not be recorded would be run again: its generations stay.
+func TestEndedWithoutARecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		b := newBench(t, dir, 0, "keep=2 interval=10m", &work{length: time.Hour, takes: time.Second})
+		b.whole(t)
+		p := &program{stderr: os.Stderr}
+		p.ended(t.Context(), known{facts: facts{job: b.job, request: request{once: "0"}}, dir: dir}, b.runner)
+		if all, err := b.folder.List(t.Context()); err != nil || len(all) != 1 {
+			t.Errorf("there are %d generations, %v", len(all), err)
+		}
+	})
+}
+
+// Generations that were deleted because their step was done are not waited for.
+func TestBeginsAnewWhatWasCleared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		b := newBench(t, dir, 0, "", &work{length: time.Minute})
+		makeGenerations(t, b.folder, 2)
+		if err := b.folder.Clear(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b = newBench(t, dir, 1, "", &work{length: time.Minute})
+		b.recorded = ckpt.ID{N: 2}
+		began := time.Now()
+		if code := b.whole(t); code != 0 || time.Since(began) > 2*time.Minute || !slices.Equal(b.work.starts, []string{"the beginning"}) {
+			t.Errorf("exit code %d after %v, starts %q", code, time.Since(began), b.work.starts)
+		}
+	})
+}
+
+func TestNotRecordedIsSaidOnce(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "job-17"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	note := book{dir: dir, job: "17"}.notes(t.Context(), func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
+	note(entry{Name: "0"})
+	note(entry{Name: "0", Done: true})
+	if len(said) != 1 || !strings.Contains(said[0], "what became of step 0 is not recorded") {
+		t.Errorf("said: %q", said)
+	}
+}
