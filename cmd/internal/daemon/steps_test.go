@@ -101,6 +101,29 @@ func TestWhoMaySpeakForAJob(t *testing.T) {
 	}
 }
 
+// TestWhatIsOfAnEarlierJob of the same id is not told to this one.
+func TestWhatIsOfAnEarlierJob(t *testing.T) {
+	first := time.Now().Add(-time.Hour)
+	for _, tt := range []struct {
+		name    string
+		attempt int // that made the generation
+		at      time.Time
+		first   time.Time
+		want    bool
+	}{
+		{"of this attempt", 1, first.Add(time.Minute), first, true},
+		{"of the one before", 0, first.Add(time.Minute), first, true},
+		{"of one that is not yet", 2, first.Add(time.Minute), first, false},
+		{"of before its submission", 1, first.Add(-time.Minute), first, false},
+		{"of who knows when", 1, first.Add(-time.Minute), time.Time{}, true},
+	} {
+		g := session.Blessed{Key: session.Key{Job: 7, Attempt: tt.attempt, Step: "0"}, At: tt.at}
+		if got := ofJob(g, slurm.Job{ID: 7, Restarts: 1}, tt.first); got != tt.want {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+	}
+}
+
 // squeue prints the jobs of DIR/jobs, a line of NAME=VALUE each, in the format
 // that it is asked for.
 const squeue = `#!/bin/sh

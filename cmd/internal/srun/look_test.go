@@ -20,6 +20,7 @@ type slurmctld struct {
 	err    error
 	job    slurm.Job
 	config map[string]string
+	work   string
 }
 
 func (c slurmctld) Job(_ context.Context, id uint32) (slurm.Job, error) {
@@ -27,7 +28,7 @@ func (c slurmctld) Job(_ context.Context, id uint32) (slurm.Job, error) {
 	j.ID = id
 	return j, c.err
 }
-func (c slurmctld) WorkDir(context.Context, uint32) (string, error)     { return "", c.err }
+func (c slurmctld) WorkDir(context.Context, uint32) (string, error) { return c.work, c.err }
 func (c slurmctld) ShowConfig(context.Context) (map[string]string, error) {
 	return c.config, c.err
 }

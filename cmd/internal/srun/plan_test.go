@@ -103,6 +103,7 @@ func TestBefore(t *testing.T) {
 		{"salloc", "./a", "SLURM_JOB_ID=17", true, "never requeued"},
 		{"in a step", "./a", inBatch + " SLURM_STEP_ID=0", true, ""},
 		{"in a protected step", "./a", inBatch + " BURST_STEP=17/0", true, ""},
+		{"in a job that a protected step has submitted", "./a", inBatch + " BURST_STEP=16/0", false, ""},
 		{"turned off", "./a", inBatch + " BURST_SRUN_OFF=1", true, ""},
 		{"another job's", "--jobid=18 ./a", inBatch, true, "another job"},
 		{"a terminal", "--pty bash", inBatch, true, "--pty"},

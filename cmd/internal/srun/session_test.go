@@ -116,13 +116,57 @@ func TestAskedForACheckpoint(t *testing.T) {
 		}
 		last := b.outcome(0)
 		if s := ended[0]; s.Checkpoints != 1 || s.Ran != last.Ran || s.Writing != last.Writing || s.Writing < 5*time.Second || s.Method != "signal" || s.Exit != 0 {
-			t.Errorf("burstd was told %+v, and the user %s", s, summary(b.job, last))
+			t.Errorf("burstd was told %+v, and the user %s", s, summary(b.job, last, 0))
 		}
 	})
 }
 
-// TestBurstdIsAway: the step runs, is checkpointed, and nothing that burstd may
-// have on record is deleted until it is there.
+// TestACostIsKnownAtOnce: a restarted step's first request is judged by what the
+// checkpoint took that it has begun from, and the next ones by its own.
+func TestACostIsKnownAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, c := t.TempDir(), newController(t)
+		w := &work{length: time.Hour, takes: 40 * time.Second}
+		first := newBench(t, dir, 0, "interval=20m", w)
+		done := first.protected(t, c.wire())
+		cost := func(attempt int) time.Duration {
+			all := c.hub.Sessions(17, attempt)
+			if len(all) != 1 {
+				t.Fatalf("sessions %+v", all)
+			}
+			return all[0].Cost
+		}
+		time.Sleep(time.Minute)
+		if d := cost(0); d != 0 {
+			t.Errorf("before any checkpoint it costs %v", d)
+		}
+		time.Sleep(30 * time.Minute)
+		if _, err := c.ask(t, session.Leave, 0, 30*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		first.signals <- syscall.SIGTERM
+		<-done
+		w.takes = 5 * time.Second
+		next := newBench(t, dir, 1, "interval=20m", w)
+		done = next.protected(t, c.wire())
+		time.Sleep(time.Minute)
+		if d := cost(1); d < 40*time.Second || d > 41*time.Second {
+			t.Errorf("after a restart it costs %v", d)
+		}
+		time.Sleep(25 * time.Minute)
+		c.away.Store(true)
+		time.Sleep(5 * time.Minute) // until the session is forgotten
+		c.away.Store(false)
+		time.Sleep(time.Minute)
+		if d := cost(1); d < 5*time.Second || d > 6*time.Second {
+			t.Errorf("after a checkpoint of its own it costs %v", d)
+		}
+		<-done
+	})
+}
+
+// TestBurstdIsAway: the step runs, is checkpointed, and what is deleted has enough
+// after it that has been there for a while.
 func TestBurstdIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newController(t)
@@ -130,8 +174,8 @@ func TestBurstdIsAway(t *testing.T) {
 		b := newBench(t, t.TempDir(), 0, "interval=5m keep=2", &work{length: 2 * time.Hour, takes: time.Second})
 		done := b.protected(t, c.wire())
 		time.Sleep(58 * time.Minute)
-		if all, err := b.folder.List(t.Context()); err != nil || len(all) < 10 {
-			t.Errorf("%d generations, %v: burstd may know of any", len(all), err)
+		if all, err := b.folder.List(t.Context()); err != nil || len(all) < 3 || len(all) > 4 || all[0].N < 10 {
+			t.Errorf("%v, %v", all, err)
 		}
 		c.away.Store(false)
 		if code := <-done; code != 0 {

@@ -134,8 +134,8 @@ func scanEviction(scan scanner) (e ft.Eviction, err error) {
 // after the last one for which it was held: whoever let it go has seen those. An
 // attempt that is being evicted counts; one that was left where it is does not.
 func (s *Store) Attempts(ctx context.Context, job uint32, after int) (n int, err error) {
-	err = s.db.QueryRowContext(ctx, `SELECT count(DISTINCT restarts) FROM evictions WHERE job = ?1 AND restarts > ?2
-		AND restarts > (SELECT coalesce(max(restarts), -1) FROM evictions WHERE job = ?1 AND hold)
+	err = s.db.QueryRowContext(ctx, `SELECT count(DISTINCT restarts) FROM evictions WHERE job = ?1 AND restarts > ?2 AND began > `+earlierJob+`
+		AND restarts > (SELECT coalesce(max(restarts), -1) FROM evictions WHERE job = ?1 AND hold AND began > `+earlierJob+`)
 		AND (stage IN ('signalled', 'requeued') OR outcome LIKE 'requeued%')`, job, after).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("counting the evictions of job %d: %w", job, err)

@@ -37,8 +37,8 @@ func (w *writer) putSession(c session.Change, now time.Time) {
 		w.put(`INSERT INTO blessed (job, step, attempt, n, dir, bytes, took, iteration, at)
 			SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE job = ?1 AND attempt > ?3)
 			ON CONFLICT DO UPDATE SET attempt = excluded.attempt, n = excluded.n, dir = excluded.dir, bytes = excluded.bytes,
-			took = excluded.took, iteration = excluded.iteration, at = excluded.at, made = blessed.made + 1
-			WHERE (excluded.attempt, excluded.n) > (blessed.attempt, blessed.n)`,
+			took = excluded.took, iteration = excluded.iteration, at = excluded.at, made = iif(blessed.at <= `+earlierJob+`, 1, blessed.made + 1)
+			WHERE (excluded.attempt, excluded.n) > (blessed.attempt, blessed.n) OR blessed.at <= `+earlierJob,
 			g.Job, g.Step, g.Attempt, a.N, a.Generation, a.Bytes, a.Took.Microseconds(), a.Iteration, fromTime(now))
 		w.fewBlessed(g.Job)
 	}
@@ -105,6 +105,10 @@ func (s *Store) OpenSessions(ctx context.Context) ([]session.Session, error) {
 	return all, nil
 }
 
+// earlierJob is when the last job of the id ?1 had ended before the one that runs; 0:
+// there was none. Slurm gives ids again, and what is told until then is not this job's.
+const earlierJob = `(SELECT coalesce(max(e.ended), 0) FROM runs e WHERE e.job = ?1 AND e.submitted < (SELECT max(o.submitted) FROM runs o WHERE o.job = ?1 AND o.open))`
+
 const blessedColumns = `job, step, attempt, n, dir, bytes, took, iteration, at`
 
 func scanBlessed(scan scanner) (b session.Blessed, err error) {
@@ -116,7 +120,7 @@ func scanBlessed(scan scanner) (b session.Blessed, err error) {
 
 // Blessed is the generation of a step that counts; zero if none was made.
 func (s *Store) Blessed(ctx context.Context, job uint32, step string) (session.Blessed, error) {
-	b, err := scanBlessed(s.db.QueryRowContext(ctx, `SELECT `+blessedColumns+` FROM blessed WHERE job = ? AND step = ?`, job, step).Scan)
+	b, err := scanBlessed(s.db.QueryRowContext(ctx, `SELECT `+blessedColumns+` FROM blessed WHERE job = ?1 AND step = ?2 AND at > `+earlierJob, job, step).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		return session.Blessed{}, nil
 	}
@@ -128,7 +132,7 @@ func (s *Store) Blessed(ctx context.Context, job uint32, step string) (session.B
 
 // BlessedOf are the generations of a job's steps that count, by step.
 func (s *Store) BlessedOf(ctx context.Context, job uint32) ([]session.Blessed, error) {
-	all, err := query(ctx, s.db, `SELECT `+blessedColumns+` FROM blessed WHERE job = ? ORDER BY step`, scanBlessed, job)
+	all, err := query(ctx, s.db, `SELECT `+blessedColumns+` FROM blessed WHERE job = ?1 AND at > `+earlierJob+` ORDER BY step`, scanBlessed, job)
 	if err != nil {
 		return nil, fmt.Errorf("reading the generations of job %d that count: %w", job, err)
 	}

@@ -1,0 +1,402 @@
+package srun
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/ft/ckpt"
+	"github.com/burst-hpc/burst/ft/session"
+	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/directive"
+	"github.com/burst-hpc/burst/slurm/step"
+)
+
+// requeued is a burst-srun in a later attempt of a job.
+type requeued struct {
+	*testing.T
+	root   string // of all folders; the job's is root/work
+	script string
+	env    []string
+	ctld   client
+	burstd transport // nil: it is not known where it is
+	said   words
+	direct bool // srun has taken its place
+}
+
+// words are what a program says, from any of its goroutines.
+type words struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (w *words) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(p)
+}
+
+func (w *words) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
+}
+
+func newRequeued(t *testing.T) *requeued {
+	t.Helper()
+	c := make(chan os.Signal, 1) // the runtime's own goroutine is to begin outside of a bubble
+	signal.Notify(c, syscall.SIGWINCH)
+	signal.Stop(c)
+	a := &requeued{T: t, root: t.TempDir(), script: "#!/bin/sh\n#BURST ckpt=signal signal=USR1\n"}
+	for name, text := range map[string]string{
+		"bin/srun": "#!/bin/sh\nwhile case $1 in -*) ;; *) false ;; esac; do shift; done\nexec \"$@\"\n",
+		"bin/sim":  "#!/bin/sh\necho \"${BURST_GENERATION:-the beginning}\" >>" + filepath.Join(a.root, "starts") + "\n",
+	} {
+		path := filepath.Join(a.root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(a.dir("work"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(a.dir("work"))
+	t.Setenv("TMPDIR", t.TempDir())
+	a.env = []string{"SLURM_JOB_ID=17", "SLURM_TASK_PID=999999", "SLURM_RESTART_COUNT=1", "PATH=" + os.Getenv("PATH"), "BURST_SRUN=" + a.dir("bin/srun")}
+	return a
+}
+
+func (a *requeued) dir(name string) string { return filepath.Join(a.root, name) }
+
+// slurm is one that answers.
+func (a *requeued) slurm() slurmctld {
+	return slurmctld{script: a.script, job: slurm.Job{State: "RUNNING", Restarts: 1}, work: a.dir("work")}
+}
+
+// left is what attempt 0 has left in a checkpoint directory: its step, and of that a
+// generation, if it was made by a method. It returns its folder.
+func (a *requeued) left(dir, method string) string {
+	a.Helper()
+	k := known{facts: facts{job: step.Job{ID: 17}}, seen: seen{script: a.script}}
+	err := k.book(dir).change(a.Context(), func(r *record) error {
+		r.claim(entry{Args: []string{"-n1", a.dir("bin/sim")}, Program: "sim", Dir: a.dir("work"), Began: time.Now()}, "")
+		return nil
+	})
+	if err != nil {
+		a.Fatal(err)
+	}
+	if method == "" {
+		return ""
+	}
+	f, err := ckpt.Open(a.Context(), ckpt.Options{Dir: dir, Job: "17", Step: "0", Keep: 2})
+	if err != nil {
+		a.Fatal(err)
+	}
+	defer f.Close()
+	part, err := f.Begin(a.Context(), 0)
+	if err != nil {
+		a.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(part.Dir, "state"), []byte("5"), 0o600); err != nil {
+		a.Fatal(err)
+	}
+	g, err := part.Commit(a.Context(), ckpt.About{Method: method, Nodes: 1})
+	if err != nil {
+		a.Fatal(err)
+	}
+	return g.Dir
+}
+
+// knows is a burstd that has generations on record, and says this of the site.
+func (a *requeued) knows(site string, generations ...string) transport {
+	var rows []session.Blessed
+	for i, dir := range generations {
+		rows = append(rows, session.Blessed{Key: session.Key{Job: 17, Step: fmt.Sprint(i)}, Answer: session.Answer{Generation: dir, N: 1}, At: time.Now()})
+	}
+	l, err := directive.ReadOptions(site)
+	if err != nil {
+		a.Fatal(err)
+	}
+	l.Source = directive.Source{Kind: directive.Site}
+	b, err := Tell(directive.Defaults{Layers: []directive.Layer{l}}, rows)
+	if err != nil {
+		a.Fatal(err)
+	}
+	return func(_ context.Context, path string, _, out any) error {
+		if path != PathBefore {
+			return errors.New("not now")
+		}
+		*out.(*Before) = b
+		return nil
+	}
+}
+
+// away is a burstd that does not answer before the time is over; then it is then.
+func away(d time.Duration, then transport) transport {
+	until := time.Now().Add(d)
+	return func(ctx context.Context, path string, in, out any) error {
+		if then == nil || time.Now().Before(until) {
+			return errors.New("connection refused")
+		}
+		return then(ctx, path, in, out)
+	}
+}
+
+func (a *requeued) run(args ...string) int {
+	a.Helper()
+	if args == nil {
+		args = []string{"-n1", a.dir("bin/sim")}
+	}
+	p := &program{name: "burst-srun", args: args, environ: a.env, stdout: &a.said, stderr: &a.said, tests: doubles{slurm: a.ctld,
+		burstd: func() session.Transport {
+			if a.burstd == nil {
+				return nil
+			}
+			return a.burstd
+		},
+		become: func([]string) error {
+			a.direct = true
+			return nil
+		}}}
+	return p.run(a.Context())
+}
+
+// starts are what the step has begun from.
+func (a *requeued) starts() string {
+	text, err := os.ReadFile(a.dir("starts"))
+	if err != nil && !os.IsNotExist(err) {
+		a.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// TestALaterAttemptFindsItsCheckpoints, whatever it hears now, or does not begin.
+func TestALaterAttemptFindsItsCheckpoints(t *testing.T) {
+	const anew = "the beginning"
+	for _, c := range []struct {
+		name   string
+		script string // beside the default
+		given  func(a *requeued) (from string)
+		code   int
+		says   string
+		most   time.Duration
+	}{
+		{"the site's folder is another now", "", func(a *requeued) string {
+			g := a.left(a.dir("old"), "signal")
+			a.burstd = a.knows("dir="+a.dir("new"), g)
+			return g
+		}, 0, "is in ", time.Minute},
+		{"the site has a folder now, and burstd was away before", "", func(a *requeued) string {
+			a.burstd = a.knows("dir=" + a.dir("new"))
+			return a.left(a.dir("work/burst-checkpoints"), "signal")
+		}, 0, "it is used", time.Minute},
+		{"burstd stays away, and may know the folder", "", func(a *requeued) string {
+			a.left(a.dir("site"), "signal")
+			a.burstd = away(0, nil)
+			return ""
+		}, cli.Failed, "not begun anew", 11 * time.Minute},
+		{"burstd is away for a while", "", func(a *requeued) string {
+			g := a.left(a.dir("site"), "signal")
+			a.burstd = away(4*time.Minute, a.knows("dir="+a.dir("site"), g))
+			return g
+		}, 0, "is waited for up to 10m", 5 * time.Minute},
+		{"burstd is away for longer than is waited", "", func(a *requeued) string {
+			a.env = append(a.env, "BURST_WAIT=1m")
+			a.burstd = away(4*time.Minute, a.knows("dir="+a.dir("site"), a.left(a.dir("site"), "signal")))
+			return ""
+		}, cli.Failed, "not begun anew", 2 * time.Minute},
+		{"burstd is away, and what is here is of this job", "", func(a *requeued) string {
+			a.burstd = away(0, nil)
+			return a.left(a.dir("work/burst-checkpoints"), "signal")
+		}, 0, "restarts from", time.Minute},
+		{"burstd is away, and the user names the folder", "#BURST dir=mine\n", func(a *requeued) string {
+			a.burstd = away(0, nil)
+			return anew
+		}, 0, "", time.Minute},
+		{"burstd is away, and the user asks for nothing", "none", func(a *requeued) string {
+			a.burstd = away(0, nil)
+			return ""
+		}, cli.Failed, "whether the site asks for checkpoints", 11 * time.Minute},
+		{"burstd is away, and the user wants none", "none #BURST ckpt=none", func(a *requeued) string {
+			a.left(a.dir("work/burst-checkpoints"), "signal")
+			a.burstd = away(0, nil)
+			return "direct"
+		}, cli.Failed, "", time.Minute},
+		{"the site asks for no method any more", "none #BURST signal=USR1", func(a *requeued) string {
+			g := a.left(a.dir("old"), "signal")
+			a.burstd = a.knows("", g)
+			return g
+		}, 0, "goes on under ckpt=signal", time.Minute},
+		{"the site wants no checkpoints any more", "", func(a *requeued) string {
+			g := a.left(a.dir("old"), "signal")
+			a.burstd = a.knows("strategy=none", g)
+			return g
+		}, 0, "without further checkpoints", time.Minute},
+		{"the site asks for no method any more, and there is no checkpoint", "none", func(a *requeued) string {
+			a.left(a.dir("work/burst-checkpoints"), "")
+			a.burstd = a.knows("")
+			return "direct"
+		}, cli.Failed, "no method of checkpoints", time.Minute},
+		{"what is on record is not mounted here", "none", func(a *requeued) string {
+			a.burstd = a.knows("", a.dir("scratch/job-17/step-0/attempt-0/gen-1"))
+			return ""
+		}, cli.Failed, "is the file system mounted here", 2 * time.Minute},
+		{"what is on record is shown after a while", "", func(a *requeued) string {
+			a.burstd = a.knows("", a.dir("scratch/job-17/step-0/attempt-0/gen-1"))
+			var g string
+			time.AfterFunc(30*time.Second, func() { g = a.left(a.dir("scratch"), "signal") })
+			return a.dir("scratch/job-17/step-0/attempt-0/gen-1") + g
+		}, 0, "they are waited for", time.Minute},
+		{"another step's generation has the number", "#BURST dir=mine\n", func(a *requeued) string {
+			other := a.left(a.dir("other"), "signal")
+			a.burstd = a.knows("", other)
+			return a.left(a.dir("work/mine"), "signal")
+		}, 0, "restarts from", time.Minute},
+		{"no burstd is known, and checkpoints are on its word", "#BURST strategy=preemptive\n", func(a *requeued) string {
+			return a.left(a.dir("work/burst-checkpoints"), "signal")
+		}, 0, "not known here where burstd is", time.Minute},
+		{"no burstd is known, and there is no checkpoint", "#BURST strategy=preemptive\n", func(a *requeued) string {
+			a.left(a.dir("work/burst-checkpoints"), "")
+			return "direct"
+		}, cli.Failed, "not known here where burstd is", time.Minute},
+		{"no burstd is known, where it has been", "", func(a *requeued) string {
+			ctld := a.slurm()
+			ctld.config = map[string]string{"ResumeProgram": "/usr/bin/burst-resume"}
+			a.ctld = ctld
+			return ""
+		}, cli.Failed, "does not know where burstd is", time.Minute},
+		{"no burstd is known, and there is none", "", func(a *requeued) string { return anew }, 0, "", time.Minute},
+		{"no burstd is known, and the site may have asked", "none", func(a *requeued) string { return "direct" }, cli.Failed, "begins anew without them", time.Minute},
+		{"no burstd is known, and the site has asked", "none #BURST signal=USR1", func(a *requeued) string {
+			return a.left(a.dir("work/burst-checkpoints"), "signal")
+		}, 0, "goes on under ckpt=signal", time.Minute},
+		{"a method that cannot work here", "none #BURST ckpt=dmtcp", func(a *requeued) string {
+			a.env = append(a.env, "PATH=")
+			a.Setenv("PATH", "")
+			a.burstd = a.knows("")
+			a.left(a.dir("work/burst-checkpoints"), "dmtcp")
+			return ""
+		}, cli.Failed, "is not begun anew while", time.Minute},
+		{"an attempt that Slurm has ended", "", func(a *requeued) string {
+			ctld := a.slurm()
+			ctld.job.Restarts = 2
+			a.ctld = ctld
+			return ""
+		}, CutOff, "this is 1: it is over", time.Minute},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := newRequeued(t)
+			if rest, ok := strings.CutPrefix(c.script, "none"); ok {
+				a.script = "#!/bin/sh\n" + strings.TrimSpace(rest) + "\n"
+			} else {
+				a.script += c.script
+			}
+			synctest.Test(t, func(t *testing.T) {
+				a.ctld = a.slurm()
+				from := c.given(a)
+				began := time.Now()
+				code := a.run()
+				if took := time.Since(began); took > c.most {
+					t.Errorf("it took %v", took)
+				}
+				if code != c.code || !strings.Contains(a.said.String(), c.says) {
+					t.Errorf("exit code %d, said %s", code, a.said.String())
+				}
+				if direct := from == "direct"; direct != a.direct {
+					t.Errorf("srun has taken its place: %v; said %s", a.direct, a.said.String())
+				} else if got := a.starts(); !direct && got != from {
+					t.Errorf("it began from %q, want %q; said %s", got, from, a.said.String())
+				}
+			})
+		})
+	}
+}
+
+// TestWhatCannotBeUnderstoodIsNotBegunAnew: srun's options are learnt from srun, which
+// may not answer here.
+func TestWhatCannotBeUnderstoodIsNotBegunAnew(t *testing.T) {
+	a := newRequeued(t)
+	a.ctld, a.burstd = a.slurm(), a.knows("")
+	if code := a.run("--plugins-own", a.dir("bin/sim")); code != cli.Failed || !a.direct {
+		t.Errorf("without a checkpoint: exit code %d, said %s", code, a.said.String())
+	}
+	a.direct = false
+	a.left(a.dir("work/burst-checkpoints"), "signal")
+	if code := a.run("--plugins-own", a.dir("bin/sim")); code != cli.Failed || a.direct || !strings.Contains(a.said.String(), "is not begun anew while") {
+		t.Errorf("exit code %d, said %s", code, a.said.String())
+	}
+}
+
+// flaky is a slurmctld that does not tell of jobs for a while.
+type flaky struct {
+	slurmctld
+	until time.Time
+}
+
+func (f flaky) Job(ctx context.Context, id uint32) (slurm.Job, error) {
+	if time.Now().Before(f.until) {
+		return slurm.Job{}, errors.New("Unable to contact slurm controller")
+	}
+	return f.slurmctld.Job(ctx, id)
+}
+
+// TestTheJobsCommentIsNeeded: it may be all that names the folder.
+func TestTheJobsCommentIsNeeded(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		attempt int
+		away    time.Duration
+		code    int
+		says    string
+	}{
+		{"a first attempt says what it has not read", 0, time.Hour, 0, "the job's comment cannot be read"},
+		{"a later one waits for it", 1, 5 * time.Minute, 0, "is waited for up to 10m"},
+		{"and does not begin without it", 1, time.Hour, cli.Failed, "not begun anew without what the job asks for"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := newRequeued(t)
+			a.env = append(a.env, fmt.Sprintf("SLURM_RESTART_COUNT=%d", c.attempt))
+			synctest.Test(t, func(t *testing.T) {
+				ctld := a.slurm()
+				ctld.job.Comment, ctld.job.Restarts = "burst: dir="+a.dir("named"), c.attempt
+				a.ctld = flaky{ctld, time.Now().Add(c.away)}
+				from := "the beginning"
+				if c.attempt > 0 {
+					from = a.left(a.dir("named"), "signal")
+				}
+				if c.code != 0 {
+					from = ""
+				}
+				if code := a.run(); code != c.code || !strings.Contains(a.said.String(), c.says) {
+					t.Errorf("exit code %d, said %s", code, a.said.String())
+				}
+				if got := a.starts(); got != from {
+					t.Errorf("it began from %q, want %q", got, from)
+				}
+			})
+		})
+	}
+}
+
+func TestWaitOf(t *testing.T) {
+	for text, want := range map[string]time.Duration{"": defaultWait, "90s": 90 * time.Second, "0s": 0, "-1s": -1, "10": -1, "25h": -1, "x": -1} {
+		d, err := waitOf(func(string) string { return text })
+		if (err != nil) != (want < 0) || err == nil && d != want {
+			t.Errorf("%q: %v, %v", text, d, err)
+		}
+	}
+}
