@@ -47,6 +47,7 @@ func populate(b *apitest.Backend) {
 		Nodes: map[string]int{"up": 2, "booting": 1}, Orders: 1, Instances: 3, Evictions: 1, Spooled: 4,
 		Providers: map[string]string{"lon": "ok", "east": "auth: token expired"}, Stopped: map[string]string{"p": "5 instances in a row"},
 		USDPerHour: &usd, Unpriced: 1, Pools: []api.PoolLoad{{Pool: "p", Instances: 3, USDPerHour: usd, Nodes: map[string]int{"up": 2, "booting": 1}}},
+		Running: 2, Steps: []api.Step{{Job: 7, Step: "0", Method: "dmtcp"}, {Job: 9, Step: "solve", Method: "scr", Checkpoint: &api.LastCheckpoint{Attempt: 1, Generation: 12, SinceSeconds: 75}}},
 		Wait: 1, Waiting: []api.Waiting{{Job: 8, Until: at, Why: "no capacity in pool p"}},
 		Evicting: []api.Evicting{{Node: "c1", Instance: "i-1", Kind: "spot-interruption", Stage: "draining", Jobs: []api.EvictingJob{{Job: 7, Stage: "signalled"}}}}})
 	b.SetNodes([]api.NodeStatus{

@@ -28,7 +28,8 @@ func jobsCommand() *cobra.Command {
 		Long: "Show the jobs that run, or have run, on our nodes or under burst-srun, those that\n" +
 			"began last at the end: users see their own, root and SlurmUser all. What is not\n" +
 			"known is \"-\". LOST is work that was done again, with \"+?\" if that of a restart is\n" +
-			"not known; SAVED is how long ago the last checkpoint of a running job was.\n\n" +
+			"not known; SAVED is how long ago the last checkpoint of a running job was. Below it\n" +
+			"are the steps that run now, as burst-srun said last: it speaks twice a minute.\n\n" +
 			"Exit codes: 0 done, 1 burstd does not answer, 2 wrong usage.",
 		Example: "  burst jobs --since 2d\n  burst jobs --label heat-4k --json\n  burst jobs --job 4711",
 		Args:    cobra.NoArgs,
@@ -79,6 +80,26 @@ func runJobs(ctx context.Context, w io.Writer, client *api.Client, o jobsOptions
 	for _, j := range jobs {
 		rows = append(rows, []string{jobName(j), cmp.Or(j.User, "-"), cmp.Or(j.Label, j.Name, "-"), j.State, stamp(j.Started), span(&j.Seconds),
 			strconv.Itoa(j.Nodes), strconv.Itoa(j.Attempts), strconv.Itoa(j.Evictions), strconv.Itoa(j.Checkpoints), span(j.SinceCheckpoint), lost(j), dollars(j)})
+	}
+	if err := writeTable(w, rows); err != nil {
+		return err
+	}
+	return writeSteps(w, jobs)
+}
+
+// writeSteps writes how far the steps are that run now.
+func writeSteps(w io.Writer, jobs []api.Job) error {
+	rows := [][]string{{"JOB", "STEP", "ATTEMPT", "METHOD", "HOST", "NOW"}}
+	for _, j := range jobs {
+		for _, s := range j.Steps {
+			rows = append(rows, []string{jobName(j), s.Step, strconv.Itoa(s.Attempt), cmp.Or(s.Method, "-"), cmp.Or(s.Host, "-"), howFar(s)})
+		}
+	}
+	if len(rows) == 1 {
+		return nil
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return fmt.Errorf("writing: %w", err)
 	}
 	return writeTable(w, rows)
 }

@@ -39,6 +39,7 @@ func statusScreen(s api.Status, now time.Time) []string {
 		poolPart(s),
 		{head: fmt.Sprintf("orders     %d open, %d in the spool", s.Orders, s.Spooled)},
 		waitPart(s, now),
+		stepPart(s),
 	}
 	heads := 1
 	for _, p := range parts {
@@ -176,6 +177,36 @@ func waitPart(s api.Status, now time.Time) part {
 		p.lines = append(p.lines, fmt.Sprintf("%-12d %-15s %s", w.Job, again, w.Why))
 	}
 	return p
+}
+
+// stepPart is which steps run, and what they would lose, those first that have most to.
+func stepPart(s api.Status) part {
+	if s.Running == 0 {
+		return part{}
+	}
+	p := part{head: fmt.Sprintf("steps      %d under burst-srun", s.Running), all: s.Running, least: 3}
+	for _, st := range s.Steps {
+		p.lines = append(p.lines, fmt.Sprintf("%-12s %-8s ", fmt.Sprintf("%d.%s", st.Job, short(st.Step, nameWidth)), cmp.Or(st.Method, "-"))+howFar(st))
+	}
+	return p
+}
+
+// howFar says what of a step is safe, and how far it is.
+func howFar(s api.Step) string {
+	text := "no checkpoint yet"
+	switch c := s.Checkpoint; {
+	case c != nil:
+		text = fmt.Sprintf("checkpoint %d of attempt %d, %s old", c.Generation, c.Attempt, span(&c.SinceSeconds))
+	case s.Silent:
+		text = "not heard of since burstd was started"
+	}
+	if s.Iteration != nil {
+		text += fmt.Sprintf(", iteration %d", *s.Iteration)
+	}
+	if s.Iterations != nil {
+		text += fmt.Sprintf(" of %d", *s.Iterations)
+	}
+	return text
 }
 
 // counts writes {"up": 2, "booting": 1} as "1 booting, 2 up".

@@ -18,8 +18,9 @@ func statusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show what burstd is doing",
 		Long: "Show on one screen what is wrong, which evictions are under way and for how long\n" +
-			"still, what runs and costs now, and which jobs wait and why. What does not fit is\n" +
-			"counted; --json has it, of jobs and notices up to 100.\n\nExit codes: 0 done, 1 burstd does not answer, 2 wrong usage.",
+			"still, what runs and costs now, which jobs wait and why, and of the steps that run\n" +
+			"under burst-srun those that would lose most. What does not fit is counted; --json\n" +
+			"has it, of jobs, notices and steps up to 100.\n\nExit codes: 0 done, 1 burstd does not answer, 2 wrong usage.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := dial(cmd)

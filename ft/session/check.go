@@ -130,6 +130,9 @@ func (p Progress) check() error {
 	if !(p.Done == -1 || p.Done >= 0 && p.Done <= 1) || p.Iteration < -1 {
 		return invalid("progress %g at iteration %d", p.Done, p.Iteration)
 	}
+	if p.Of < 0 || p.Generation < 0 || p.Generation > math.MaxInt32 || p.Attempt < 0 || p.Attempt > maxAttempt || !duration(p.Since) {
+		return invalid("progress to iteration %d, generation %d of attempt %d, %s ago", p.Of, p.Generation, p.Attempt, p.Since)
+	}
 	return nil
 }
 

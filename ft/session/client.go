@@ -46,7 +46,7 @@ const (
 	patience    = 5 * time.Second  // before the user is told that burstd is away
 	callTimeout = 20 * time.Second // for what burstd answers at once
 	pollSlack   = 10 * time.Second // for an answer, beyond the question's wait
-	busyPoll    = 5 * time.Second  // while progress is of interest
+	busyPoll    = 5 * time.Second  // while it is known how far a checkpoint is
 	firstPause  = 2 * time.Second  // after a failure, at most; thousands come back at once
 	mostPause   = 15 * time.Second // an order must not be missed for long
 	slowPause   = 5 * time.Minute  // after a refusal that will hardly change
@@ -188,7 +188,7 @@ func (c *Client) question() Question {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q.Have, q.Held = c.have, c.held
-	if c.current != nil && q.Progress != nil {
+	if c.current != nil && q.Progress != nil && q.Progress.Done >= 0 {
 		q.Wait = busyPoll
 	}
 	return q

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -24,11 +25,38 @@ func (h *Hub) Sessions(job uint32, attempt int) []Seen {
 	var all []Seen
 	if a := h.attempts[attemptID{job, attempt}]; a != nil {
 		for _, s := range a.steps {
-			all = append(all, Seen{s.Session, s.progress, s.seen, s.lost, s.poll != nil})
+			all = append(all, s.look())
 		}
 	}
 	slices.SortFunc(all, bySteps)
 	return all
+}
+
+// Oldest lists at most so many of all open sessions, those first that have the most to
+// lose: without a checkpoint, and then with the oldest.
+func (h *Hub) Oldest(most int) []Seen {
+	h.mu.Lock()
+	var all []Seen
+	for _, a := range h.attempts {
+		for _, s := range a.steps {
+			all = append(all, s.look())
+		}
+	}
+	h.mu.Unlock()
+	slices.SortFunc(all, func(a, b Seen) int {
+		return cmp.Or(cmp.Compare(min(a.Progress.Generation, 1), min(b.Progress.Generation, 1)), cmp.Compare(b.Progress.Since, a.Progress.Since),
+			cmp.Compare(a.Job, b.Job), cmp.Compare(a.Step, b.Step))
+	})
+	return all[:min(most, len(all))]
+}
+
+// look is how the session is now. The lock is held.
+func (s *session) look() Seen {
+	p := s.progress
+	if p.Generation > 0 {
+		p.Since += time.Since(s.told)
+	}
+	return Seen{s.Session, p, s.seen, s.lost, s.poll != nil}
 }
 
 func bySteps(a, b Seen) int {

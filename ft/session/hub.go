@@ -62,6 +62,7 @@ type session struct {
 	costs    []time.Duration // of the last three checkpoints
 	newest   string          // the last generation that was learnt of
 	progress Progress
+	told     time.Time     // when it said so
 	seen     time.Time     // when it asked last
 	poll     chan struct{} // of the question that waits, of which there is one: a value has it look again; closed: it is over
 }
@@ -251,4 +252,7 @@ func (s *session) learn(a Answer) {
 	s.newest = a.Generation
 	s.costs = lately(s.costs, a)
 	s.Cost = longest(s.costs)
+	if a.Generation != "" {
+		s.progress.Generation, s.progress.Attempt, s.progress.Since, s.told = a.N, s.Attempt, a.Took, time.Now()
+	}
 }

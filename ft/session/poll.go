@@ -58,7 +58,7 @@ func (h *Hub) begin(uid int, q Question, mine chan struct{}) error {
 	}
 	s.poll, s.seen = mine, time.Now()
 	if q.Progress != nil {
-		s.progress = *q.Progress
+		s.progress, s.told = *q.Progress, time.Now()
 	}
 	return nil
 }

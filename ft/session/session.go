@@ -170,6 +170,12 @@ type Summary struct {
 
 // Progress is what a step says while it runs: of a checkpoint under way, or of itself.
 type Progress struct {
-	Done      float64 `json:"done"`      // of the checkpoint under way, 0 to 1; -1: not known
-	Iteration int64   `json:"iteration"` // -1: not known
+	Done      float64 `json:"done"`         // of the checkpoint under way, 0 to 1; -1: not known
+	Iteration int64   `json:"iteration"`    // -1: not known
+	Of        int64   `json:"of,omitempty"` // the last iteration that there will be; 0: not known
+	// The step's last checkpoint: its generation, the attempt that made it, and how
+	// long ago it was begun. Generation is 0 if there is none.
+	Generation int           `json:"generation,omitempty"`
+	Attempt    int           `json:"attempt,omitempty"`
+	Since      time.Duration `json:"since,omitempty"`
 }

@@ -122,6 +122,8 @@ type Status struct {
 	Wait       int               `json:"wait,omitempty"`          // jobs whose nodes could not be had
 	Waiting    []Waiting         `json:"waiting,omitempty"`       // of these the next to be tried
 	Evicting   []Evicting        `json:"evicting,omitempty"`      // the notices under way with the nearest deadlines
+	Running    int               `json:"running_steps,omitempty"` // steps under burst-srun
+	Steps      []Step            `json:"steps,omitempty"`         // of these those with the oldest checkpoint, or none
 }
 
 // GateRequest asks whether a job may start.

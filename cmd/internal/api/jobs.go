@@ -68,6 +68,36 @@ type Job struct {
 	USD             *float64 `json:"usd"`
 	InstanceSeconds float64  `json:"instance_seconds"`
 	UnpricedSeconds float64  `json:"unpriced_seconds,omitempty"` // of these
+	// Steps are those that run now under burst-srun, at most MaxSteps.
+	Steps []Step `json:"steps,omitempty"`
+}
+
+// MaxSteps is how many running steps of a job are listed at most.
+const MaxSteps = 16
+
+// Step is a step that runs under burst-srun, as that said last: it speaks twice a
+// minute. What is null is not known.
+type Step struct {
+	Job      uint32 `json:"job"`
+	Attempt  int    `json:"attempt"`
+	Step     string `json:"step"`
+	Host     string `json:"host,omitempty"`
+	Method   string `json:"method,omitempty"`
+	Strategy string `json:"strategy,omitempty"`
+	// Checkpoint is the last one; null: there is none, or it is not known since burstd
+	// was started.
+	Checkpoint *LastCheckpoint `json:"checkpoint"`
+	Iteration  *int64          `json:"iteration"`  // that it is at, where it writes that to its output
+	Iterations *int64          `json:"iterations"` // of how many
+	Heard      time.Time       `json:"heard"`      // when it spoke last
+	Silent     bool            `json:"silent"`     // it has not since burstd was started
+}
+
+// LastCheckpoint is a step's last one.
+type LastCheckpoint struct {
+	Attempt      int     `json:"attempt"` // that made it
+	Generation   int     `json:"generation"`
+	SinceSeconds float64 `json:"since_seconds"` // since it was begun
 }
 
 // Jobs is Backend.Jobs; who asks is for the server to see.

@@ -48,6 +48,7 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 		s.SlurmOK = d.watcher.Latest() != nil
 	}
 	d.load(&s, h)
+	d.running(&s)
 	if err := d.evicting(ctx, &s); err != nil {
 		return s, err
 	}

@@ -9,46 +9,68 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/crash"
 	"github.com/burst-hpc/burst/cmd/internal/ledger"
 	"github.com/burst-hpc/burst/cmd/internal/store"
+	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/power"
 )
 
-// The ledger is booked each bookEvery, and settle after an instance has
-// ended: those that end together are booked together.
+// The ledger is booked each bookEvery, settle after an instance has ended, since those
+// that end together are booked together, and when attempts of jobs have come or gone,
+// which is looked for each lookEvery.
 const (
 	bookEvery = 30 * time.Second
 	settle    = time.Second
+	lookEvery = time.Second
+	lastRound = 5 * time.Second // what the one at the end may take
 )
 
 // keepLedger books what instances cost until ctx ends. A round that fails is
 // made good by the next.
 func (d *Daemon) keepLedger(ctx context.Context) error {
-	tick := time.NewTicker(bookEvery)
+	tick, look := time.NewTicker(bookEvery), time.NewTicker(lookEvery)
 	defer tick.Stop()
+	defer look.Stop()
+	turn := ledger.Turnover{Ours: d.rates.has}
 	told := ""
-	for {
-		text := ""
-		if err := d.book(ctx); err != nil {
-			text = err.Error()
+	round := func(ctx context.Context, readings []*slurm.Snapshot) {
+		text, began := "", time.Now()
+		for _, snap := range readings {
+			if err := d.book(ctx, snap); err != nil {
+				text = err.Error()
+			}
 		}
+		turn.Booked(time.Now(), time.Since(began))
 		if text != "" && text != told && ctx.Err() == nil {
 			d.log.Warn("what instances cost is not booked now; it will be, from the cloud's times", "error", text)
 		}
 		told = text
+	}
+	for readings := turn.All(d.watcher.Latest(), time.Now()); ; {
+		if len(readings) > 0 {
+			round(ctx, readings)
+		}
 		select {
 		case <-ctx.Done():
+			// What is known now the next burstd need not guess.
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastRound)
+			defer cancel()
+			round(last, turn.All(d.watcher.Latest(), time.Now()))
 			return nil
+		case <-look.C:
+			readings = turn.Due(d.watcher.Latest(), time.Now())
+			continue
 		case <-tick.C:
 		case <-d.ended:
 			select {
 			case <-ctx.Done():
-				return nil
 			case <-time.After(settle):
 			}
 		}
+		readings = turn.All(d.watcher.Latest(), time.Now())
 	}
 }
 
-func (d *Daemon) book(ctx context.Context) error {
+// book books all instances up to a reading of Slurm; nil: there is none.
+func (d *Daemon) book(ctx context.Context, snap *slurm.Snapshot) error {
 	instances, rows, err := d.store.LoadUsage(ctx)
 	if err != nil {
 		return err
@@ -58,7 +80,7 @@ func (d *Daemon) book(ctx context.Context) error {
 		return nil
 	}
 	d.prices.learn(ctx, instances)
-	in := ledger.Input{Instances: instances, Snapshot: d.watcher.Latest(), Price: d.prices.price, Increment: d.increment}
+	in := ledger.Input{Instances: instances, Snapshot: snap, Price: d.prices.price, Increment: d.increment}
 	d.meters.costs(in)
 	written := ledger.Book(rows, in)
 	if err := d.store.PutUsage(ctx, written); err != nil {

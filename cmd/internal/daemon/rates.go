@@ -45,6 +45,12 @@ func newRates(d *Daemon, pools []config.Pool) *rates {
 	return r
 }
 
+// has says whether a node of the job's is a pool's.
+func (r *rates) has(j slurm.Job) bool {
+	names, err := hostlist.Expand(j.Nodes)
+	return err == nil && slices.ContainsFunc(names, func(n string) bool { return r.pools[n] != "" })
+}
+
 // run keeps the rates at hand until ctx ends.
 func (r *rates) run(ctx context.Context) error {
 	tick := time.NewTicker(ratesEvery)

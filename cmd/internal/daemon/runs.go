@@ -121,6 +121,10 @@ func (d *Daemon) Jobs(ctx context.Context, q api.JobsQuery) ([]api.Job, error) {
 	all := make([]api.Job, len(told))
 	for i, t := range told {
 		all[i] = jobOf(t, time.Now())
+		if t.Open {
+			steps := d.hub.Sessions(t.Job, t.Restarts)
+			all[i].Steps = stepsOf(steps[:min(len(steps), api.MaxSteps)])
+		}
 	}
 	return all, nil
 }

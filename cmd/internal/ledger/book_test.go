@@ -38,6 +38,12 @@ func finished(id uint32, start, end int) slurm.Job {
 	return j
 }
 
+// requeued is the job as Slurm has it after a requeue.
+func requeued(j slurm.Job, seconds int) slurm.Job {
+	j.Submitted = at(seconds)
+	return j
+}
+
 func snapshot(taken int, jobs ...slurm.Job) *slurm.Snapshot {
 	s := &slurm.Snapshot{Taken: at(taken), Jobs: map[uint32]slurm.Job{}}
 	for _, j := range jobs {
@@ -159,6 +165,29 @@ func TestBook(t *testing.T) {
 			b.round(snapshot(90, pending), i)
 			b.round(snapshot(120, pending), i)
 		}, "0-40 0, 40-75 7, 75-120 0+"},
+		{"requeued, as Slurm says", func(b *book) {
+			b.round(snapshot(60, running(7, 40)), i)
+			b.round(snapshot(90, requeued(pending, 88)), i)
+			b.round(snapshot(120, requeued(pending, 88)), i)
+		}, "0-40 0, 40-88 7, 88-120 0+"},
+		{"requeued before the last round: it was completing", func(b *book) {
+			b.round(snapshot(60, requeued(running(7, 40), 55)), i)
+			b.round(snapshot(62, requeued(pending, 55)), i)
+		}, "0-40 0, 40-61 7, 61-62 0+"},
+		{"requeued, and on the same node again", func(b *book) {
+			b.round(snapshot(60, running(7, 40)), i)
+			b.round(snapshot(90, requeued(running(7, 85), 70)), i)
+		}, "0-40 0, 40-70 7, 70-85 0, 85-90 7+"},
+		{"requeued, and on another node", func(b *book) {
+			b.round(snapshot(60, running(7, 40)), i)
+			j := requeued(running(7, 85), 70)
+			j.Nodes = "c3"
+			b.round(snapshot(90, j), i)
+		}, "0-40 0, 40-70 7, 70-90 0+"},
+		{"requeued while burstd was away for long, perhaps more than once", func(b *book) {
+			b.round(snapshot(60, running(7, 40)), i)
+			b.round(snapshot(7260, requeued(pending, 7000)), i)
+		}, "0-40 0, 40-60 7, 60-7260 0+"},
 		{"restarted on the same node", func(b *book) {
 			b.round(snapshot(60, running(7, 40)), i)
 			b.round(snapshot(90, running(7, 85)), i)

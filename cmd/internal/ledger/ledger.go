@@ -11,6 +11,8 @@
 //   - Slurm's snapshots say which jobs were on the node, and each job's own
 //     start and end cut the pieces. A live instance is booked up to the last
 //     snapshot. A job that is being configured has nothing yet.
+//   - A job that was requeued has had its time up to then, if that is at most Doubt
+//     ago: Slurm has it as submitted anew.
 //   - A job that is gone, without Slurm still knowing when, has had half of the
 //     time between the snapshot that showed it and the one that lacks it, if they
 //     are at most Doubt apart; else that time is job 0's. If its instance has

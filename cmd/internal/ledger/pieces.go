@@ -95,10 +95,13 @@ func (b booking) until(to time.Time) time.Time {
 	return to
 }
 
-// lost is when a job has left the node without Slurm saying when: it has
-// started anew since, or a snapshot lacks it and it is taken to have had half of
-// the time between.
+// lost is when a job has left the node without Slurm saying when: it was requeued,
+// which is when Slurm has it as submitted since; it has started anew; or a snapshot
+// lacks it and it is taken to have had half of the time between.
 func (b booking) lost(id uint32, from, to time.Time) time.Time {
+	if at := b.submitted(id); at.After(from) && at.Before(to) {
+		return at
+	}
 	for _, j := range b.jobs {
 		if j.ID == id && j.Start.Before(to) {
 			return j.Start
@@ -111,6 +114,14 @@ func (b booking) lost(id uint32, from, to time.Time) time.Time {
 		return from.Add(s.Taken.Sub(from) / 2).Truncate(time.Microsecond)
 	}
 	return to
+}
+
+// submitted is when the job was, or was requeued, as Slurm has it now.
+func (b booking) submitted(id uint32) time.Time {
+	if b.in.Snapshot == nil {
+		return time.Time{}
+	}
+	return b.in.Snapshot.Jobs[id].Submitted
 }
 
 // join extends the open piece by the first new one if nothing else has

@@ -3,7 +3,6 @@ package srun
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"sync"
@@ -58,13 +57,16 @@ type runner struct {
 	costs     []ckpt.Cost
 	stats     stats // of this attempt
 	advised   time.Duration
-	advice    chan struct{} // has a value when advised has changed
-	delivered ckpt.ID       // the newest that burstd has on record by this attempt
-	failure   string        // of the last checkpoint that failed
-	failed    int           // periodic ones in a row
-	vain      time.Duration // that the last of them took
-	iteration int64         // of the last checkpoint of this attempt
-	final     *entry        // how the step has ended; nil: it has not
+	advice    chan struct{}    // has a value when advised has changed
+	delivered ckpt.ID          // the newest that burstd has on record by this attempt
+	failure   string           // of the last checkpoint that failed
+	failed    int              // periodic ones in a row
+	vain      time.Duration    // that the last of them took
+	iteration int64            // of the last checkpoint of this attempt
+	saved     *ckpt.Generation // that checkpoint; nil: there is none
+	ending    bool             // the end of the job, or of its attempt, has been told, or is ours
+	told      telling
+	final     *entry // how the step has ended; nil: it has not
 }
 
 // run sees the step, which begin has started, to its end, and returns its exit code.
@@ -201,6 +203,7 @@ func (r *runner) pass(ctx context.Context, signals <-chan os.Signal, told chan t
 // jot writes down how far the step is, in case no later word comes.
 func (r *runner) jot() {
 	r.mu.Lock()
+	r.ending = true
 	e := r.entry
 	e.stats, e.Ended = r.total(), time.Now().UTC()
 	if !r.stopped.IsZero() && !r.halted.IsZero() {
@@ -290,23 +293,7 @@ func (r *runner) finish(code int) {
 	if r.over().IsZero() {
 		r.note(e)
 	}
-	r.say("%s", summary(r.job, e))
-}
-
-// summary is the last line about a step.
-func summary(j step.Job, e entry) string {
-	lost := "no work lost"
-	switch {
-	case e.Lost > 0:
-		lost = fmt.Sprintf("%s of work lost", shortly(e.Lost))
-	case e.LostUnknown > 0:
-		lost = "work lost"
-	}
-	if e.LostUnknown > 0 {
-		lost += fmt.Sprintf(" (not known for %d of the restarts)", e.LostUnknown)
-	}
-	return fmt.Sprintf("job %s step %s: ran %s, %d checkpoints (%s), %d restarts, %s",
-		j.Folder(), e.Name, shortly(e.Ran), e.Checkpoints, shortly(e.Writing), e.Restarts, lost)
+	r.say("%s", summary(r.job, e, r.unsaved(code)))
 }
 
 // shortly writes a time for people.

@@ -36,14 +36,18 @@ func TestExplain(t *testing.T) {
 func TestSummary(t *testing.T) {
 	for _, c := range []struct {
 		stats
-		want string
+		unsaved time.Duration
+		want    string
 	}{
-		{stats{Ran: 90 * time.Minute}, "job 17_3 step prep: ran 1h30m0s, 0 checkpoints (0s), 0 restarts, no work lost"},
-		{stats{Ran: 1500 * time.Millisecond, Checkpoints: 3, Writing: 2 * time.Second, Restarts: 1, Lost: 61 * time.Second},
+		{stats{Ran: 90 * time.Minute}, 0, "job 17_3 step prep: ran 1h30m0s, 0 checkpoints (0s), 0 restarts, no work lost"},
+		{stats{Ran: 90 * time.Minute}, time.Minute, "job 17_3 step prep: ran 1h30m0s, 0 checkpoints (0s), 0 restarts, 1m0s of work in no checkpoint"},
+		{stats{Ran: 1500 * time.Millisecond, Checkpoints: 3, Writing: 2 * time.Second, Restarts: 1, Lost: 61 * time.Second}, 2 * time.Second,
+			"job 17_3 step prep: ran 1.5s, 3 checkpoints (2s), 1 restarts, 1m1s of work lost, 2s of work in no checkpoint"},
+		{stats{Ran: 1500 * time.Millisecond, Checkpoints: 3, Writing: 2 * time.Second, Restarts: 1, Lost: 61 * time.Second}, 0,
 			"job 17_3 step prep: ran 1.5s, 3 checkpoints (2s), 1 restarts, 1m1s of work lost"},
-		{stats{Restarts: 2, LostUnknown: 1}, "job 17_3 step prep: ran 0s, 0 checkpoints (0s), 2 restarts, work lost (not known for 1 of the restarts)"},
+		{stats{Restarts: 2, LostUnknown: 1}, 0, "job 17_3 step prep: ran 0s, 0 checkpoints (0s), 2 restarts, work lost (not known for 1 of the restarts)"},
 	} {
-		if got := summary(step.Job{ID: 20, Array: 17, Task: "3"}, entry{Name: "prep", stats: c.stats}); got != c.want {
+		if got := summary(step.Job{ID: 20, Array: 17, Task: "3"}, entry{Name: "prep", stats: c.stats}, c.unsaved); got != c.want {
 			t.Errorf("%s\nwant %s", got, c.want)
 		}
 	}

@@ -5,6 +5,7 @@ package sessiontest
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -87,6 +88,8 @@ func (m *Memory) open(s session.Session) {
 			delete(m.sessions, k)
 		}
 	}
+	maps.DeleteFunc(m.orders, func(a attempt, _ session.Order) bool { return a.job == s.Job && a.n < s.Attempt })
+	maps.DeleteFunc(m.answers, func(k session.Key, _ session.Answer) bool { return k.Job == s.Job && k.Attempt < s.Attempt })
 	if old, ok := m.sessions[s.Key]; !ok || cmp.Or(old.Began.Compare(s.Began), cmp.Compare(old.Token, s.Token)) <= 0 {
 		m.sessions[s.Key] = s
 	}

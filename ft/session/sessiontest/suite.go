@@ -9,6 +9,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/burst-hpc/burst/ft/session"
 )
@@ -25,6 +26,7 @@ func Suite(t *testing.T, open func(t *testing.T) func() Journal) {
 		{"a later attempt closes the earlier ones", (*suite).attempts},
 		{"one that was replaced closes nothing", (*suite).closing},
 		{"the last order of an attempt counts", (*suite).orders},
+		{"what steps have answered to it is kept", (*suite).answers},
 		{"a blessed generation never goes back", (*suite).blessings},
 		{"how a step went is kept once", (*suite).summaries},
 		{"changes at once", (*suite).together},
@@ -193,6 +195,48 @@ func (s *suite) orders() {
 	}
 	if got, err := s.OrderOf(s.Context(), 8, 0); err != nil || got.Request.ID != none.Request.ID {
 		s.Errorf("of another job: %+v, %v", got, err)
+	}
+}
+
+func (s *suite) answers() {
+	key := func(attempt int, step string) session.Key { return session.Key{Job: 7, Attempt: attempt, Step: step} }
+	order := func(attempt int, id string) session.Change {
+		return session.Change{Orders: []session.Order{{Job: 7, Attempt: attempt, Request: session.Request{ID: id, Kind: session.Stop, By: began}}}}
+	}
+	failed := given(key(1, "b"), 0)
+	failed.Answer = session.Answer{ID: "r1", Iteration: -1, Stopped: true, Error: "disk full"}
+	good, other, periodic := given(key(1, "a"), 3), given(key(1, "c"), 3), given(key(1, "c"), 4)
+	other.Answer.ID, periodic.Answer.ID = "r2", ""
+	for _, tt := range []struct {
+		name   string
+		commit session.Change
+		want   map[string]session.Answer
+	}{
+		{"before it was asked", session.Change{Answers: []session.Given{good}}, nil},
+		{"it is asked", order(1, "r1"), nil},
+		{"one step", session.Change{Answers: []session.Given{good}}, map[string]session.Answer{"a": good.Answer}},
+		{"another request's, and none's", session.Change{Answers: []session.Given{other, periodic}}, map[string]session.Answer{"a": good.Answer}},
+		{"two steps", session.Change{Answers: []session.Given{failed, good}}, map[string]session.Answer{"a": good.Answer, "b": failed.Answer}},
+		{"asked again", order(1, "r1"), map[string]session.Answer{"a": good.Answer, "b": failed.Answer}},
+		{"another attempt is asked", order(2, "r1"), map[string]session.Answer{"a": good.Answer, "b": failed.Answer}},
+		{"something else is asked", order(1, "r2"), nil},
+		{"and answered", session.Change{Answers: []session.Given{other}}, map[string]session.Answer{"c": other.Answer}},
+		{"the next attempt begins", session.Change{Opened: []session.Session{opened(key(2, "a"), "t", began)}}, nil},
+	} {
+		s.commit(tt.commit)
+		for range 2 {
+			got, err := s.AnswersOf(s.Context(), 7, 1)
+			if err != nil {
+				s.Fatal(err)
+			}
+			if diff := gocmp.Diff(tt.want, got, cmpopts.EquateEmpty()); diff != "" {
+				s.Errorf("%s: the answers are (-want +got):\n%s", tt.name, diff)
+			}
+			s.Journal = s.reopen()
+		}
+	}
+	if o, err := s.OrderOf(s.Context(), 7, 1); err != nil || o.Request.ID != "" {
+		s.Errorf("an attempt that is over was asked %+v, %v", o, err)
 	}
 }
 

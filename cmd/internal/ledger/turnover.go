@@ -1,0 +1,73 @@
+package ledger
+
+import (
+	"time"
+
+	"github.com/burst-hpc/burst/slurm"
+)
+
+// Turnover says what to book because attempts of jobs come and go between two rounds:
+// of one that was requeued Slurm shows no end afterwards, and of one that came and went
+// nothing at all.
+type Turnover struct {
+	Ours func(slurm.Job) bool // whether a job's nodes may have instances
+
+	last   *slurm.Snapshot // that was looked at
+	began  bool            // an attempt has, since the last round
+	booked time.Time       // the last round
+	cost   time.Duration   // of it
+}
+
+const (
+	// beginEvery is how often at most the ledger is booked because an attempt has begun.
+	beginEvery = 5 * time.Second
+	// turnCost bounds the part of the time that rounds take which jobs bring about.
+	turnCost = 20
+)
+
+// Due is what to book now, in this order: of attempts that have left their nodes, the
+// last reading that shows them comes first. While it is too soon, what has been looked
+// at before is kept: only an attempt that is shorter is missed.
+func (t *Turnover) Due(now *slurm.Snapshot, at time.Time) []*slurm.Snapshot {
+	since := at.Sub(t.booked)
+	if now == nil || now == t.last || since < turnCost*t.cost {
+		return nil
+	}
+	last := t.last
+	t.last = now
+	if last == nil {
+		return nil
+	}
+	for id, j := range last.Jobs {
+		if has(j) && !goesOn(j, now.Jobs[id]) && t.Ours(j) {
+			return []*slurm.Snapshot{last, now}
+		}
+	}
+	for id, j := range now.Jobs {
+		if t.began {
+			break
+		}
+		was := last.Jobs[id]
+		t.began = has(j) && (!has(was) || !was.Start.Equal(j.Start)) && t.Ours(j)
+	}
+	if t.began && since >= beginEvery {
+		return []*slurm.Snapshot{now}
+	}
+	return nil
+}
+
+// All is Due, or the present reading, which may be nil, alone.
+func (t *Turnover) All(now *slurm.Snapshot, at time.Time) []*slurm.Snapshot {
+	if due := t.Due(now, at); len(due) > 0 {
+		return due
+	}
+	return []*slurm.Snapshot{now}
+}
+
+// Booked notes a round, and what it took.
+func (t *Turnover) Booked(at time.Time, cost time.Duration) {
+	t.booked, t.cost, t.began = at, cost, false
+}
+
+// goesOn says whether now shows the attempt j, or how it has ended.
+func goesOn(j, now slurm.Job) bool { return (has(now) || over(now)) && now.Start.Equal(j.Start) }
