@@ -118,17 +118,23 @@ func (m dmtcpMethod) Start(ctx context.Context, given ckpt.Launch) (ckpt.Step, e
 	if err != nil {
 		return nil, fmt.Errorf("dmtcp: %w", err)
 	}
-	room, err := newDMTCPRoom(l)
+	room, err := newDMTCPRoom(l.Scratch, l.dmtcpHost() == loopback)
 	if err != nil {
 		return nil, fmt.Errorf("dmtcp: %w", err)
 	}
-	s := &dmtcpStep{o: m.o, tools: tools, dmtcpRoom: room, own: l.dmtcpSignal(), began: time.Now(), joined: l.From != nil, turn: make(chan struct{}, 1), over: make(chan struct{})}
+	s := newDMTCPStep(m.Name(), m.o, l)
+	s.tools, s.dmtcpRoom = tools, room
 	if err := s.start(ctx, l, images); err != nil {
 		room.remove()
 		return nil, fmt.Errorf("dmtcp: %w", err)
 	}
 	go s.watch()
 	return s, nil
+}
+
+// newDMTCPStep is a step of the method name that is still to be started.
+func newDMTCPStep(name string, o Options, l launch) *dmtcpStep {
+	return &dmtcpStep{method: name, o: o, own: l.dmtcpSignal(), began: time.Now(), joined: l.From != nil, turn: make(chan struct{}, 1), over: make(chan struct{})}
 }
 
 func (s *dmtcpStep) start(ctx context.Context, l launch, images []string) error {

@@ -163,6 +163,11 @@ func (l launch) dmtcpHost() string {
 	if l.Program == 0 || l.isMPI() || l.nodes() == 1 && !l.elsewhere() {
 		return loopback
 	}
+	return hostAddress()
+}
+
+// hostAddress is where other hosts find this one.
+func hostAddress() string {
 	name, err := os.Hostname()
 	if err != nil {
 		return loopback

@@ -59,8 +59,16 @@ func parseProcesses(script string) int {
 
 // parseRunning says whether dmtcp_command -s shows processes, and all running.
 func parseRunning(out string) bool {
+	return parsePeers(out) > 0 && stateLine.MatchString(out)
+}
+
+// parsePeers reads how many processes dmtcp_command -s shows.
+func parsePeers(out string) int {
 	m := peersLine.FindStringSubmatch(out)
-	return m != nil && countOf(m[1]) > 0 && stateLine.MatchString(out)
+	if m == nil {
+		return 0
+	}
+	return countOf(m[1])
 }
 
 // parseClients reads the processes' ids of dmtcp_command -l, and says whether

@@ -92,7 +92,7 @@ func (s *dmtcpStep) restarted(ctx context.Context, images []string) error {
 			}
 			break
 		}
-		if code, out, err := s.coordinator.command(limit, "-s"); err == nil && code == 0 && parseRunning(out) {
+		if s.allRun(limit) {
 			return nil
 		}
 		if log, err := s.coordinator.logAfter(0); err == nil && left.IsZero() && leftLine.MatchString(log) {

@@ -23,14 +23,15 @@ type dmtcpRoom struct {
 	temp string
 }
 
-func newDMTCPRoom(l launch) (dmtcpRoom, error) {
-	work, err := os.MkdirTemp(l.Scratch, "dmtcp-")
+// newDMTCPRoom makes them; with temp where all processes run on this host.
+func newDMTCPRoom(scratch string, temp bool) (dmtcpRoom, error) {
+	work, err := os.MkdirTemp(scratch, "dmtcp-")
 	if err != nil {
 		return dmtcpRoom{}, fmt.Errorf("a folder for the coordinator: %w", err)
 	}
 	r := dmtcpRoom{work: work, images: filepath.Join(work, "images")}
 	err = os.Mkdir(r.images, 0o700)
-	if err == nil && l.dmtcpHost() == loopback {
+	if err == nil && temp {
 		r.temp, err = os.MkdirTemp("", "burst-dmtcp-")
 	}
 	if err != nil {
@@ -120,13 +121,19 @@ func isWhole(path string) error {
 
 // proved returns the names in the images' folder that belong to the checkpoint,
 // and the number of images. They are those that the script names, all of them;
-// others are of a checkpoint before that was late.
-func (r dmtcpRoom) proved(scriptPath string) (names []string, n int, err error) {
+// others are of a checkpoint before that was late. With ranks each has its folder.
+func (r dmtcpRoom) proved(scriptPath string, ranks int) (names []string, n int, err error) {
 	text, err := os.ReadFile(scriptPath)
 	if err != nil {
 		return nil, 0, fmt.Errorf("the coordinator's restart script: %w", err)
 	}
 	script := string(text)
+	if ranks > 0 {
+		if n := parseProcesses(script); n != ranks {
+			return nil, 0, fmt.Errorf("%d processes have written images, and the step has %d ranks", n, ranks)
+		}
+		return rankFolders(ranks), ranks, rankImages(r.images, ranks)
+	}
 	entries, err := os.ReadDir(r.images)
 	if err != nil {
 		return nil, 0, err

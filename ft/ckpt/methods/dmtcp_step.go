@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -30,6 +31,7 @@ const (
 // proved, into the generation's folder.
 type dmtcpStep struct {
 	dmtcpRoom
+	method      string // its name
 	o           Options
 	tools       dmtcpTools
 	coordinator *coordinator
@@ -42,6 +44,8 @@ type dmtcpStep struct {
 	err  error
 
 	began time.Time
+	ranks int // processes of the step, all of which make an image of their rank; 0: as many as there are
+	floor int // of mana: the lowest descriptor that MPI's own were given at this start
 
 	// Of the holder of turn:
 	joined  bool // a process of the step is under DMTCP
@@ -61,10 +65,10 @@ func (s *dmtcpStep) watch() {
 	if s.stopped {
 		s.code = endedByUs
 	} else if why := s.lost(code, died); why != "" && err == nil {
-		s.err = fmt.Errorf("dmtcp: %w: %s", ErrLost, why)
+		s.err = fmt.Errorf("%s: %w: %s", s.method, ErrLost, why)
 	}
 	if ended != nil && s.err == nil {
-		s.err = fmt.Errorf("dmtcp: the step's coordinator: %w", ended)
+		s.err = fmt.Errorf("%s: the step's coordinator: %w", s.method, ended)
 	}
 	s.clear() // the generations are elsewhere
 	close(s.over)
@@ -105,7 +109,7 @@ func (s *dmtcpStep) Wait() (int, error) {
 // Signal passes a signal on, but for DMTCP's own.
 func (s *dmtcpStep) Signal(sig os.Signal) error {
 	if sig == s.own {
-		return fmt.Errorf("dmtcp: %v is DMTCP's own and is not passed on; DMTCP_SIGCKPT=NUMBER gives it another", sig)
+		return fmt.Errorf("%s: %v is DMTCP's own and is not passed on; DMTCP_SIGCKPT=NUMBER gives it another", s.method, sig)
 	}
 	return s.process.signal(sig)
 }
@@ -115,9 +119,9 @@ func (s *dmtcpStep) Checkpoint(ctx context.Context, into string, stop bool) (ckp
 	case s.turn <- struct{}{}:
 	default:
 		if !s.process.running() {
-			return ckpt.Made{}, fmt.Errorf("dmtcp: %w", ckpt.ErrFinishing)
+			return ckpt.Made{}, fmt.Errorf("%s: %w", s.method, ckpt.ErrFinishing)
 		}
-		return ckpt.Made{}, fmt.Errorf("dmtcp: %w", ckpt.ErrBusy)
+		return ckpt.Made{}, fmt.Errorf("%s: %w", s.method, ckpt.ErrBusy)
 	}
 	defer func() { <-s.turn }()
 	made, err := s.checkpoint(ctx, into, stop)
@@ -125,11 +129,11 @@ func (s *dmtcpStep) Checkpoint(ctx context.Context, into string, stop bool) (ckp
 	case err == nil:
 		return made, nil
 	case s.stopped:
-		return ckpt.Made{}, fmt.Errorf("dmtcp: %w", err)
+		return ckpt.Made{}, fmt.Errorf("%s: %w", s.method, err)
 	case s.alive() != nil: // without a coordinator too the processes end
-		return ckpt.Made{}, fmt.Errorf("dmtcp: %w: %w", ckpt.ErrFinishing, err)
+		return ckpt.Made{}, fmt.Errorf("%s: %w: %w", s.method, ckpt.ErrFinishing, err)
 	}
-	return ckpt.Made{}, fmt.Errorf("dmtcp: %w", err)
+	return ckpt.Made{}, fmt.Errorf("%s: %w", s.method, err)
 }
 
 func (s *dmtcpStep) checkpoint(ctx context.Context, into string, stop bool) (ckpt.Made, error) {
@@ -152,7 +156,7 @@ func (s *dmtcpStep) checkpoint(ctx context.Context, into string, stop bool) (ckp
 		return ckpt.Made{}, err
 	}
 	s.writing = false
-	names, n, err := s.proved(script)
+	names, n, err := s.proved(script, s.ranks)
 	if err != nil {
 		return ckpt.Made{}, err
 	}
@@ -167,7 +171,12 @@ func (s *dmtcpStep) checkpoint(ctx context.Context, into string, stop bool) (ckp
 			return ckpt.Made{}, err
 		}
 	}
-	return ckpt.Made{Tool: "dmtcp " + s.tools.version, Ranks: n, Iteration: -1, Extra: map[string]string{extraImages: s.images}}, nil
+	made := ckpt.Made{Tool: "dmtcp " + s.tools.version, Ranks: n, Iteration: -1, Extra: map[string]string{extraImages: s.images}}
+	if s.ranks > 0 {
+		made.Tool = "mana, " + made.Tool
+		made.Extra[extraFloor] = strconv.Itoa(s.floor)
+	}
+	return made, nil
 }
 
 // alive says why no checkpoint is possible.
@@ -189,18 +198,28 @@ func (s *dmtcpStep) hasJoined(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("the coordinator's log: %w", err)
 		}
-		s.joined = execLine.MatchString(log)
+		s.joined = execLine.MatchString(log) && (s.ranks == 0 || s.allRun(ctx))
 		if s.joined {
 			break
 		}
 		if err := s.alive(); err != nil {
 			return err
 		}
-		if time.Since(s.began) > joinTime || !pause(ctx, 50*time.Millisecond) {
+		late := time.Since(s.began) > joinTime || !pause(ctx, 50*time.Millisecond)
+		switch {
+		case late && s.ranks > 0:
+			return fmt.Errorf("not all of the %d ranks have come under MANA", s.ranks)
+		case late:
 			return errors.New("no process of the step has come under DMTCP: is its program linked statically?")
 		}
 	}
 	return nil
+}
+
+// allRun asks the coordinator whether all processes are there and run.
+func (s *dmtcpStep) allRun(ctx context.Context) bool {
+	code, out, err := s.coordinator.command(ctx, "-s")
+	return err == nil && code == 0 && parseRunning(out) && (s.ranks == 0 || parsePeers(out) == s.ranks)
 }
 
 // order tells the coordinator to begin, and returns where its log was before.

@@ -1,5 +1,5 @@
 // Package methods has the ways to checkpoint a step: by images of its processes
-// (dmtcp, criu), by the application itself (signal, scr), and by commands of the
+// (dmtcp, mana, criu), by the application itself (signal, scr), and by commands of the
 // job's. Each is one of ckpt.Method; New makes them, and All says which can work here.
 package methods
 
@@ -50,6 +50,7 @@ type maker struct {
 // makers, in the order in which they are shown.
 var makers = []maker{
 	{"dmtcp", "images of the step's processes, on one node, by DMTCP", newDMTCP, usableDMTCP},
+	{"mana", "images of MPICH's ranks, on any number of nodes, by MANA, for programs linked with it", newMANA, usableMANA},
 	{"criu", "images of one program's processes, by CRIU, for root or with its capability", newCRIU, usableCRIU},
 	{"scr", "the application writes it through SCR, and leaves when it is to stop", newSCR, usableSCR},
 	{"signal", "the application writes its own when it gets a signal", newSignal, func(context.Context) error { return nil }},

@@ -1,0 +1,325 @@
+package methods
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/burst-hpc/burst/ft/ckpt"
+)
+
+// fakeMANA is a MANA and an MPICH of shell scripts on PATH, as fakeDMTCP is: image
+// RANK makes an image, and what is launched or restored is one process that sleeps.
+func fakeMANA(t *testing.T, command string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"bin/mana_launch":  "exit 1",
+		"bin/mana_restart": "exit 1",
+		"bin/mpiexec": `
+case $1 in --version) echo "HYDRA build details:"; exit;; esac
+echo "$@" >$fake/args
+while case $1 in -n|-launcher|-launcher-exec|-ppn) shift 2;; *) false;; esac; do :; done
+exec "$@"`,
+		"bin/dmtcp_launch": `
+case $1 in --version) echo "dmtcp_launch (DMTCP) 4.2.0"; exit;; esac
+while case $1 in --with-plugin|-h|-p) shift 2;; --ckptdir) echo "$2" >$fake/images; shift 2;; -*) shift;; *) false;; esac; do :; done
+exec "$@"`,
+		"bin/lower-half": `
+while case $1 in -h|-p|--restartdir) shift 2;; --ckptdir) echo "$2" >$fake/images; shift 2;; -*) shift;; *) false;; esac; do :; done
+echo $$ >$fake/pid
+exec sleep 1000`,
+		"bin/dmtcp_coordinator": `
+while [ $# -gt 0 ]; do [ "$1" != --port-file ] || port=$2; shift; done
+dirname $port >$fake/work
+rm -f $fake/pid
+echo 'Updating process Information after exec()'; echo 4321 >$port
+while [ ! -s $fake/pid ] || kill -0 $(cat $fake/pid); do sleep 0.05; done 2>/dev/null`,
+		"bin/dmtcp_command": `read work <$fake/work; read images <$fake/images; for what; do :; done
+case $what in -s) [ ! -s $fake/pid ] || printf 'NUM_PEERS=2\nRUNNING=yes\n';; esac
+` + fakePrelude + `
+image() { mkdir -p $images/ckpt_rank_$1; printf '` + imageMagic + `' >$images/ckpt_rank_$1/ckpt_a_$1$2; }
+` + command,
+		"lib/dmtcp/libmana.so": "",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		put(t, path, "#!/bin/sh\nfake="+dir+"\n"+text)
+	}
+	t.Setenv("PATH", dir+"/bin:/usr/bin:/bin")
+	return dir
+}
+
+// linked is a program that needs MANA's library.
+func linked(t *testing.T) string {
+	t.Helper()
+	if _, err := exec.LookPath("cc"); err != nil {
+		t.Skip("NOT TESTED: no cc is here (make deps installs gcc)")
+	}
+	dir := t.TempDir()
+	put(t, dir+"/a.c", "int main(void) { return 0; }")
+	for _, args := range [][]string{
+		{"-shared", "-o", dir + "/" + manaStub, "-x", "c", "/dev/null"},
+		{"-o", dir + "/linked", dir + "/a.c", "-L" + dir, "-Wl,--no-as-needed", "-lmpistub"},
+	} {
+		if out, err := exec.CommandContext(t.Context(), "cc", args...).CombinedOutput(); err != nil {
+			t.Fatalf("cc %v: %v\n%s", args, err, out)
+		}
+	}
+	return dir + "/linked"
+}
+
+func startMANA(t *testing.T, from *ckpt.Generation, args ...string) (ckpt.Step, error) {
+	t.Helper()
+	m, err := New("mana", Options{KillWait: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Start(t.Context(), ckpt.Launch{Args: args, Env: os.Environ(), Scratch: t.TempDir(), From: from})
+}
+
+func TestFakeMANACheckpoint(t *testing.T) {
+	program := linked(t)
+	const good = `begins; image 0 .dmtcp; image 1 .dmtcp; wrote 2`
+	for _, c := range []struct {
+		name, checkpoint string
+		fails            string
+	}{
+		{"good", good, ""},
+		{"of one rank", `begins; image 0 .dmtcp; wrote 1`, "1 processes have written images, and the step has 2 ranks"},
+		{"a rank's is missing", `begins; image 0 .dmtcp; wrote 2`, "has images of 1 ranks, and should of 2: was MPI_Init over"},
+		{"of another rank", `begins; image 0 .dmtcp; image 2 .dmtcp; wrote 2`, "ckpt_rank_1: no such file"},
+		{"one is not complete", `begins; image 0 .dmtcp; image 1 .dmtcp.temp; wrote 2`, "ckpt_a_1.dmtcp.temp is not complete"},
+		{"both are of one rank", `begins; image 0 .dmtcp; image 0 b.dmtcp; image 1 .txt; wrote 2`, "ckpt_rank_0 has 2 images"},
+		{"one is empty", `begins; image 0 .dmtcp; image 1 .dmtcp; : >$images/ckpt_rank_1/ckpt_a_1.dmtcp; wrote 2`, "is no image of DMTCP"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fakeMANA(t, `case $what in -c) `+c.checkpoint+`;; -k) kill $(cat $fake/pid);; esac`)
+			step, err := startMANA(t, nil, "mpiexec", "-n", "2", program)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				step.Signal(syscall.SIGKILL)
+				step.Wait()
+			})
+			into := t.TempDir()
+			ctx, cancel := context.WithTimeout(t.Context(), longEnough)
+			defer cancel()
+			made, err := step.Checkpoint(ctx, into, true)
+			if c.fails != "" {
+				if err == nil || !strings.Contains(err.Error(), c.fails) || !strings.HasPrefix(err.Error(), "mana: ") {
+					t.Fatalf("%+v, %v; want %q", made, err, c.fails)
+				}
+				if !step.(*dmtcpStep).process.running() {
+					t.Error("the step does not go on")
+				}
+				return
+			}
+			if err != nil || made.Ranks != 2 || made.Tool != "mana, dmtcp 4.2.0" || made.Extra[extraFloor] != "0" {
+				t.Fatalf("%+v, %v", made, err)
+			}
+			if err := rankImages(into, 2); err != nil {
+				t.Error(err)
+			}
+			if code, err := step.Wait(); code != endedByUs || err != nil {
+				t.Errorf("ended with %d, %v", code, err)
+			}
+		})
+	}
+}
+
+// A restart is of as many ranks as there are images, below descriptors that its
+// own next restart is to be above.
+func TestFakeMANARestart(t *testing.T) {
+	program := linked(t)
+	dir := fakeMANA(t, `case $what in -c) begins; image 0 .dmtcp; image 1 .dmtcp; wrote 2;; -k) kill $(cat $fake/pid);; esac`)
+	from := &ckpt.Generation{}
+	for _, floor := range []string{"0", "100", "200"} {
+		if floor == "0" {
+			from = nil
+		}
+		step, err := startMANA(t, from, "mpiexec", "-ppn", "1", "-n", "2", program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		args, err := os.ReadFile(dir + "/args")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if from != nil && (!strings.HasPrefix(string(args), "-ppn 1 -n 2 bash -c ") || !strings.Contains(string(args), " mana "+floor+" "+dir+"/bin/lower-half --restore ") ||
+			!strings.Contains(string(args), " --restartdir "+from.Dir)) {
+			t.Errorf("restart by mpiexec %s", args)
+		}
+		into := t.TempDir()
+		made, err := step.Checkpoint(t.Context(), into, true)
+		if err != nil || made.Extra[extraFloor] != floor {
+			t.Errorf("%+v, %v; want %s", made, err, floor)
+		}
+		if code, err := step.Wait(); code != endedByUs || err != nil {
+			t.Errorf("ended with %d, %v", code, err)
+		}
+		from = &ckpt.Generation{Dir: into, Manifest: ckpt.Manifest{Method: "mana", Ranks: made.Ranks, Extra: made.Extra}}
+	}
+	if err := os.RemoveAll(from.Dir + "/ckpt_rank_1"); err != nil {
+		t.Fatal(err)
+	}
+	if step, err := startMANA(t, from, "mpiexec", "-n", "2", program); err == nil || !strings.Contains(err.Error(), "has images of 1 ranks, and should of 2") {
+		t.Errorf("an image is missing: %v, %v", step, err)
+	}
+}
+
+func TestMANAFloor(t *testing.T) {
+	for was, want := range map[string]int{"0": 100, "100": 200, "600": 700, "700": 100, "": 0, "-1": 0, "x": 0, "900": 0} {
+		got, err := nextFloor(&ckpt.Generation{Manifest: ckpt.Manifest{Extra: map[string]string{extraFloor: was}}})
+		if got != want || (err == nil) != (want > 0) {
+			t.Errorf("after %q: %d, %v; want %d", was, got, err, want)
+		}
+	}
+}
+
+func TestFakeMANARefuses(t *testing.T) {
+	program := linked(t)
+	ordinary, err := exec.LookPath("true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name  string
+		args  string
+		env   string
+		fails string
+	}{
+		{"an ordinary binary", "mpiexec -n 2 " + ordinary, "", "was not linked by mpicc_mana (it does not need libmpistub.so), and would crash"},
+		{"a script", "mpiexec -n 2 SCRIPT", "", "mpiexec must start that itself, not a script around it"},
+		{"no such program", "mpiexec -n 2 ./nothing", "", "nothing: no such file"},
+		{"no ranks", "mpiexec PROGRAM", "", "the number of ranks is not known: write mpiexec -n NUMBER"},
+		{"no mpiexec", "PROGRAM", "", "write mpiexec before"},
+		{"below many tasks", "/bin/srun -n 2 mpiexec PROGRAM", "", "leave out the number of tasks before it"},
+		{"hosts of its own", "mpiexec -hosts a,b -n 2 PROGRAM", "", "mpiexec's option -hosts is not for a step that changes its nodes"},
+		{"on a login node", "mpiexec -n 2 PROGRAM", "SLURM_JOB_ID=7", "would run on this host, which is none of the job's"},
+		{"another MPI's", "openmpi/mpiexec -n 2 PROGRAM", "", "openmpi/mpiexec is not MPICH's"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := fakeMANA(t, "")
+			put(t, dir+"/script", "#!/bin/sh\n")
+			if err := os.Mkdir(dir+"/openmpi", 0o700); err != nil {
+				t.Fatal(err)
+			}
+			put(t, dir+"/openmpi/mpiexec", "#!/bin/sh\necho 'mpiexec (OpenRTE) 4.1.4'\n")
+			args := strings.Fields(strings.NewReplacer("PROGRAM", program, "SCRIPT", dir+"/script", "openmpi/", dir+"/openmpi/").Replace(c.args))
+			at := max(0, slices.Index(args, "mpiexec"))
+			m, err := New("mana", Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			scratch := t.TempDir()
+			step, err := m.Start(t.Context(), ckpt.Launch{Args: args, Program: at, Env: append(os.Environ(), c.env), Scratch: scratch})
+			if err == nil || !strings.Contains(err.Error(), c.fails) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%v, %v; want %q", step, err, c.fails)
+			}
+			if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func TestFakeMANAUsable(t *testing.T) {
+	for without, fails := range map[string]string{
+		"":                     "",
+		"bin/mana_restart":     "mana: mana_restart is not on PATH: install MANA 1.4 or later",
+		"bin/mpiexec":          "mana: no mpiexec of MPICH is on PATH",
+		"bin/lower-half":       "bin/lower-half: no such file or directory: is MANA 1.4 or later wholly built there?",
+		"lib/dmtcp/libmana.so": "is MANA 1.4 or later wholly built there?",
+	} {
+		dir := fakeMANA(t, "")
+		// Another MPI may be on this host, and MPICH too.
+		bash, err := exec.LookPath("bash")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(bash, dir+"/bin/bash"); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", dir+"/bin")
+		if without != "" {
+			if err := os.Remove(filepath.Join(dir, without)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := Usable(t.Context(), "mana"); fmt.Sprint(err) != "<nil>" && (fails == "" || !strings.Contains(err.Error(), fails)) || (err == nil) != (fails == "") {
+			t.Errorf("without %q: %v; want %q", without, err, fails)
+		}
+	}
+}
+
+func TestMpiexec(t *testing.T) {
+	for _, c := range []struct {
+		args, options, program string
+		ranks                  int
+		fails                  string
+	}{
+		{"mpiexec -n 4 ./a -n 5", "", "./a -n 5", 4, ""},
+		{"mpiexec -np 4 -ppn 2 --genv A b ./a", "-ppn 2 --genv A b", "./a", 4, ""},
+		{"mpirun -n=4 -bind-to=core -l ./a", "-bind-to=core -l", "./a", 4, ""},
+		{"mpiexec ./a", "", "./a", 0, ""},
+		{"mpiexec -n 0 ./a", "", "", 0, `"0" is no number of ranks`},
+		{"mpiexec -n many ./a", "", "", 0, `"many" is no number of ranks`},
+		{"mpiexec -n", "", "", 0, "has not the values that it needs"},
+		{"mpiexec -l=x ./a", "", "", 0, "has not the values that it needs"},
+		{"mpiexec -genv A", "", "", 0, "has not the values that it needs"},
+		{"mpiexec -n 2", "", "", 0, "no program is given"},
+		{"mpiexec -n 2 ./a : -n 2 ./b", "", "", 0, "one program for all ranks"},
+		{"mpiexec -f hosts ./a", "", "", 0, "the ranks run on the job's"},
+		{"mpiexec -launcher=ssh ./a", "", "", 0, "the ranks run on the job's"},
+		{"mpiexec --mca btl tcp ./a", "", "", 0, "option --mca is not known to this method"},
+	} {
+		got, err := parseMpiexec(strings.Fields(c.args))
+		if c.fails != "" {
+			if err == nil || !strings.Contains(err.Error(), c.fails) {
+				t.Errorf("%s: %+v, %v; want %q", c.args, got, err, c.fails)
+			}
+			continue
+		}
+		if err != nil || strings.Join(got.options, " ") != c.options || strings.Join(got.program, " ") != c.program || got.ranks != c.ranks {
+			t.Errorf("%s: %+v, %v", c.args, got, err)
+		}
+	}
+	call := mpiexecCall{command: "mpiexec", options: []string{"-l"}}
+	inJob := launch{Args: []string{"/usr/bin/srun", "mpiexec", "./a"}, Program: 1, Env: []string{"SLURM_JOB_ID=7"}}
+	if got := strings.Join(call.line(inJob, 3, "./b", "x y"), "|"); got != "mpiexec|-launcher|slurm|-launcher-exec|/usr/bin/srun|-l|-n|3|./b|x y" {
+		t.Error(got)
+	}
+}
+
+// What a restart's ranks begin with: no descriptor below is free, and mpiexec's
+// is above, under the number that the environment says.
+func TestMANADescriptors(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", fillDescriptors, "mana", "20", "sh", "-c", `ls /proc/self/fd | sort -n | tr '\n' ' '; eval "echo heard >&$PMI_FD"; echo $PMI_FD "$0"`, "a  b")
+	cmd.ExtraFiles = []*os.File{w}
+	cmd.Env = append(os.Environ(), "PMI_FD=3")
+	out, err := cmd.CombinedOutput()
+	w.Close()
+	if err != nil || !strings.HasPrefix(string(out), "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 ") || !strings.HasSuffix(string(out), "20 a  b\n") {
+		t.Errorf("%v: %s", err, out)
+	}
+	heard := make([]byte, 10)
+	if n, err := r.Read(heard); err != nil || string(heard[:n]) != "heard\n" {
+		t.Errorf("mpiexec has heard %q, %v", heard[:n], err)
+	}
+}

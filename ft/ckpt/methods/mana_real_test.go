@@ -1,0 +1,155 @@
+package methods
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/burst-hpc/burst/slurm/sandbox"
+)
+
+// realMANA skips without a MANA on PATH, as realDMTCP does.
+func realMANA(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a real MANA: slow end-to-end, run by make test")
+	}
+	if _, err := exec.LookPath("mana_launch"); err != nil {
+		t.Skip("NOT TESTED: no MANA is here; put the folders of mana_launch and of MPICH's mpiexec into PATH, and MPICH's mpi.h into CPATH (docs/methods/mana.md)")
+	}
+	if err := usableMANA(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// manaHeat is heat on ranks below MANA, and its checksum when nothing disturbs it,
+// by the machine's own MPI.
+func manaHeat(t *testing.T, ranks int) (j *testJob, sum string) {
+	t.Helper()
+	work := []string{"-n", "400", "-i", "100", "--pace", "50", "--progress", "1"}
+	build := func(compiler string) string {
+		heat := filepath.Join(t.TempDir(), "heat")
+		if out, err := exec.CommandContext(t.Context(), "make", "-s", "-C", "../../../contrib/heat", "OUT="+heat, "MPICC="+compiler).CombinedOutput(); err != nil {
+			t.Fatalf("building heat by %s: %v\n%s", compiler, err, out)
+		}
+		return heat
+	}
+	plain := &testJob{t: t, env: append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"), dir: t.TempDir(),
+		args: append([]string{"mpirun.openmpi", "--oversubscribe", "-n", "2", build("mpicc.openmpi")}, work...)}
+	sum = checksum(t, plain.undisturbedLine())
+	mpiexec := ""
+	for _, name := range hydraNames {
+		if path, err := exec.LookPath(name); err == nil && isHydra(t.Context(), path, os.Environ()) == nil {
+			mpiexec = path
+			break
+		}
+	}
+	j = newJob(t, "mana", append([]string{mpiexec, "-n", strconv.Itoa(ranks), build("mpicc_mana")}, work...)...)
+	return j, sum
+}
+
+// evictMANA evicts the job several times, each time while it computes, and wants
+// the checksum. Before each start on is called.
+func evictMANA(t *testing.T, j *testJob, ranks int, on func(start int)) {
+	t.Helper()
+	on(0)
+	s := j.start(nil)
+	for n := range 3 {
+		awaitProgress(t, j, n)
+		if n == 1 {
+			j.checkpoint(s, false) // it goes on
+		}
+		g := j.checkpoint(s, true)
+		if g.Ranks != ranks {
+			t.Errorf("%d ranks, want %d", g.Ranks, ranks)
+		}
+		size := int64(0)
+		images, err := rankImagesOf(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, image := range images {
+			st, err := os.Stat(image)
+			if err != nil {
+				t.Fatal(err)
+			}
+			size += st.Size()
+		}
+		on(n + 1)
+		began := time.Now()
+		s = j.start(g)
+		t.Logf("restart %d of %d MB in %v", n+1, size>>20, time.Since(began).Round(time.Millisecond))
+	}
+	if code, err := s.Wait(); code != 0 || err != nil {
+		t.Errorf("ended with %d, %v\n%s", code, err, j.said())
+	}
+}
+
+var progressLine = regexp.MustCompile(`iteration [0-9]+ of `)
+
+// awaitProgress waits until heat has said more than after n earlier starts.
+func awaitProgress(t *testing.T, j *testJob, n int) {
+	t.Helper()
+	had := len(progressLine.FindAllString(j.said(), -1))
+	for limit := time.Now().Add(longEnough); len(progressLine.FindAllString(j.said(), -1)) == had; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("start %d: no progress:\n%s", n, j.said())
+		}
+	}
+}
+
+func endedWith(t *testing.T, j *testJob, want string) {
+	t.Helper()
+	for line := range strings.Lines(j.said()) {
+		if strings.Contains(line, "checksum=") {
+			if got := checksum(t, line); got != want {
+				t.Errorf("checksum %s, undisturbed %s", got, want)
+			}
+			return
+		}
+	}
+	t.Errorf("no checksum:\n%s", j.said())
+}
+
+// TestRealMANA: heat on two ranks of one node, evicted three times.
+func TestRealMANA(t *testing.T) {
+	realMANA(t)
+	j, want := manaHeat(t, 2)
+	evictMANA(t, j, 2, func(int) {})
+	endedWith(t, j, want)
+}
+
+// TestRealMANASlurm: the same on two nodes of a job, by srun, and restarted on two
+// others.
+func TestRealMANASlurm(t *testing.T) {
+	realMANA(t)
+	c, err := sandbox.Start(t.Context(), sandbox.Options{OnPrem: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	srun, err := exec.LookPath("srun")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, want := manaHeat(t, 2)
+	j.args, j.at = append([]string{srun}, j.args...), 1
+	nodes := c.OnPremNodes()
+	evictMANA(t, j, 2, func(start int) {
+		two := nodes[start%2*2 : start%2*2+2]
+		out, err := c.Command(t.Context(), "salloc", "--no-shell", "-p", "onprem", "-N2", "-w", strings.Join(two, ",")).CombinedOutput()
+		m := regexp.MustCompile(`Granted job allocation ([0-9]+)`).FindStringSubmatch(string(out))
+		if err != nil || m == nil {
+			t.Fatalf("salloc: %v\n%s", err, out)
+		}
+		// As in a batch script on the first of the nodes.
+		j.env = append(c.Env(), "SLURM_JOB_ID="+m[1], "SLURM_JOBID="+m[1], "SLURM_JOB_NUM_NODES=2", "SLURM_NNODES=2", "SLURM_NTASKS=2",
+			"SLURM_TASKS_PER_NODE=1(x2)", "SLURM_NODELIST="+strings.Join(two, ","), "SLURM_JOB_NODELIST="+strings.Join(two, ","), "SLURMD_NODENAME="+two[0])
+	})
+	endedWith(t, j, want)
+}
