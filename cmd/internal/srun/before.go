@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"path"
 	"slices"
 	"strings"
@@ -140,7 +141,7 @@ func askBefore(ctx context.Context, t session.Transport, a Asking, most time.Dur
 func again(err error, attempt int) bool {
 	var r *refusal
 	if errors.As(err, &r) {
-		return r.kind == nil && r.after > 0
+		return r.kind == nil && (r.after > 0 || attempt > 0 && r.status >= http.StatusInternalServerError)
 	}
 	return attempt > 0
 }

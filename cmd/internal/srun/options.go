@@ -39,11 +39,15 @@ asked for, it is srun and no more; one line says so, once for a job.
 
 Environment: BURST_CKPT and BURST_ONCE are as --ckpt and --once, which are over
 them; BURST_SRUN is the path of srun; BURST_URLS is where burstd is, by default
-as in /etc/burst/agent.env; BURST_SRUN_OFF=1 makes it srun and no more.
+as in /etc/burst/agent.env; BURST_WAIT is how long a requeued job waits for
+burstd or Slurm if without them it would begin anew, 10m by default;
+BURST_SRUN_OFF=1 makes it srun and no more.
 
-Exit codes: the step's; 2 wrong usage or directive, before anything is started;
-75 the step has been checkpointed and ended, or its job is started anew
-elsewhere. A step that is to be requeued is waited for: the script does not go on.
+Exit codes: the step's; 1 the step is not begun anew, though it cannot restart
+from its checkpoints or they cannot be found now; 2 wrong usage or directive,
+before anything is started; 75 the step has been checkpointed and ended, or its
+job is started anew elsewhere. A step that is to be requeued is waited for: the
+script does not go on.
 `
 
 // request is what the command line and the environment ask of burst-srun.

@@ -12,6 +12,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -106,6 +107,17 @@ func only(all []entry, meant func(entry) bool) int {
 		return -1
 	}
 	return i
+}
+
+// strays are the steps of earlier attempts that e, which is new, may have been meant to
+// be: they are not done, and nothing tells which is which.
+func (r *record) strays(e entry) (n int) {
+	for _, s := range r.Steps {
+		if s.Attempt < r.Attempt && !s.Done && !named(s) && e.Program != "" && s.Program == e.Program {
+			n++
+		}
+	}
+	return n
 }
 
 // named says whether a step has a name of --once.
@@ -281,7 +293,8 @@ func writeWhole(root *os.Root, name string, text []byte) error {
 	return nil
 }
 
+// sum is of a script; slurmctld and slurmd need not agree on how it ends.
 func sum(text string) string {
-	s := sha256.Sum256([]byte(text))
+	s := sha256.Sum256([]byte(strings.TrimRight(text, "\x00\r\n")))
 	return hex.EncodeToString(s[:])
 }
