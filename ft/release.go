@@ -47,6 +47,10 @@ func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 	if s.over == "" && !s.requeued {
 		return again()
 	}
+	if e.Hold && a.held && (s.over != "" || !strings.HasPrefix(s.Reason, "JobHeld")) {
+		a.released = true
+		return g.close(ctx, e, requeuedText) // an admin has let it go
+	}
 	restarts := e.Restarts + 1
 	if s.requeued {
 		restarts = s.Restarts // a slurmctld that was killed may have forgotten the attempt, and have it as it waited for that
@@ -56,7 +60,7 @@ func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 		defer cancel()
 		switch {
 		case e.Hold && a.held:
-			return nil // an admin may have let it go since
+			return nil
 		case e.Hold && s.requeued:
 			return g.slurm.Hold(ctx, e.Job)
 		}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/cmd/internal/store"
 	"github.com/burst-hpc/burst/slurm/power"
+	"github.com/burst-hpc/burst/slurm/slurmtest"
 )
 
 func machine(id string, o cloud.Offering) power.Instance {
@@ -52,6 +54,64 @@ func TestTheLedgerIsBookedAfterAnAbsence(t *testing.T) {
 	if u := usage[1]; u.Key != "odd/spot" || u.Seconds != 3600 || u.USD != nil || u.UnpricedSeconds != 3600 {
 		t.Errorf("the one without: %+v", u)
 	}
+}
+
+// TestAnAttemptIsBookedToItsEnd, though it is requeued between two rounds of the ledger.
+func TestAnAttemptIsBookedToItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPast(t, slurmtest.Options{})
+		defer p.stop()
+		d := p.Daemon
+		d.cfg, d.ended, d.prices = &config.Config{}, make(chan struct{}, 1), newPrices(nil, nil, d.log)
+		d.meters = newMeters(nil, d.watcher.Latest)
+		i := machine("i-1", cloud.Offering{Type: "small", Market: cloud.Spot})
+		i.Assigned, i.State, i.Launched = "c1", cloud.Running, time.Now()
+		if err := d.store.CommitPower(t.Context(), power.Change{Instances: []power.Instance{i}}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := d.watcher.Fresh(ctx, time.Now()); err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Second)
+			}
+		})
+		wg.Go(func() {
+			if err := d.keepLedger(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(3 * time.Second)
+		p.Submit(slurmtest.Job{Requeue: true})
+		time.Sleep(40 * time.Second) // the round at 30 s has it, that at 60 s does not
+		first := d.watcher.Latest().Jobs[1]
+		if first.Nodes != "c1" || first.State != "RUNNING" {
+			t.Fatalf("%+v", first)
+		}
+		if _, _, err := p.Controller.Run(ctx, "scontrol", "requeue", "1"); err != nil {
+			t.Fatal(err)
+		}
+		want := time.Since(first.Start).Seconds()
+		time.Sleep(50 * time.Second)
+		stop()
+		wg.Wait()
+		sums, err := d.Usage(t.Context(), api.UsageQuery{By: "job", UID: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range sums {
+			if u.Key == "1" && (u.Seconds < want-1.5 || u.Seconds > want+1.5) {
+				t.Errorf("it is booked for %g s of %g", u.Seconds, want)
+			}
+			if u.Key == "1" {
+				return
+			}
+		}
+		t.Errorf("it is not booked: %+v", sums)
+	})
 }
 
 // pricer is a cloud that knows the price of spot only.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/burst-hpc/burst/cmd/internal/api"
 	"github.com/burst-hpc/burst/cmd/internal/store"
+	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/slurmtest"
 )
@@ -50,7 +51,8 @@ func (p *past) restart() {
 		p.Fatal(err)
 	}
 	w := slurm.NewWatcher(slurm.New(p.Controller).Snapshot, minGap)
-	p.recorder = recorder{Daemon: &Daemon{store: st, watcher: w, rates: &rates{pools: map[string]string{"c1": "p", "c2": "p"}}, log: slog.New(slog.DiscardHandler)}}
+	hub := session.NewHub(session.HubConfig{}, st, slog.New(slog.DiscardHandler))
+	p.recorder = recorder{Daemon: &Daemon{store: st, watcher: w, hub: hub, rates: &rates{pools: map[string]string{"c1": "p", "c2": "p"}}, log: slog.New(slog.DiscardHandler)}}
 }
 
 func (p *past) stop() {
