@@ -85,7 +85,7 @@ func checkpointCommand() *cobra.Command {
 	prune.Flags().IntVar(&o.keep, "keep", 2, "keep the newest `N` good ones of each step, at least 1")
 	prune.Flags().BoolVar(&o.all, "all", false, "of all jobs below the directory")
 	prune.Flags().BoolVar(&o.gone, "gone", false, "delete all of jobs that Slurm does not know any more; Slurm is asked")
-	prune.Flags().DurationVar(&o.older, "older-than", 0, "with --gone: only of jobs that were last heard of so `long` ago")
+	prune.Flags().DurationVar(&o.older, "older-than", 0, "with --gone: only of jobs that were last heard of this `time` ago")
 	prune.Flags().BoolVar(&o.dryRun, "dry-run", false, "delete nothing: list what would go")
 	cmd.AddCommand(list, verify, prune, checkpointMethodsCommand(), checkpointRehearseCommand())
 	return cmd

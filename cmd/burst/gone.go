@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,18 @@ import (
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/slurm"
 )
+
+// allJobs are those that Slurm knows. That it shows no node is an error: it has lost
+// its state.
+func allJobs(c *slurm.Client) srun.JobsOf {
+	return func(ctx context.Context) ([]slurm.Job, error) {
+		now, err := c.Snapshot(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return slices.Collect(maps.Values(now.Jobs)), nil
+	}
+}
 
 // goneJobs are those of the jobs in a checkpoint directory that Slurm does not know.
 func goneJobs(ctx context.Context, c *slurm.Client, left []srun.Left) (gone []srun.Left, err error) {
@@ -25,14 +38,9 @@ func goneJobs(ctx context.Context, c *slurm.Client, left []srun.Left) (gone []sr
 	if cluster == "" {
 		return nil, errors.New("slurmctld does not say what its cluster is called")
 	}
-	// Its error is that of a Slurm which shows no node: it has lost its state.
-	now, err := c.Snapshot(ctx)
+	jobs, err := allJobs(c)(ctx)
 	if err != nil {
 		return nil, err
-	}
-	var jobs []slurm.Job
-	for _, j := range now.Jobs {
-		jobs = append(jobs, j)
 	}
 	for _, l := range left {
 		if l.Cluster == cluster && !l.KnownTo(jobs) {
@@ -78,7 +86,7 @@ func pruneGone(ctx context.Context, w io.Writer, o checkpointOptions, args []str
 			errs = append(errs, err)
 		}
 		if !o.dryRun {
-			if err := ckpt.RemoveJob(ctx, o.dir, l.Job); err != nil {
+			if err := l.Remove(ctx, o.dir, allJobs(o.client)); err != nil {
 				errs = append(errs, err)
 				continue
 			}

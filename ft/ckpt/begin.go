@@ -47,6 +47,10 @@ func (f *Folder) begin(ctx context.Context) error {
 	if err := f.superseded(); err != nil {
 		return err
 	}
+	// makeRoom must know what is late, in a folder without room for a new attempt.
+	if err := f.readCuts(); err != nil {
+		return err
+	}
 	// What cannot be deleted now does not keep a step from running: Prune tries
 	// again, and returns the error.
 	_ = f.tidy(ctx)

@@ -144,3 +144,35 @@ func TestPruneAlone(t *testing.T) {
 		wantStates(t, f, "0/7 good, 0/6 good, 0/1 good")
 	})
 }
+
+// An attempt that begins in a full folder knows what is late before it deletes anything.
+func TestAFullFolderWithLateOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		mustWrite(t, openIn(t, dir, 0), 3)
+		one := openIn(t, dir, 1)
+		late(t, one, ID{0, 3}, ID{0, 4})
+		late(t, one, ID{0, 3}, ID{0, 5})
+		time.Sleep(seenEverywhere + time.Second)
+		o := optionsIn(dir)
+		o.Attempt = 2
+		f, err := open(o, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		full := true
+		f.fault = func(at string) error {
+			if at == "attempt made" && full {
+				full = false
+				return syscall.ENOSPC
+			}
+			return nil
+		}
+		if err := f.begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantNewest(t, f, ID{0, 3})
+		wantStates(t, f, "0/3 good, 0/2 good")
+	})
+}

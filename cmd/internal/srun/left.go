@@ -104,12 +104,37 @@ func (l Left) KnownTo(jobs []slurm.Job) bool {
 	})
 }
 
+// JobsOf asks Slurm for all jobs that it knows.
+type JobsOf func(context.Context) ([]slurm.Job, error)
+
+// Remove deletes what the job has left in a checkpoint directory, if Slurm still does
+// not know it: ids are given again, and a new job may have begun there meanwhile.
+func (l Left) Remove(ctx context.Context, dir string, ask JobsOf) error {
+	jobs, err := ask(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := leftOf(dir, l.Job)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // another process was first
+	case err != nil:
+		return err
+	case l.KnownTo(jobs) || !now.Last.Equal(l.Last) || now.Well != l.Well:
+		return fmt.Errorf("the checkpoints of job %s stay: a job has begun that has its id", l.Job)
+	}
+	return ckpt.RemoveJob(ctx, dir, l.Job)
+}
+
 // sweeping is what is needed to sweep a checkpoint directory.
 type sweeping struct {
 	dir, cluster string
 	job          uint32 // that is running here, which a Slurm that is believed has
-	jobs         func(context.Context) ([]slurm.Job, error)
+	jobs         JobsOf
 }
+
+// mostSwept bounds a sweep: Slurm is asked for each.
+const mostSwept = 100
 
 // sweep deletes what jobs have left that ended well, and that Slurm does not know any
 // more: nothing asks for their steps again. It returns how many there were.
@@ -130,14 +155,13 @@ func (s sweeping) sweep(ctx context.Context) (n int, err error) {
 	errs := []error{rest}
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] }) // others sweep too
 	for _, l := range all {
-		if ctx.Err() != nil {
-			errs = append(errs, context.Cause(ctx))
+		if ctx.Err() != nil || n == mostSwept {
 			break
 		}
 		if l.KnownTo(jobs) {
 			continue
 		}
-		if err := ckpt.RemoveJob(ctx, s.dir, l.Job); err != nil {
+		if err := l.Remove(ctx, s.dir, s.jobs); err != nil {
 			errs = append(errs, err)
 			continue
 		}

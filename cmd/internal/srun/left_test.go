@@ -266,3 +266,31 @@ func TestNotRecordedIsSaidOnce(t *testing.T) {
 		t.Errorf("said: %q", said)
 	}
 }
+
+// An id that is given again while others are swept is not taken from the new job.
+func TestRemoveAsksAgain(t *testing.T) {
+	begun := entry{Name: "0", Began: time.Now()}
+	for name, meanwhile := range map[string]func(dir string) []slurm.Job{
+		"Slurm knows it now": func(string) []slurm.Job { return []slurm.Job{{ID: 10}} },
+		"a step has begun there": func(dir string) []slurm.Job {
+			b := book{dir: dir, cluster: "c", job: "10", script: "s", attempt: 1}
+			if err := b.change(t.Context(), func(r *record) error { r.Steps = []entry{begun}; return nil }); err != nil {
+				t.Fatal(err)
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			leaveJob(t, dir, "10", "c", entry{Done: true})
+			l, err := leftOf(dir, "10")
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = l.Remove(t.Context(), dir, func(context.Context) ([]slurm.Job, error) { return meanwhile(dir), nil })
+			if _, serr := os.Stat(filepath.Join(dir, "job-10")); err == nil || serr != nil || !strings.Contains(err.Error(), "stay") {
+				t.Errorf("%v, %v", err, serr)
+			}
+		})
+	}
+}
