@@ -54,14 +54,19 @@ func (r *runner) take(ctx context.Context, stop bool) (g ckpt.Generation, err er
 	r.folder.Release()
 	r.mu.Lock()
 	r.stats.Checkpoints++
-	r.iteration = g.Iteration
+	before := ckpt.ID{}
+	if r.saved != nil {
+		before = r.saved.ID()
+	}
+	kept := g
+	r.iteration, r.saved = g.Iteration, &kept
 	r.stats.Writing += time.Since(began)
 	r.costs = append(r.costs, ckpt.Cost{Took: time.Since(began), Bytes: g.Bytes()})
 	r.failure, r.failed = "", 0
 	delivered := r.delivered
 	r.mu.Unlock()
 	if !stop {
-		r.prune(ctx, delivered)
+		r.prune(ctx, delivered, before)
 	}
 	return g, nil
 }
@@ -128,16 +133,18 @@ func (r *runner) setStopped(ctx context.Context) {
 	r.mu.Unlock()
 }
 
-// prune deletes old generations, but only when it is known which one burstd has on
-// record: the next attempt begins from that one.
-func (r *runner) prune(ctx context.Context, delivered ckpt.ID) {
-	if r.burstd != nil {
-		if delivered == (ckpt.ID{}) {
-			return
-		}
+// prune deletes old generations. While burstd has not said that it has the one on
+// record that was made before the newest, a later attempt may begin without a word to
+// this node: then more of them stay for a while.
+func (r *runner) prune(ctx context.Context, delivered, before ckpt.ID) {
+	prune := r.folder.Prune
+	if delivered != (ckpt.ID{}) {
 		r.folder.Bless(delivered)
 	}
-	if _, err := r.folder.Prune(ctx); err != nil && ctx.Err() == nil {
+	if r.burstd != nil && (delivered == (ckpt.ID{}) || delivered.Before(before)) {
+		prune = r.folder.PruneAlone
+	}
+	if _, err := prune(ctx); err != nil && ctx.Err() == nil {
 		r.complain("old checkpoints are not deleted", err)
 	}
 }
