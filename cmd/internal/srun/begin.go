@@ -35,8 +35,9 @@ func (r *runner) begin(ctx context.Context) error {
 	}
 	r.tell(choice)
 	from, none := choice.From, choice.From == nil
-	if none && r.recorded != (ckpt.ID{}) && len(choice.Passed) == 0 && r.step == nil && !r.folder.Cleared() {
-		return fmt.Errorf("%v is on record, and nothing is in %s: is the folder's file system mounted here? The step is not begun anew for that", r.recorded, r.folder.Path())
+	seen := slices.ContainsFunc(choice.Passed, func(e ckpt.Entry) bool { return !e.ID.Before(r.recorded) })
+	if none && r.recorded != (ckpt.ID{}) && !seen && r.step == nil && !r.folder.Cleared() {
+		return fmt.Errorf("%v is on record, and not in %s: is the folder's file system mounted here? The step is not begun anew for that", r.recorded, r.folder.Path())
 	}
 	for {
 		if err := r.fits(from); err != nil {
