@@ -10,10 +10,10 @@ import (
 	"github.com/burst-hpc/burst/ft/session"
 )
 
-// told is the request with what the journal has of its answers, if this life has
-// heard of none: they may have been given to an earlier one.
+// told is the request with what the journal has of its answers, if not all have come
+// to it: they may have been given to an earlier life of burstd, or after the time.
 func (g *Guard) told(ctx context.Context, e *Eviction, r *request) *request {
-	if r != nil && r.over() && len(r.answers) > 0 {
+	if r != nil && r.over() && r.err == nil {
 		return r
 	}
 	answers, whole, err := g.cfg.Sessions.Answers(ctx, e.Job, e.Restarts)

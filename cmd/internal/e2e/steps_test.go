@@ -82,6 +82,7 @@ echo "the script ends with $?"
 	}
 	at := reached()
 	s.wait(60*time.Second, "periodic checkpoints", func() bool { return reached() > at+500 })
+	s.runsOn(id)
 	if err := s.Control.Kill(expand(t, s.job(id).Nodes)[1]); err != nil {
 		t.Fatal(err)
 	}
@@ -100,6 +101,24 @@ echo "the script ends with $?"
 	t.Logf("%s", s.output(id))
 	s.wentDown(id)
 	s.holds()
+}
+
+// runsOn: the job's step is shown as it runs, with its last checkpoint.
+func (s *site) runsOn(id uint32) {
+	s.t.Helper()
+	jobs, err := s.API.Jobs(s.t.Context(), api.JobsQuery{Job: id, Last: 1})
+	if err != nil || len(jobs) != 1 || len(jobs[0].Steps) != 1 {
+		s.t.Fatalf("of the job is known %+v, %v", jobs, err)
+	}
+	now, err := s.API.Status(s.t.Context())
+	if err != nil || now.Running != 1 || len(now.Steps) != 1 {
+		s.t.Fatalf("the status has %+v, %v", now, err)
+	}
+	for _, st := range append(jobs[0].Steps, now.Steps...) {
+		if c := st.Checkpoint; st.Job != id || st.Step != "0" || st.Attempt != 1 || st.Method != "signal" || st.Silent || c == nil || c.Generation < 2 || c.SinceSeconds < 0 || c.SinceSeconds > 60 {
+			s.t.Errorf("its step is shown as %+v, with %+v", st, c)
+		}
+	}
 }
 
 // evictions are the ends of the job's evictions, as the history tells them.
