@@ -117,7 +117,7 @@ const (
 	// counts. And much longer, BURST_WAIT, if without its word the step would begin anew.
 	restartTime = 15 * time.Second
 	beforePause = 2 * time.Second
-	mostPause   = 15 * time.Second
+	latePause   = 15 * time.Second // beyond restartTime
 )
 
 // askBefore asks burstd, for so long while it says that it does not know the
@@ -126,11 +126,15 @@ const (
 func askBefore(ctx context.Context, t session.Transport, a Asking, most time.Duration) (Before, error) {
 	whole, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	for wait := beforePause; ; wait = min(2*wait, mostPause) {
+	for began := time.Now(); ; {
 		one, cancel := context.WithTimeout(whole, beforeTime)
 		var b Before
 		err := t.Do(one, PathBefore, a, &b)
 		cancel()
+		wait := beforePause
+		if time.Since(began) > restartTime {
+			wait = latePause
+		}
 		if err == nil || !again(err, a.Attempt) || !pause(whole, wait) {
 			return b, err
 		}
