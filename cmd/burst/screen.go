@@ -26,7 +26,7 @@ type part struct {
 	head  string
 	lines []string
 	all   int // lines that there would be
-	least int // lines that it has however much the others have, if it needs them
+	least int // lines that it has however much the others have, if it needs them; all together fit
 }
 
 // statusScreen writes a status so that it fits: each part has the lines that it
@@ -152,7 +152,7 @@ func poolPart(s api.Status) part {
 	slices.SortStableFunc(pools, func(a, b api.PoolLoad) int {
 		return cmp.Or(cmp.Compare(b.USDPerHour, a.USDPerHour), cmp.Compare(b.Instances, a.Instances))
 	})
-	p := part{head: head, all: len(pools), least: 4}
+	p := part{head: head, all: len(pools), least: 3}
 	for _, l := range pools {
 		line := fmt.Sprintf("%-12s %4d instances %9.2f USD/h  ", short(l.Pool, nameWidth), l.Instances, l.USDPerHour)
 		if l.Ending > 0 {
@@ -168,7 +168,7 @@ func waitPart(s api.Status, now time.Time) part {
 	if s.Wait == 0 {
 		return part{}
 	}
-	p := part{head: fmt.Sprintf("waiting    %d for nodes", s.Wait), all: len(s.Waiting), least: 4}
+	p := part{head: fmt.Sprintf("waiting    %d for nodes", s.Wait), all: len(s.Waiting), least: 2}
 	for _, w := range s.Waiting {
 		again := "tried again now"
 		if d := w.Until.Sub(now).Round(time.Second); d > 0 {
@@ -184,7 +184,7 @@ func stepPart(s api.Status) part {
 	if s.Running == 0 {
 		return part{}
 	}
-	p := part{head: fmt.Sprintf("steps      %d under burst-srun", s.Running), all: s.Running, least: 3}
+	p := part{head: fmt.Sprintf("steps      %d under burst-srun", s.Running), all: s.Running, least: 2}
 	for _, st := range s.Steps {
 		p.lines = append(p.lines, fmt.Sprintf("%-12s %-8s ", fmt.Sprintf("%d.%s", st.Job, short(st.Step, nameWidth)), cmp.Or(st.Method, "-"))+howFar(st))
 	}
