@@ -52,6 +52,7 @@ func TestRealSlurm(t *testing.T) {
 	t.Run("a terminal", s.terminal)
 	t.Run("wrong directive", s.wrong)
 	t.Run("a task of an array is requeued", s.requeued)
+	t.Run("an id that is given again", s.givenAgain)
 	t.Run("salloc", s.salloc)
 }
 

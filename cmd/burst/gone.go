@@ -57,7 +57,7 @@ func pruneGone(ctx context.Context, w io.Writer, o checkpointOptions, args []str
 			return cli.UsageError(fmt.Errorf("%s is a step: --gone deletes what whole jobs have left", printable(a)), "name the job")
 		}
 	}
-	left, err := srun.LeftIn(ctx, o.dir)
+	left, err := srun.LeftIn(ctx, o.dir, 0)
 	if left == nil && err != nil {
 		return cli.WithHint(err, "name the directory with --dir; burst explain job.sh shows it")
 	}

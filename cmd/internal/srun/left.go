@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/burst-hpc/burst/ft/ckpt"
@@ -27,12 +28,17 @@ type Left struct {
 }
 
 // LeftIn lists what jobs of this user, or of those whose folders it may read, have
-// left in a directory. Folders without a record are passed over. What could not be read
-// is the error, beside what was.
-func LeftIn(ctx context.Context, dir string) ([]Left, error) {
+// left in a directory; of more than most any so many, 0: all. Folders without a record
+// are passed over. What could not be read is the error, beside what was.
+func LeftIn(ctx context.Context, dir string, most int) ([]Left, error) {
 	names, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint directory: %w", err)
+	}
+	names = slices.DeleteFunc(names, func(e fs.DirEntry) bool { return !e.IsDir() || !strings.HasPrefix(e.Name(), "job-") })
+	if most > 0 && len(names) > most {
+		rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+		names = names[:most]
 	}
 	var all []Left
 	var errs []error
@@ -40,10 +46,7 @@ func LeftIn(ctx context.Context, dir string) ([]Left, error) {
 		if ctx.Err() != nil {
 			return all, context.Cause(ctx)
 		}
-		job, ok := strings.CutPrefix(e.Name(), "job-")
-		if !ok || !e.IsDir() {
-			continue
-		}
+		job := strings.TrimPrefix(e.Name(), "job-")
 		l, err := leftOf(dir, job)
 		switch {
 		case err == nil:
@@ -63,6 +66,9 @@ func leftOf(dir, job string) (Left, error) {
 		return l, err
 	}
 	defer root.Close()
+	if info, err := root.Stat("."); err != nil || !mine(info) {
+		return l, cmp.Or(err, fmt.Errorf("%s is another user's: %w", root.Name(), fs.ErrPermission))
+	}
 	names, err := os.ReadDir(root.Name())
 	if err != nil {
 		return l, err
@@ -77,7 +83,11 @@ func leftOf(dir, job string) (Left, error) {
 	if last < 0 {
 		return l, fmt.Errorf("%s: no record: %w", root.Name(), fs.ErrNotExist)
 	}
-	r, err := readRecord(root, (book{}).fileOf(last))
+	name := (book{}).fileOf(last)
+	if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() || info.Size() > maxRecord {
+		return l, cmp.Or(err, fmt.Errorf("%s/%s is no record", root.Name(), name))
+	}
+	r, err := readRecord(root, name)
 	if err != nil {
 		return l, err
 	}
@@ -88,6 +98,15 @@ func leftOf(dir, job string) (Left, error) {
 		l.Last = slices.MaxFunc([]time.Time{l.Last, s.Began, s.Ended}, time.Time.Compare)
 	}
 	return l, nil
+}
+
+// maxRecord is more bytes than a record ever has.
+const maxRecord = 64 << 20
+
+// mine says whether this user may delete it: root may all.
+func mine(info fs.FileInfo) bool {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return os.Geteuid() == 0 || ok && int(s.Uid) == os.Geteuid()
 }
 
 // KnownTo says whether Slurm, which has these jobs, still knows the job: it may be
@@ -133,14 +152,18 @@ type sweeping struct {
 	jobs         JobsOf
 }
 
-// mostSwept bounds a sweep: Slurm is asked for each.
-const mostSwept = 100
+// A sweep is bounded: the folders of all jobs may be in one directory, and a thousand
+// jobs begin at once.
+const (
+	mostLooked = 200
+	mostSwept  = 50 // Slurm is asked for each
+)
 
 // sweep deletes what jobs have left that ended well, and that Slurm does not know any
 // more: nothing asks for their steps again. It returns how many there were.
 func (s sweeping) sweep(ctx context.Context) (n int, err error) {
 	rest := ckpt.RemoveRest(s.dir)
-	all, err := LeftIn(ctx, s.dir)
+	all, err := LeftIn(ctx, s.dir, mostLooked)
 	all = slices.DeleteFunc(all, func(l Left) bool { return !l.Well || l.Kept || l.Cluster != s.cluster })
 	if len(all) == 0 {
 		return 0, cmp.Or(err, rest)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -164,12 +165,24 @@ func TestLeftInABrokenFolder(t *testing.T) {
 	leaveJob(t, dir, "10", "c", entry{Done: true})
 	leaveJob(t, dir, "11", "c", entry{Done: true})
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "job-11", "steps-1.json"), []byte("{"), 0o600), os.Mkdir(filepath.Join(dir, "job-12"), 0o700),
-		os.WriteFile(filepath.Join(dir, "job-13"), nil, 0o600), os.Symlink(filepath.Join(dir, "job-10"), filepath.Join(dir, "job-14"))); err != nil {
+		os.WriteFile(filepath.Join(dir, "job-13"), nil, 0o600), os.Mkdir(filepath.Join(dir, "job-15"), 0o700), syscall.Mkfifo(filepath.Join(dir, "job-15", "steps-0.json"), 0o600), os.Symlink(filepath.Join(dir, "job-10"), filepath.Join(dir, "job-14"))); err != nil {
 		t.Fatal(err)
 	}
-	all, err := LeftIn(t.Context(), dir)
-	if err == nil || !strings.Contains(err.Error(), "job-11") || len(all) != 1 || all[0].Job != "10" || !all[0].Well {
+	all, err := LeftIn(t.Context(), dir, 0)
+	if err == nil || !strings.Contains(err.Error(), "job-11") || !strings.Contains(err.Error(), "steps-0.json is no record") || len(all) != 1 || all[0].Job != "10" || !all[0].Well {
 		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+func TestLeftInIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 5 {
+		leaveJob(t, dir, fmt.Sprint(i+1), "c")
+	}
+	for most, want := range map[int]int{0: 5, 3: 3, 9: 5} {
+		if all, err := LeftIn(t.Context(), dir, most); err != nil || len(all) != want {
+			t.Errorf("of at most %d: %d, %v", most, len(all), err)
+		}
 	}
 }
 
