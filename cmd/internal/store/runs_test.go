@@ -270,3 +270,20 @@ func TestAnIdIsGivenAgain(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 }
+
+// When a job was first submitted is known of one that was seen in its attempt 0, and
+// has not ended: Slurm gives its id again.
+func TestFirstSubmitted(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "burst.db"))
+	again := run(7, 0)
+	again.Submitted = since.Add(50 * time.Minute)
+	requeued := again
+	requeued.Restarts = 2
+	writeRuns(t, s, over(run(7, 0)), again, over(run(8, 0)), run(9, 1))
+	writeRuns(t, s, requeued)
+	for job, want := range map[uint32]time.Time{7: again.Submitted, 8: {}, 9: {}, 10: {}} {
+		if got, err := s.FirstSubmitted(t.Context(), job); err != nil || !got.Equal(want) {
+			t.Errorf("job %d: %v, %v, want %v", job, got, err, want)
+		}
+	}
+}
