@@ -56,6 +56,7 @@ func (p *program) recorded(ctx context.Context, k known, d plan, e recorded) int
 			_ = s.Signal(sig) // it may have ended
 		}
 	}()
+	go p.sweep(ctx, k) // the end of this process ends it
 	code, err := s.Wait()
 	if err != nil {
 		p.say("%v", err)
