@@ -226,7 +226,7 @@ func TestALaterAttemptFindsItsCheckpoints(t *testing.T) {
 		{"burstd is away, and the user names the folder", "#BURST dir=mine\n", func(a *requeued) string {
 			a.burstd = away(0, nil)
 			return anew
-		}, 0, "", time.Minute},
+		}, 0, "nothing of an earlier one is in ", time.Minute},
 		{"burstd is away, and the user asks for nothing", "none", func(a *requeued) string {
 			a.burstd = away(0, nil)
 			return ""

@@ -91,6 +91,9 @@ func (p *program) protect(ctx context.Context, k known) int {
 		fmt.Fprint(p.stdout, k.explained(d))
 		return cli.OK
 	}
+	if k.later() && k.past.dir == "" && !d.Direct {
+		p.say("this is attempt %d, and nothing of an earlier one is in %s: the step begins from its beginning", j.Attempt, k.dir)
+	}
 	return p.start(ctx, k, d)
 }
 
