@@ -79,12 +79,12 @@ func (h *Hub) look(uid int, q Question, mine chan struct{}) (w Word, over bool, 
 	if o == nil || !o.wanted() || o.has(q.Step) {
 		return w, false, nil
 	}
-	left := time.Until(o.Request.By)
-	if left <= 0 || q.Have == o.Request.ID && (!q.Held || o.held) {
+	left, held := time.Until(o.Request.By), o.held && !o.over // no turn comes when it is over
+	if left <= 0 || q.Have == o.Request.ID && (!q.Held || held) {
 		return w, false, nil
 	}
 	r := o.Request
-	r.Left, r.Held = left, o.held
+	r.Left, r.Held = left, held
 	w.Request = &r
 	return w, false, nil
 }
