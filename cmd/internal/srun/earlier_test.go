@@ -111,7 +111,7 @@ func (a *requeued) left(dir, method string) string {
 	if err != nil {
 		a.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(part.Dir, "state"), []byte("5"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(part.Dir, "note.txt"), []byte("as ckpt=signal has it without files=\n"), 0o600); err != nil {
 		a.Fatal(err)
 	}
 	g, err := part.Commit(a.Context(), ckpt.About{Method: method, Nodes: 1})
@@ -194,109 +194,108 @@ func TestALaterAttemptFindsItsCheckpoints(t *testing.T) {
 		code   int
 		says   string
 		most   time.Duration
+		path   bool // PATH leads nowhere
 	}{
 		{"the site's folder is another now", "", func(a *requeued) string {
 			g := a.left(a.dir("old"), "signal")
 			a.burstd = a.knows("dir="+a.dir("new"), g)
 			return g
-		}, 0, "is in ", time.Minute},
+		}, 0, "is in ", time.Minute, false},
 		{"the site has a folder now, and burstd was away before", "", func(a *requeued) string {
 			a.burstd = a.knows("dir=" + a.dir("new"))
 			return a.left(a.dir("work/burst-checkpoints"), "signal")
-		}, 0, "it is used", time.Minute},
+		}, 0, "it is used", time.Minute, false},
 		{"burstd stays away, and may know the folder", "", func(a *requeued) string {
 			a.left(a.dir("site"), "signal")
 			a.burstd = away(0, nil)
 			return ""
-		}, cli.Failed, "not begun anew", 11 * time.Minute},
+		}, cli.Failed, "not begun anew", 11 * time.Minute, false},
 		{"burstd is away for a while", "", func(a *requeued) string {
 			g := a.left(a.dir("site"), "signal")
 			a.burstd = away(4*time.Minute, a.knows("dir="+a.dir("site"), g))
 			return g
-		}, 0, "is waited for up to 10m", 5 * time.Minute},
+		}, 0, "is waited for up to 10m", 5 * time.Minute, false},
 		{"burstd is away for longer than is waited", "", func(a *requeued) string {
 			a.env = append(a.env, "BURST_WAIT=1m")
 			a.burstd = away(4*time.Minute, a.knows("dir="+a.dir("site"), a.left(a.dir("site"), "signal")))
 			return ""
-		}, cli.Failed, "not begun anew", 2 * time.Minute},
+		}, cli.Failed, "not begun anew", 2 * time.Minute, false},
 		{"burstd is away, and what is here is of this job", "", func(a *requeued) string {
 			a.burstd = away(0, nil)
 			return a.left(a.dir("work/burst-checkpoints"), "signal")
-		}, 0, "restarts from", time.Minute},
+		}, 0, "restarts from", time.Minute, false},
 		{"burstd is away, and the user names the folder", "#BURST dir=mine\n", func(a *requeued) string {
 			a.burstd = away(0, nil)
 			return anew
-		}, 0, "nothing of an earlier one is in ", time.Minute},
+		}, 0, "nothing of an earlier one is in ", time.Minute, false},
 		{"burstd is away, and the user asks for nothing", "none", func(a *requeued) string {
 			a.burstd = away(0, nil)
 			return ""
-		}, cli.Failed, "whether the site asks for checkpoints", 11 * time.Minute},
+		}, cli.Failed, "whether the site asks for checkpoints", 11 * time.Minute, false},
 		{"burstd is away, and the user wants none", "none #BURST ckpt=none", func(a *requeued) string {
 			a.left(a.dir("work/burst-checkpoints"), "signal")
 			a.burstd = away(0, nil)
 			return "direct"
-		}, cli.Failed, "", time.Minute},
+		}, cli.Failed, "", time.Minute, false},
 		{"the site asks for no method any more", "none #BURST signal=USR1", func(a *requeued) string {
 			g := a.left(a.dir("old"), "signal")
 			a.burstd = a.knows("", g)
 			return g
-		}, 0, "goes on under ckpt=signal", time.Minute},
+		}, 0, "goes on under ckpt=signal", time.Minute, false},
 		{"the site wants no checkpoints any more", "", func(a *requeued) string {
 			g := a.left(a.dir("old"), "signal")
 			a.burstd = a.knows("strategy=none", g)
 			return g
-		}, 0, "without further checkpoints", time.Minute},
+		}, 0, "without further checkpoints", time.Minute, false},
 		{"the site asks for no method any more, and there is no checkpoint", "none", func(a *requeued) string {
 			a.left(a.dir("work/burst-checkpoints"), "")
 			a.burstd = a.knows("")
 			return "direct"
-		}, cli.Failed, "no method of checkpoints", time.Minute},
+		}, cli.Failed, "no method of checkpoints", time.Minute, false},
 		{"what is on record is not mounted here", "none", func(a *requeued) string {
 			a.burstd = a.knows("", a.dir("scratch/job-17/step-0/attempt-0/gen-1"))
 			return ""
-		}, cli.Failed, "is the file system mounted here", 2 * time.Minute},
+		}, cli.Failed, "is the file system mounted here", 2 * time.Minute, false},
 		{"what is on record is shown after a while", "", func(a *requeued) string {
 			a.burstd = a.knows("", a.dir("scratch/job-17/step-0/attempt-0/gen-1"))
 			var g string
 			time.AfterFunc(30*time.Second, func() { g = a.left(a.dir("scratch"), "signal") })
 			return a.dir("scratch/job-17/step-0/attempt-0/gen-1") + g
-		}, 0, "they are waited for", time.Minute},
+		}, 0, "they are waited for", time.Minute, false},
 		{"another step's generation has the number", "#BURST dir=mine\n", func(a *requeued) string {
 			other := a.left(a.dir("other"), "signal")
 			a.burstd = a.knows("", other)
 			return a.left(a.dir("work/mine"), "signal")
-		}, 0, "restarts from", time.Minute},
+		}, 0, "restarts from", time.Minute, false},
 		{"no burstd is known, and checkpoints are on its word", "#BURST strategy=preemptive\n", func(a *requeued) string {
 			return a.left(a.dir("work/burst-checkpoints"), "signal")
-		}, 0, "not known here where burstd is", time.Minute},
+		}, 0, "not known here where burstd is", time.Minute, false},
 		{"no burstd is known, and there is no checkpoint", "#BURST strategy=preemptive\n", func(a *requeued) string {
 			a.left(a.dir("work/burst-checkpoints"), "")
 			return "direct"
-		}, cli.Failed, "not known here where burstd is", time.Minute},
+		}, cli.Failed, "not known here where burstd is", time.Minute, false},
 		{"no burstd is known, where it has been", "", func(a *requeued) string {
 			ctld := a.slurm()
 			ctld.config = map[string]string{"ResumeProgram": "/usr/bin/burst-resume"}
 			a.ctld = ctld
 			return ""
-		}, cli.Failed, "does not know where burstd is", time.Minute},
-		{"no burstd is known, and there is none", "", func(a *requeued) string { return anew }, 0, "", time.Minute},
-		{"no burstd is known, and the site may have asked", "none", func(a *requeued) string { return "direct" }, cli.Failed, "begins anew without them", time.Minute},
+		}, cli.Failed, "does not know where burstd is", time.Minute, false},
+		{"no burstd is known, and there is none", "", func(a *requeued) string { return anew }, 0, "", time.Minute, false},
+		{"no burstd is known, and the site may have asked", "none", func(a *requeued) string { return "direct" }, cli.Failed, "begins anew without them", time.Minute, false},
 		{"no burstd is known, and the site has asked", "none #BURST signal=USR1", func(a *requeued) string {
 			return a.left(a.dir("work/burst-checkpoints"), "signal")
-		}, 0, "goes on under ckpt=signal", time.Minute},
+		}, 0, "goes on under ckpt=signal", time.Minute, false},
 		{"a method that cannot work here", "none #BURST ckpt=dmtcp", func(a *requeued) string {
-			a.env = append(a.env, "PATH=")
-			a.Setenv("PATH", "")
 			a.burstd = a.knows("")
 			a.left(a.dir("work/burst-checkpoints"), "dmtcp")
 			return ""
-		}, cli.Failed, "is not begun anew while", time.Minute},
+		}, cli.Failed, "is not begun anew while", time.Minute, true},
 		{"an attempt that Slurm has ended", "", func(a *requeued) string {
 			ctld := a.slurm()
 			ctld.job.Restarts = 2
 			a.ctld = ctld
 			return ""
-		}, CutOff, "this is 1: it is over", time.Minute},
+		}, CutOff, "this is 1: it is over", time.Minute, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := newRequeued(t)
@@ -305,8 +304,11 @@ func TestALaterAttemptFindsItsCheckpoints(t *testing.T) {
 			} else {
 				a.script += c.script
 			}
+			if c.path {
+				t.Setenv("PATH", "")
+			}
 			synctest.Test(t, func(t *testing.T) {
-				a.ctld = a.slurm()
+				a.T, a.ctld = t, a.slurm()
 				from := c.given(a)
 				began := time.Now()
 				code := a.run()
@@ -371,6 +373,7 @@ func TestTheJobsCommentIsNeeded(t *testing.T) {
 			a := newRequeued(t)
 			a.env = append(a.env, fmt.Sprintf("SLURM_RESTART_COUNT=%d", c.attempt))
 			synctest.Test(t, func(t *testing.T) {
+				a.T = t
 				ctld := a.slurm()
 				ctld.job.Comment, ctld.job.Restarts = "burst: dir="+a.dir("named"), c.attempt
 				a.ctld = flaky{ctld, time.Now().Add(c.away)}
