@@ -125,7 +125,7 @@ func TestRemoveJobTakesNoLink(t *testing.T) {
 // another attempt may begin that is not to be seen yet.
 func TestPruneAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := openIn(t, t.TempDir(), 0, ID{0, 1})
+		f := openIn(t, t.TempDir(), 0)
 		alone := func() {
 			t.Helper()
 			if _, err := f.PruneAlone(t.Context()); err != nil {
@@ -133,6 +133,7 @@ func TestPruneAlone(t *testing.T) {
 			}
 		}
 		mustWrite(t, f, 5)
+		f.Bless(ID{0, 1})
 		alone()
 		wantStates(t, f, "0/5 good, 0/4 good, 0/3 good, 0/2 good, 0/1 good")
 		time.Sleep(seenEverywhere + time.Second)
