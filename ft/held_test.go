@@ -20,10 +20,10 @@ func (w *world) held(id uint32) bool {
 	return i.State == "PENDING" && i.Reason == "JobHeldUser"
 }
 
-// evictAll takes all nodes of the job back, the second a little later.
+// evictAll takes all nodes of the job back at once.
 func (w *world) evictAll(id uint32) {
-	for i, n := range w.info(id).Nodes {
-		w.rest.Go(func() { time.Sleep(time.Duration(i) * 3 * time.Second); w.evict(n, time.Minute) })
+	for _, n := range w.info(id).Nodes {
+		w.evict(n, time.Minute)
 	}
 }
 
@@ -48,7 +48,7 @@ func TestAReleasedJobHasItsRetriesAgain(t *testing.T) {
 				t.Fatalf("%+v", i)
 			}
 			w.scontrol("release", "1")
-			w.again(time.Minute, id, n+1)
+			w.again(3*time.Minute, id, n+1) // Slurm's two minutes after a requeue
 		}
 	})
 }
@@ -79,9 +79,7 @@ func TestAHeldJobIsHeldOnce(t *testing.T) {
 		w.until(2*time.Minute, "burstd is dead", l.isDead)
 		w.die()
 		w.committed = nil
-		if !w.held(id) {
-			t.Fatalf("%+v", w.info(id))
-		}
+		w.until(5*time.Second, "it is held", func() bool { return w.held(id) })
 		w.scontrol("release", "1")
 		s.start(ft.Config{}, 0)
 		w.again(3*time.Minute, id, 2)

@@ -173,7 +173,7 @@ func TestBook(t *testing.T) {
 		{"requeued before the last round: it was completing", func(b *book) {
 			b.round(snapshot(60, requeued(running(7, 40), 55)), i)
 			b.round(snapshot(62, requeued(pending, 55)), i)
-		}, "0-40 0, 40-61 7, 61-62 0+"},
+		}, "0-40 0, 40-60 7, 60-62 0+"},
 		{"requeued, and on the same node again", func(b *book) {
 			b.round(snapshot(60, running(7, 40)), i)
 			b.round(snapshot(90, requeued(running(7, 85), 70)), i)

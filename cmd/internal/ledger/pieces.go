@@ -70,7 +70,7 @@ func (b booking) spans(open []Row, from, to time.Time) []span {
 	for _, r := range open {
 		if r.Job != 0 && !told[r.Job] {
 			last := slurm.Job{ID: r.Job, UID: r.UID, User: r.User, Account: r.Account}
-			if end := b.lost(last.ID, from, to); end.Sub(from) <= Doubt {
+			if end := b.lost(r, from, to); end.Sub(from) <= Doubt {
 				add(last, from, end)
 			}
 		}
@@ -95,15 +95,16 @@ func (b booking) until(to time.Time) time.Time {
 	return to
 }
 
-// lost is when a job has left the node without Slurm saying when: it was requeued,
-// which is when Slurm has it as submitted since; it has started anew; or a snapshot
-// lacks it and it is taken to have had half of the time between.
-func (b booking) lost(id uint32, from, to time.Time) time.Time {
-	if at := b.submitted(id); at.After(from) && at.Before(to) {
+// lost is when the job of an open row has left the node without Slurm saying when: it
+// was requeued, which is when Slurm has it as submitted since the row began; it has
+// started anew; or a snapshot lacks it and it is taken to have had half of the time
+// between.
+func (b booking) lost(r Row, from, to time.Time) time.Time {
+	if at := b.submitted(r.Job); at.After(r.From) && !at.After(to) {
 		return at
 	}
 	for _, j := range b.jobs {
-		if j.ID == id && j.Start.Before(to) {
+		if j.ID == r.Job && j.Start.Before(to) {
 			return j.Start
 		}
 	}

@@ -88,7 +88,7 @@ func TestEveryAttemptIsBookedToItsEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var attempts []attempt
 		for at := 3; at < 250; {
-			a := attempt{at, at + rapid.IntRange(8, 60).Draw(t, "runs")}
+			a := attempt{at, at + rapid.IntRange(16, 60).Draw(t, "runs")}
 			attempts = append(attempts, a)
 			at = a.to + rapid.IntRange(2, 20).Draw(t, "waits")
 		}
@@ -116,10 +116,11 @@ func TestEveryAttemptIsBookedToItsEnd(t *testing.T) {
 				turn, killed, away = Turnover{Ours: ours}, killed+1, now+rapid.IntRange(1, 5).Draw(t, "away")
 				continue
 			}
-			due := turn.Due(shows(now), at(now))
+			look := turn.Due
 			if now%30 == 0 || now == away {
-				due = turn.All(shows(now), at(now))
+				look = turn.All
 			}
+			due := look(shows(now), at(now))
 			for _, s := range due {
 				b.round(s, instance())
 			}
@@ -154,10 +155,11 @@ func TestOnlyTheGapIsGuessed(t *testing.T) {
 		if now >= 40 && now < 52 {
 			s = snapshot(now, running(7, 40))
 		}
-		due := turn.Due(s, at(now))
+		look := turn.Due
 		if now%30 == 0 {
-			due = turn.All(s, at(now))
+			look = turn.All
 		}
+		due := look(s, at(now))
 		for _, s := range due {
 			b.round(s, instance())
 		}

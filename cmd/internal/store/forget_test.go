@@ -203,7 +203,7 @@ func TestAttempts(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := open(t, filepath.Join(t.TempDir(), "burst.db"))
 			for i, e := range tt.all {
-				e.Job, e.Kind = 7, cloud.SpotInterruption
+				e.Job, e.Kind, e.Began = 7, cloud.SpotInterruption, at
 				if e.Instance == "" {
 					e.Instance = fmt.Sprint("i-1-", i)
 				}
