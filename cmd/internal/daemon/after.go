@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,10 @@ const (
 	afterRead  = 30 * time.Second // for all of that
 	afterPause = 5 * time.Second  // after a round that failed, more or less
 	afterTries = time.Minute      // for which Slurm is told of the same nodes, until it answers
+	// A node that is planned for a job is looked at again so often, and so long after
+	// the end: four rounds of Slurm's backfill, as it is by default.
+	afterLook    = 10 * time.Second
+	afterPlanned = 2 * time.Minute
 )
 
 // afterJobs carries out after=power_down. A run that is closed is written down as
@@ -46,7 +51,7 @@ func (d *Daemon) keepAfter(ctx context.Context) error {
 	a := afterJobs{Daemon: d}
 	told := ""
 	for {
-		more, err := a.round(ctx)
+		soon, err := a.round(ctx)
 		text := ""
 		if err != nil {
 			text = err.Error()
@@ -59,8 +64,8 @@ func (d *Daemon) keepAfter(ctx context.Context) error {
 		switch {
 		case err != nil:
 			again = time.After(afterPause*4/5 + rand.N(afterPause*2/5))
-		case more:
-			again = time.After(minGap)
+		case soon > 0:
+			again = time.After(soon)
 		}
 		select {
 		case <-ctx.Done():
@@ -71,17 +76,21 @@ func (d *Daemon) keepAfter(ctx context.Context) error {
 	}
 }
 
-// round looks at the runs that were closed, and says whether there are more.
-func (a *afterJobs) round(ctx context.Context) (more bool, err error) {
+// round looks at the runs that were closed, and says when to look again; 0: when
+// others are.
+func (a *afterJobs) round(ctx context.Context) (soon time.Duration, err error) {
 	due, err := a.store.Unsettled(ctx, time.Now().Add(-afterLate), afterRuns)
 	if err != nil || len(due)+len(a.untold) == 0 {
-		return false, err
+		return 0, err
 	}
 	snap := a.watcher.Latest() // by which the runs were closed, or later: most jobs need no other
 	if snap == nil {
 		if snap, err = a.watcher.Fresh(ctx, time.Now()); err != nil {
-			return false, err
+			return 0, err
 		}
+	}
+	if len(due) == afterRuns {
+		soon = minGap
 	}
 	seen, reads := vacated.Read(snap, a.rates.pools), 0
 	var done, ask []history.Run
@@ -89,12 +98,17 @@ func (a *afterJobs) round(ctx context.Context) (more bool, err error) {
 	reading, cancel := context.WithTimeout(ctx, afterRead)
 	defer cancel()
 	for _, r := range due {
-		if len(seen.Nodes(r)) == 0 {
+		nodes, planned := seen.Nodes(r)
+		if planned && time.Since(r.Ended) < afterPlanned {
+			soon = cmp.Or(soon, afterLook)
+			continue
+		}
+		if len(nodes) == 0 {
 			done = append(done, r)
 			continue
 		}
 		if reads++; reads > afterReads {
-			more = true
+			soon = minGap
 			break
 		}
 		yes, err := a.asks(reading, r, snap.Jobs[r.Job])
@@ -113,7 +127,7 @@ func (a *afterJobs) round(ctx context.Context) (more bool, err error) {
 	if len(ask)+len(a.untold) > 0 {
 		failed = append(failed, a.powerDown(ctx, ask))
 	}
-	return more || len(due) == afterRuns, errors.Join(failed...)
+	return soon, errors.Join(failed...)
 }
 
 // asks says whether the run's job asks for its nodes to be powered down.
@@ -187,7 +201,8 @@ func (a *afterJobs) left(ctx context.Context) (func(history.Run) []string, error
 	}
 	seen := vacated.Read(snap, a.rates.pools)
 	return func(r history.Run) []string {
-		return slices.DeleteFunc(seen.Nodes(r), func(n string) bool { return kept.Has(snap.Nodes[n]) })
+		nodes, _ := seen.Nodes(r)
+		return slices.DeleteFunc(nodes, func(n string) bool { return kept.Has(snap.Nodes[n]) })
 	}, nil
 }
 

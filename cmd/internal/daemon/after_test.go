@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,9 +18,10 @@ import (
 // leaving is a past in which burstd also sees to what jobs leave behind.
 type leaving struct {
 	*past
-	after  afterJobs
-	site   []directive.Layer
-	failed int // rounds
+	after   afterJobs
+	site    []directive.Layer
+	failed  int             // rounds
+	planned map[string]bool // nodes that Slurm says to have planned for a job
 }
 
 // restart has a new burstd on the same journal.
@@ -28,6 +30,15 @@ func (l *leaving) restart() {
 	l.past.restart()
 	l.client, l.journal = slurm.New(l.Controller), l.store
 	l.cfg = &config.Config{Checkpoint: config.Checkpoint{Layers: l.site}}
+	l.watcher = slurm.NewWatcher(func(ctx context.Context) (*slurm.Snapshot, error) {
+		snap, err := l.client.Snapshot(ctx)
+		for name := range l.planned {
+			n := snap.Nodes[name]
+			n.State.Flags = append(n.State.Flags, "PLANNED")
+			snap.Nodes[name] = n
+		}
+		return snap, err
+	}, minGap)
 	l.after = afterJobs{Daemon: l.Daemon}
 }
 
@@ -36,12 +47,8 @@ func (l *leaving) pass(d time.Duration) {
 	l.Helper()
 	for end := time.Now().Add(d); ; time.Sleep(min(5*time.Second, time.Until(end))) {
 		l.past.pass(0)
-		for more := true; more; {
-			var err error
-			if more, err = l.after.round(l.Context()); err != nil {
-				l.failed++
-				break
-			}
+		if _, err := l.after.round(l.Context()); err != nil {
+			l.failed++
 		}
 		if !time.Now().Before(end) {
 			return
@@ -126,12 +133,24 @@ func TestAfterJobs(t *testing.T) {
 			l.pass(2 * time.Minute)
 			l.Cancel(id)
 			l.pass(time.Minute)
-		}, "200s c1,c2 state=power_down, 1:c1, 1:c2", 1, false},
+		}, "195s c1,c2 state=power_down, 1:c1, 1:c2", 1, false},
 		{"one of its nodes has another job", slurmtest.Options{}, nil, func(l *leaving) {
 			l.Submit(minute)
 			l.Submit(slurmtest.Job{Requeue: true, Duration: time.Hour, Script: "#!/bin/sh\n"})
 			l.pass(9 * time.Minute)
 		}, "80s c2 state=power_down, 1:c2", 1, false},
+		{"one of its nodes is planned for a job at first", slurmtest.Options{}, nil, func(l *leaving) {
+			l.planned = map[string]bool{"c1": true}
+			l.Submit(minute)
+			l.pass(100 * time.Second)
+			l.planned = nil
+			l.pass(8 * time.Minute)
+		}, "105s c1,c2 state=power_down, 1:c1, 1:c2", 1, false},
+		{"one of its nodes is planned for a job", slurmtest.Options{}, nil, func(l *leaving) {
+			l.planned = map[string]bool{"c1": true}
+			l.Submit(minute)
+			l.pass(9 * time.Minute)
+		}, "185s c2 state=power_down, 1:c2", 1, false},
 		{"two jobs end together", slurmtest.Options{}, nil, func(l *leaving) {
 			one := with(func(j *slurmtest.Job) { j.Nodes = 1 })
 			l.Submit(one)
@@ -169,7 +188,7 @@ func TestAfterJobs(t *testing.T) {
 			l.pass(90 * time.Second)
 			refuse = false
 			l.pass(7 * time.Minute)
-		}, "80s c1,c2 state=power_down, 85s c1,c2 state=power_down, 90s c1,c2 state=power_down, 95s c1,c2 state=power_down, 1:c1, 1:c2", 1, true},
+		}, "80s c1,c2 state=power_down, 85s c1,c2 state=power_down, 90s c1,c2 state=power_down, 90s c1,c2 state=power_down, 1:c1, 1:c2", 1, true},
 		{"Slurm does not answer, and a job takes a node", slurmtest.Options{Fail: refusing}, nil, func(l *leaving) {
 			l.Submit(minute)
 			refuse = true
@@ -178,7 +197,7 @@ func TestAfterJobs(t *testing.T) {
 			l.pass(10 * time.Second)
 			refuse = false
 			l.pass(7 * time.Minute)
-		}, "80s c1,c2 state=power_down, 85s c2 state=power_down, 90s c2 state=power_down, 95s c2 state=power_down, 1:c1, 1:c2", 2, true},
+		}, "80s c1,c2 state=power_down, 80s c1,c2 state=power_down, 85s c2 state=power_down, 90s c2 state=power_down, 90s c2 state=power_down, 1:c1, 1:c2", 2, true},
 		{"burstd comes back after a quarter of an hour", slurmtest.Options{MinJobAge: time.Hour, SuspendTime: time.Hour}, nil, func(l *leaving) {
 			l.Submit(minute)
 			l.pass(time.Minute)

@@ -44,16 +44,26 @@ func expand(list string) []string {
 
 // Nodes are those of ours that the run's last attempt had and that are idle now, if
 // no other job has had them since. None, if Slurm has the job otherwise than the
-// run says, or has forgotten it.
-func (r *Reading) Nodes(run history.Run) []string {
+// run says, or has forgotten it. Planned says that there are more which Slurm's
+// backfill has planned for some job: it says so of a node until its next round, also
+// when that job has had it.
+func (r *Reading) Nodes(run history.Run) (free []string, planned bool) {
 	j, ok := r.snap.Jobs[run.Job]
 	if !ok || !history.Over(j) || j.Restarts != run.Restarts || !j.End.Equal(run.Ended) {
-		return nil
+		return nil, false
 	}
-	return slices.DeleteFunc(expand(j.Nodes), func(name string) bool {
+	for _, name := range expand(j.Nodes) {
 		n, ok := r.snap.Nodes[name]
-		return !ok || r.pools[name] == "" || !idle(n, run.Ended) || slices.ContainsFunc(r.jobs[name], func(o slurm.Job) bool { return later(o, run) })
-	})
+		if !ok || r.pools[name] == "" || !idle(n, run.Ended) || slices.ContainsFunc(r.jobs[name], func(o slurm.Job) bool { return later(o, run) }) {
+			continue
+		}
+		if n.State.Has(flagPlanned) {
+			planned = true
+			continue
+		}
+		free = append(free, name)
+	}
+	return free, planned
 }
 
 // later says that the job has the nodes still, or had them longer than the run.
@@ -61,10 +71,12 @@ func later(j slurm.Job, run history.Run) bool {
 	return j.ID != run.Job && (!history.Over(j) || j.End.After(run.Ended))
 }
 
+const flagPlanned = "PLANNED"
+
 // idle says that the node is up and does nothing, and is the one that was there then:
-// not its next instance. Any other flag is somebody's: an admin's, a reservation's,
-// that of a job that is to come, or power saving's, which is at work already.
+// not its next instance. Any other flag is somebody's: an admin's, a reservation's, or
+// power saving's, which is at work already.
 func idle(n slurm.Node, then time.Time) bool {
 	return n.State.Base == "IDLE" && n.AllocCPUs == 0 && !n.Started.After(then) &&
-		!slices.ContainsFunc(n.State.Flags, func(f string) bool { return f != "CLOUD" && f != "DYNAMIC_NORM" })
+		!slices.ContainsFunc(n.State.Flags, func(f string) bool { return f != "CLOUD" && f != "DYNAMIC_NORM" && f != flagPlanned })
 }

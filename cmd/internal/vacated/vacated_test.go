@@ -43,7 +43,7 @@ func TestNodes(t *testing.T) {
 		{"it was requeued, and has ended in the same second", []slurm.Job{with(mine, "FAILED", func(j *slurm.Job) { j.Restarts = 1 })}, nil, ""},
 		{"it is ending", []slurm.Job{with(mine, "COMPLETING", same)}, nil, ""},
 		{"a list that is none", []slurm.Job{ended(7, "c[1-", 50)}, nil, ""},
-		{"nodes that Slurm does not know", []slurm.Job{ended(7, "c[1-9]", 50)}, nil, "c1 c2"},
+		{"nodes that Slurm does not know", []slurm.Job{ended(7, "c[1-2],c[7-9]", 50)}, nil, "c1 c2"},
 
 		{"one is given to a job", []slurm.Job{mine, with(ended(8, "c1", 0), "CONFIGURING", same)}, nil, "c2"},
 		{"a job runs on one", []slurm.Job{mine, with(ended(8, "c2", 0), "RUNNING", func(j *slurm.Job) { j.End = at(9) })}, nil, "c1"},
@@ -56,7 +56,9 @@ func TestNodes(t *testing.T) {
 		{"one is busy", []slurm.Job{mine}, map[string]string{"c1": "MIXED+CLOUD"}, "c2"},
 		{"one has CPUs in use", []slurm.Job{mine}, map[string]string{"c1": "IDLE+CLOUD cpus"}, "c2"},
 		{"one is drained", []slurm.Job{mine}, map[string]string{"c1": "IDLE+CLOUD+DRAIN"}, "c2"},
-		{"one is planned for another job", []slurm.Job{mine}, map[string]string{"c1": "IDLE+CLOUD+PLANNED"}, "c2"},
+		{"one is planned for another job", []slurm.Job{mine}, map[string]string{"c1": "IDLE+CLOUD+PLANNED"}, "c2 and planned"},
+		{"one that is planned is drained too", []slurm.Job{mine}, map[string]string{"c1": "IDLE+CLOUD+DRAIN+PLANNED"}, "c2"},
+		{"one that is planned is a job's", []slurm.Job{mine, with(ended(8, "c1", 0), "CONFIGURING", same)}, map[string]string{"c1": "IDLE+CLOUD+PLANNED"}, "c2"},
 		{"one is in a reservation", []slurm.Job{mine}, map[string]string{"c1": "IDLE+CLOUD+RESERVED"}, "c2"},
 		{"one does not answer", []slurm.Job{mine}, map[string]string{"c1": "IDLE+CLOUD+NOT_RESPONDING"}, "c2"},
 		{"one is down", []slurm.Job{mine}, map[string]string{"c1": "DOWN+CLOUD"}, "c2"},
@@ -76,7 +78,11 @@ func TestNodes(t *testing.T) {
 			for _, j := range tt.jobs {
 				snap.Jobs[j.ID] = j
 			}
-			got := strings.Join(Read(snap, map[string]string{"c1": "p", "c2": "p", "c3": "p", "c9": "p"}).Nodes(run), " ")
+			free, planned := Read(snap, map[string]string{"c1": "p", "c2": "p", "c3": "p", "c9": "p"}).Nodes(run)
+			got := strings.Join(free, " ")
+			if planned {
+				got += " and planned"
+			}
 			if got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
