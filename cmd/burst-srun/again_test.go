@@ -17,7 +17,7 @@ import (
 // attempt never came to burst-srun. Its second takes none of them, and leaves none of its
 // own, as its step is done. It also holds what tells jobs apart to what Slurm does.
 func (s site) givenAgain(t *testing.T) {
-	program := filepath.Join(s.dir, "count again")
+	program := filepath.Join(s.dir, "counting")
 	if err := os.WriteFile(program, []byte(count), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func (s site) givenAgain(t *testing.T) {
 #SBATCH --requeue
 #BURST ckpt=signal signal=USR1 files=ck strategy=periodic interval=1s dir=ckpt
 [ "$SLURM_RESTART_COUNT" ] || sleep 1000
-srun --once work "`+program+`"
+srun --once work `+program+`
 `, "--hold")
 	job := func(state string) (j slurm.Job) {
 		t.Helper()
