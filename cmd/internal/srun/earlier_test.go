@@ -123,9 +123,14 @@ func (a *requeued) left(dir, method string) string {
 
 // knows is a burstd that has generations on record, and says this of the site.
 func (a *requeued) knows(site string, generations ...string) transport {
+	return a.knowsTo(1, site, generations...)
+}
+
+// knowsTo is one of which the generations have the number n.
+func (a *requeued) knowsTo(n int, site string, generations ...string) transport {
 	var rows []session.Blessed
 	for i, dir := range generations {
-		rows = append(rows, session.Blessed{Key: session.Key{Job: 17, Step: fmt.Sprint(i)}, Answer: session.Answer{Generation: dir, N: 1}, At: time.Now()})
+		rows = append(rows, session.Blessed{Key: session.Key{Job: 17, Step: fmt.Sprint(i)}, Answer: session.Answer{Generation: dir, N: n}, At: time.Now()})
 	}
 	l, err := directive.ReadOptions(site)
 	if err != nil {
@@ -264,7 +269,7 @@ func TestALaterAttemptFindsItsCheckpoints(t *testing.T) {
 		}, 0, "they are waited for", time.Minute, false},
 		{"another step's generation has the number", "#BURST dir=mine\n", func(a *requeued) string {
 			other := a.left(a.dir("other"), "signal")
-			a.burstd = a.knows("", other)
+			a.burstd = a.knowsTo(9, "", other)
 			return a.left(a.dir("work/mine"), "signal")
 		}, 0, "restarts from", time.Minute, false},
 		{"no burstd is known, and checkpoints are on its word", "#BURST strategy=preemptive\n", func(a *requeued) string {
