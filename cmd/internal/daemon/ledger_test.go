@@ -86,7 +86,7 @@ func TestAnAttemptIsBookedToItsEnd(t *testing.T) {
 		})
 		time.Sleep(3 * time.Second)
 		p.Submit(slurmtest.Job{Requeue: true})
-		time.Sleep(40 * time.Second) // the round at 30 s has it, that at 60 s does not
+		time.Sleep(52 * time.Second) // the round at 30 s has it, that at 60 s does not
 		first := d.watcher.Latest().Jobs[1]
 		if first.Nodes != "c1" || first.State != "RUNNING" {
 			t.Fatalf("%+v", first)
