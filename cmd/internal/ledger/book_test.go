@@ -174,6 +174,12 @@ func TestBook(t *testing.T) {
 			b.round(snapshot(60, requeued(running(7, 40), 55)), i)
 			b.round(snapshot(62, requeued(pending, 55)), i)
 		}, "0-40 0, 40-60 7, 60-62 0+"},
+		{"requeued, and completing", func(b *book) {
+			b.round(snapshot(60, running(7, 40)), i)
+			b.round(snapshot(80, completing(7, 80)), i)
+			b.round(snapshot(90, completing(7, 91)), i)
+			b.round(snapshot(120, requeued(pending, 100)), i)
+		}, "0-40 0, 40-100 7, 100-120 0+"},
 		{"requeued, and on the same node again", func(b *book) {
 			b.round(snapshot(60, running(7, 40)), i)
 			b.round(snapshot(90, requeued(running(7, 85), 70)), i)

@@ -60,6 +60,9 @@ func (b booking) spans(open []Row, from, to time.Time) []span {
 	told := map[uint32]bool{} // jobs of which Slurm says how they had the time from from on
 	for _, j := range b.jobs {
 		start := b.start(j)
+		if j.State == "COMPLETING" && slices.ContainsFunc(open, func(r Row) bool { return r.Job == j.ID }) {
+			start = from // of one that is requeued Slurm has the present as the start
+		}
 		told[j.ID] = !start.After(from)
 		if over(j) {
 			add(j, start, j.End)

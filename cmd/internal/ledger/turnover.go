@@ -13,7 +13,7 @@ type Turnover struct {
 	Ours func(slurm.Job) bool // whether a job's nodes may have instances
 
 	last   *slurm.Snapshot // that was looked at
-	began  bool            // an attempt has, since the last round
+	began  time.Time       // of the reading that first showed an attempt of which no round knows; zero: there is none
 	booked time.Time       // the last round
 	cost   time.Duration   // of it
 }
@@ -44,13 +44,14 @@ func (t *Turnover) Due(now *slurm.Snapshot, at time.Time) []*slurm.Snapshot {
 		}
 	}
 	for id, j := range now.Jobs {
-		if t.began {
+		if !t.began.IsZero() {
 			break
 		}
-		was := last.Jobs[id]
-		t.began = has(j) && (!has(was) || !was.Start.Equal(j.Start)) && t.Ours(j)
+		if has(j) && !goesOn(last.Jobs[id], j) && t.Ours(j) {
+			t.began = now.Taken
+		}
 	}
-	if t.began && since >= beginEvery {
+	if t.known() && since >= beginEvery {
 		return []*slurm.Snapshot{now}
 	}
 	return nil
@@ -64,10 +65,21 @@ func (t *Turnover) All(now *slurm.Snapshot, at time.Time) []*slurm.Snapshot {
 	return []*slurm.Snapshot{now}
 }
 
-// Booked notes a round, and what it took.
+// known says whether a round now knows the attempt that has begun: the very reading that
+// shows it first may be of the moment of its start.
+func (t *Turnover) known() bool { return !t.began.IsZero() && t.last.Taken.Sub(t.began) >= time.Second }
+
+// Booked notes a round up to the last reading, and what it took.
 func (t *Turnover) Booked(at time.Time, cost time.Duration) {
-	t.booked, t.cost, t.began = at, cost, false
+	t.booked, t.cost = at, cost
+	if t.known() {
+		t.began = time.Time{}
+	}
 }
 
-// goesOn says whether now shows the attempt j, or how it has ended.
-func goesOn(j, now slurm.Job) bool { return (has(now) || over(now)) && now.Start.Equal(j.Start) }
+// goesOn says whether now shows the attempt j, or how it has ended. Of one that is
+// requeued the start is the present, as Slurm has it, while its processes end.
+func goesOn(j, now slurm.Job) bool {
+	leaves := now.State == "COMPLETING" && now.Nodes == j.Nodes
+	return has(j) && (leaves || (has(now) || over(now)) && now.Start.Equal(j.Start))
+}

@@ -18,6 +18,13 @@ func pending(id uint32, submitted int) slurm.Job {
 	return j
 }
 
+// completing is a job that is requeued, as Slurm has it while its processes end.
+func completing(id uint32, now int) slurm.Job {
+	j := running(id, now)
+	j.State = "COMPLETING"
+	return j
+}
+
 func TestTurnover(t *testing.T) {
 	foreign := running(7, 40)
 	foreign.Nodes = "onprem1"
@@ -33,13 +40,14 @@ func TestTurnover(t *testing.T) {
 	}{
 		{"nothing goes on", []look{{50, nil, ""}, {51, nil, ""}}},
 		{"burstd has just started", []look{{50, []slurm.Job{running(7, 40)}, ""}, {51, []slurm.Job{running(7, 40)}, ""}}},
-		{"an attempt begins", []look{{50, nil, ""}, {51, []slurm.Job{running(7, 40)}, "51"}, {52, []slurm.Job{running(7, 40)}, ""}}},
-		{"another just after", []look{{50, nil, ""}, {51, []slurm.Job{running(7, 40)}, "51"}, {52, []slurm.Job{running(7, 40), running(8, 52)}, ""},
-			{55, []slurm.Job{running(7, 40), running(8, 52)}, ""}, {56, []slurm.Job{running(7, 40), running(8, 52)}, "56"}, {62, []slurm.Job{running(7, 40), running(8, 52)}, ""}}},
+		{"an attempt begins", []look{{50, nil, ""}, {51, []slurm.Job{running(7, 51)}, ""}, {52, []slurm.Job{running(7, 51)}, "52"}, {58, []slurm.Job{running(7, 51)}, ""}}},
+		{"another just after", []look{{50, nil, ""}, {51, []slurm.Job{running(7, 40)}, ""}, {52, []slurm.Job{running(7, 40)}, "52"}, {53, []slurm.Job{running(7, 40), running(8, 53)}, ""},
+			{56, []slurm.Job{running(7, 40), running(8, 53)}, ""}, {57, []slurm.Job{running(7, 40), running(8, 53)}, "57"}, {63, []slurm.Job{running(7, 40), running(8, 53)}, ""}}},
 		{"it is requeued", []look{{50, []slurm.Job{running(7, 40)}, ""}, {51, []slurm.Job{pending(7, 50)}, "50 51"}, {52, []slurm.Job{pending(7, 50)}, ""}}},
+		{"it completes before", []look{{50, []slurm.Job{running(7, 40)}, ""}, {51, []slurm.Job{completing(7, 51)}, ""}, {52, []slurm.Job{completing(7, 52)}, ""},
+			{53, []slurm.Job{pending(7, 52)}, "52 53"}}},
 		{"and runs again already", []look{{94, []slurm.Job{running(7, 40)}, ""}, {96, []slurm.Job{again}, "94 96"}}},
-		{"it came and went", []look{{50, nil, ""}, {51, []slurm.Job{running(8, 1)}, "51"}, {52, []slurm.Job{running(8, 1), running(7, 51)}, ""},
-			{53, []slurm.Job{running(8, 1), pending(7, 52)}, "52 53"}}},
+		{"it came and went", []look{{50, []slurm.Job{running(8, 1)}, ""}, {51, []slurm.Job{running(8, 1), running(7, 51)}, ""}, {52, []slurm.Job{running(8, 1), pending(7, 52)}, "51 52"}}},
 		{"it has ended, and Slurm says when", []look{{50, []slurm.Job{running(7, 40)}, ""}, {51, []slurm.Job{finished(7, 40, 50)}, ""}, {52, nil, ""}}},
 		{"not on our nodes", []look{{50, nil, ""}, {51, []slurm.Job{foreign}, ""}, {52, nil, ""}}},
 	} {
@@ -84,11 +92,12 @@ func TestTurnoverTakesItsTime(t *testing.T) {
 // TestEveryAttemptIsBookedToItsEnd, exactly once: attempts come and go at any time,
 // burstd looks each second and books as it does, and is killed and away now and then.
 func TestEveryAttemptIsBookedToItsEnd(t *testing.T) {
-	type attempt struct{ from, to int }
+	type attempt struct{ from, leaves, to int }
 	rapid.Check(t, func(t *rapid.T) {
 		var attempts []attempt
 		for at := 3; at < 250; {
-			a := attempt{at, at + rapid.IntRange(16, 60).Draw(t, "runs")}
+			a := attempt{from: at, leaves: at + rapid.IntRange(16, 60).Draw(t, "runs")}
+			a.to = a.leaves + rapid.IntRange(0, 9).Draw(t, "completes")
 			attempts = append(attempts, a)
 			at = a.to + rapid.IntRange(2, 20).Draw(t, "waits")
 		}
@@ -97,6 +106,9 @@ func TestEveryAttemptIsBookedToItsEnd(t *testing.T) {
 			for _, a := range attempts {
 				if now >= a.from {
 					j = requeued(running(7, a.from), int(j.Submitted.Sub(t0).Seconds()))
+				}
+				if now >= a.leaves {
+					j.State, j.Start = "COMPLETING", at(now) // as Slurm has it
 				}
 				if now >= a.to {
 					j = pending(7, a.to)
