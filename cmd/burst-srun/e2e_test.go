@@ -53,6 +53,7 @@ func TestRealSlurm(t *testing.T) {
 	t.Run("wrong directive", s.wrong)
 	t.Run("a task of an array is requeued", s.requeued)
 	t.Run("an id that is given again", s.givenAgain)
+	t.Run("a method that nobody asks for any more", s.adopted)
 	t.Run("salloc", s.salloc)
 }
 
