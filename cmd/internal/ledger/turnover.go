@@ -12,10 +12,12 @@ import (
 type Turnover struct {
 	Ours func(slurm.Job) bool // whether a job's nodes may have instances
 
-	last   *slurm.Snapshot // that was looked at
-	began  time.Time       // of the reading that first showed an attempt of which no round knows; zero: there is none
-	booked time.Time       // the last round
-	cost   time.Duration   // of it
+	last *slurm.Snapshot // that was looked at
+	// When the readings were that first showed attempts of which no round knows: the
+	// first such and the last; zero: there is none.
+	oldest, newest time.Time
+	booked         time.Time     // the last round
+	cost           time.Duration // of it
 }
 
 const (
@@ -36,7 +38,7 @@ func (t *Turnover) Due(now *slurm.Snapshot, at time.Time) []*slurm.Snapshot {
 	last := t.last
 	t.last = now
 	if last == nil {
-		return nil
+		last = &slurm.Snapshot{} // what runs may have begun this moment
 	}
 	for id, j := range last.Jobs {
 		if has(j) && !goesOn(j, now.Jobs[id]) && t.Ours(j) {
@@ -44,14 +46,15 @@ func (t *Turnover) Due(now *slurm.Snapshot, at time.Time) []*slurm.Snapshot {
 		}
 	}
 	for id, j := range now.Jobs {
-		if !t.began.IsZero() {
+		if has(j) && !goesOn(last.Jobs[id], j) && t.Ours(j) {
+			t.newest = now.Taken
+			if t.oldest.IsZero() {
+				t.oldest = t.newest
+			}
 			break
 		}
-		if has(j) && !goesOn(last.Jobs[id], j) && t.Ours(j) {
-			t.began = now.Taken
-		}
 	}
-	if t.known() && since >= beginEvery {
+	if t.known(t.oldest) && since >= beginEvery {
 		return []*slurm.Snapshot{now}
 	}
 	return nil
@@ -65,15 +68,20 @@ func (t *Turnover) All(now *slurm.Snapshot, at time.Time) []*slurm.Snapshot {
 	return []*slurm.Snapshot{now}
 }
 
-// known says whether a round now knows the attempt that has begun: the very reading that
-// shows it first may be of the moment of its start.
-func (t *Turnover) known() bool { return !t.began.IsZero() && t.last.Taken.Sub(t.began) >= time.Second }
+// known says whether a round now knows the attempts that began by then: the very reading
+// that shows one first may be of the moment of its start.
+func (t *Turnover) known(by time.Time) bool {
+	return !by.IsZero() && t.last.Taken.Sub(by) >= time.Second
+}
 
 // Booked notes a round up to the last reading, and what it took.
 func (t *Turnover) Booked(at time.Time, cost time.Duration) {
 	t.booked, t.cost = at, cost
-	if t.known() {
-		t.began = time.Time{}
+	switch {
+	case t.known(t.newest):
+		t.oldest, t.newest = time.Time{}, time.Time{}
+	case t.known(t.oldest):
+		t.oldest = t.newest
 	}
 }
 

@@ -39,16 +39,18 @@ func TestTurnover(t *testing.T) {
 		looks []look
 	}{
 		{"nothing goes on", []look{{50, nil, ""}, {51, nil, ""}}},
-		{"burstd has just started", []look{{50, []slurm.Job{running(7, 40)}, ""}, {51, []slurm.Job{running(7, 40)}, ""}}},
+		{"burstd has just started", []look{{50, []slurm.Job{running(7, 40)}, ""}, {51, []slurm.Job{running(7, 40)}, "51"}, {57, []slurm.Job{running(7, 40)}, ""}}},
 		{"an attempt begins", []look{{50, nil, ""}, {51, []slurm.Job{running(7, 51)}, ""}, {52, []slurm.Job{running(7, 51)}, "52"}, {58, []slurm.Job{running(7, 51)}, ""}}},
 		{"another just after", []look{{50, nil, ""}, {51, []slurm.Job{running(7, 40)}, ""}, {52, []slurm.Job{running(7, 40)}, "52"}, {53, []slurm.Job{running(7, 40), running(8, 53)}, ""},
 			{56, []slurm.Job{running(7, 40), running(8, 53)}, ""}, {57, []slurm.Job{running(7, 40), running(8, 53)}, "57"}, {63, []slurm.Job{running(7, 40), running(8, 53)}, ""}}},
+		{"one in the reading that is booked for another", []look{{50, nil, ""}, {51, []slurm.Job{running(7, 51)}, ""}, {52, []slurm.Job{running(7, 51), running(8, 52)}, "52"},
+			{57, []slurm.Job{running(7, 51), running(8, 52)}, "57"}, {63, []slurm.Job{running(7, 51), running(8, 52)}, ""}}},
 		{"it is requeued", []look{{50, []slurm.Job{running(7, 40)}, ""}, {51, []slurm.Job{pending(7, 50)}, "50 51"}, {52, []slurm.Job{pending(7, 50)}, ""}}},
-		{"it completes before", []look{{50, []slurm.Job{running(7, 40)}, ""}, {51, []slurm.Job{completing(7, 51)}, ""}, {52, []slurm.Job{completing(7, 52)}, ""},
+		{"it completes before", []look{{50, []slurm.Job{running(7, 40)}, ""}, {51, []slurm.Job{completing(7, 51)}, "51"}, {52, []slurm.Job{completing(7, 52)}, ""},
 			{53, []slurm.Job{pending(7, 52)}, "52 53"}}},
 		{"and runs again already", []look{{94, []slurm.Job{running(7, 40)}, ""}, {96, []slurm.Job{again}, "94 96"}}},
-		{"it came and went", []look{{50, []slurm.Job{running(8, 1)}, ""}, {51, []slurm.Job{running(8, 1), running(7, 51)}, ""}, {52, []slurm.Job{running(8, 1), pending(7, 52)}, "51 52"}}},
-		{"it has ended, and Slurm says when", []look{{50, []slurm.Job{running(7, 40)}, ""}, {51, []slurm.Job{finished(7, 40, 50)}, ""}, {52, nil, ""}}},
+		{"it came and went", []look{{50, []slurm.Job{running(8, 1)}, ""}, {51, []slurm.Job{running(8, 1), running(7, 51)}, "51"}, {52, []slurm.Job{running(8, 1), pending(7, 52)}, "51 52"}}},
+		{"it has ended, and Slurm says when", []look{{50, []slurm.Job{running(7, 40)}, ""}, {51, []slurm.Job{finished(7, 40, 50)}, "51"}, {52, nil, ""}}},
 		{"not on our nodes", []look{{50, nil, ""}, {51, []slurm.Job{foreign}, ""}, {52, nil, ""}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
