@@ -132,6 +132,24 @@ func TestCalmOnesLeaveTurns(t *testing.T) {
 	})
 }
 
+// TestCalmOnesAreLast, even when their time is nearer.
+func TestCalmOnesAreLast(t *testing.T) {
+	bubble(t, session.HubConfig{AtOnce: 1}, func(w *world) {
+		w.asks(order(w.job(1, 10*time.Second, 10*time.Second).hello.Key, "r", session.Stop, time.Hour))
+		calm, urgent := w.job(2, time.Second, time.Second), w.job(3, time.Second, time.Second)
+		told := time.Now()
+		first := order(calm.hello.Key, "r", session.Stop, time.Minute)
+		first.Calm = true
+		for _, a := range w.asks(first, order(urgent.hello.Key, "r", session.Stop, 2*time.Minute)) {
+			answers, err := a.Wait(w.ctx)
+			w.want(answers, err, nil, map[string]int{"0": 1})
+		}
+		if calm.after(told) < urgent.after(told) {
+			t.Error("the one with which nothing is lost was first")
+		}
+	})
+}
+
 // TestUsersTakeTurns: one user's many jobs do not keep another's single one waiting
 // that must be ready at about the same time; what must be ready much sooner is
 // first, whosever it is.
@@ -160,9 +178,12 @@ func TestUsersTakeTurns(t *testing.T) {
 			t.Errorf("the other user's began after %s", got)
 		}
 	})
-	bubble(t, session.HubConfig{AtOnce: 1}, func(w *world) {
-		w.asks(order(w.job(1, 10*time.Second, 10*time.Second).hello.Key, "r", session.Stop, 10*time.Minute))
-		mine := w.job(2, time.Second, time.Second)
+	bubble(t, session.HubConfig{AtOnce: 2}, func(w *world) {
+		for n := range uint32(2) { // one of which writes for long
+			takes := 10 * time.Minute / time.Duration(1+59*n)
+			w.asks(order(w.job(n+1, takes, takes).hello.Key, "r", session.Stop, time.Hour))
+		}
+		mine := w.job(3, time.Second, time.Second)
 		other := w.wire()
 		other.UID = user + 1
 		single := w.run(key(99, 0, "0"), other)
@@ -173,7 +194,7 @@ func TestUsersTakeTurns(t *testing.T) {
 			w.want(answers, err, nil, map[string]int{"0": 1})
 		}
 		if mine.after(told) > single.after(told) {
-			t.Errorf("the one with much more time was first")
+			t.Error("the one with much more time was first")
 		}
 	})
 }
@@ -202,14 +223,17 @@ func TestTheSameAgainGoesOn(t *testing.T) {
 					w.want(answers, err, session.ErrReplaced, nil)
 				}()
 				time.Sleep(5 * time.Second)
-				w.job(2, time.Hour, time.Hour) // would take the turn
-				w.asks(order(key(2, 0, ""), "r", session.Stop, 10*time.Hour))
+				other := w.job(2, time.Second, time.Second) // would take the turn
+				w.asks(order(other.hello.Key, "r", session.Stop, time.Minute))
 				answers, err := w.ask(order(k, "r2", session.Stop, tt.left-time.Second))
 				w.want(answers, err, tt.err, tt.made)
 				if took := time.Since(told); took < tt.takes-time.Second || took > tt.takes+2*time.Second {
 					t.Errorf("it took %s", took)
 				}
-				time.Sleep(time.Second)
+				time.Sleep(2 * time.Second)
+				if got := other.after(told); got < tt.takes-time.Second || got > tt.takes+2*time.Second {
+					t.Errorf("another took the turn after %s", got)
+				}
 				if did, _ := s.doing(); did != "checkpoint-and-stop" || !errors.Is(s.firstEnd(), tt.err) {
 					t.Errorf("it did %q, and ended with %v", did, s.firstEnd())
 				}
