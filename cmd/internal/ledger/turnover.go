@@ -40,11 +40,6 @@ func (t *Turnover) Due(now *slurm.Snapshot, at time.Time) []*slurm.Snapshot {
 	if last == nil {
 		last = &slurm.Snapshot{} // what runs may have begun this moment
 	}
-	for id, j := range last.Jobs {
-		if has(j) && !goesOn(j, now.Jobs[id]) && t.Ours(j) {
-			return []*slurm.Snapshot{last, now}
-		}
-	}
 	for id, j := range now.Jobs {
 		if has(j) && !goesOn(last.Jobs[id], j) && t.Ours(j) {
 			t.newest = now.Taken
@@ -52,6 +47,11 @@ func (t *Turnover) Due(now *slurm.Snapshot, at time.Time) []*slurm.Snapshot {
 				t.oldest = t.newest
 			}
 			break
+		}
+	}
+	for id, j := range last.Jobs {
+		if has(j) && !goesOn(j, now.Jobs[id]) && t.Ours(j) {
+			return []*slurm.Snapshot{last, now}
 		}
 	}
 	if t.known(t.oldest) && since >= beginEvery {
