@@ -119,7 +119,11 @@ func (s *dmtcpStep) endedEarly() error {
 	if err != nil {
 		return err
 	}
-	if code == dmtcpFailed || code >= 128 || !joinedLine.MatchString(log) {
+	bad := code == dmtcpFailed || code >= 128
+	if s.ranks > 0 { // mpiexec says in its own way that ranks have crashed
+		bad = code != 0
+	}
+	if bad || !joinedLine.MatchString(log) {
 		return fmt.Errorf("the restart failed with code %d: its message is in the step's output", code)
 	}
 	return nil

@@ -80,6 +80,9 @@ func (s *dmtcpStep) lost(code int, died bool) string {
 	switch {
 	case s.halved:
 		return fmt.Sprintf("it was killed after a checkpoint, and did not end in time (exit code %d)", code)
+	case s.ranks > 0 && s.writing && code != 0 && !s.allWritten():
+		// MANA's own calls of MPI may meet the application's.
+		return fmt.Sprintf("MPI failed while MANA made a checkpoint (exit code %d): its message is in the step's output", code)
 	case code == dmtcpFailed && died:
 		return fmt.Sprintf("the coordinator was killed (code %d), and DMTCP ends the processes that lose it", s.coordinator.code)
 	case code == dmtcpFailed && s.writing:
@@ -267,6 +270,12 @@ func (s *dmtcpStep) written(ctx context.Context, from int64) (script string, err
 			return "", fmt.Errorf("the images were not complete in time; the step goes on: %w", ctx.Err())
 		}
 	}
+}
+
+// allWritten says that the checkpoint that began last is complete, be it late.
+func (s *dmtcpStep) allWritten() bool {
+	log, err := s.coordinator.logAfter(0)
+	return err == nil && parseScript(log) != ""
 }
 
 // stop ends a step whose images are safe. -k and not -kc: should the images not

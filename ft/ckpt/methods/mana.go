@@ -79,6 +79,8 @@ func findMANA(ctx context.Context) (manaTools, error) {
 			return t, fmt.Errorf("mana: %w: is MANA 1.4 or later wholly built there?", err)
 		}
 	}
+	// It finds MANA's libraries by cutting this off its own name, as long as it is.
+	t.lowerHalf = root + "/bin/../bin/lower-half"
 	code, out, err := runTool(ctx, &exec.Cmd{Path: t.launch, Args: []string{t.launch, "--version"}, Env: withoutDMTCP(os.Environ())})
 	if err == nil && code != 0 {
 		err = fmt.Errorf("its dmtcp_launch --version: %w", failed(code, out))

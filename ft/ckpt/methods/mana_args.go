@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -142,7 +143,7 @@ func (l launch) linkedWithMANA(program string) error {
 	}
 	f, err := elf.Open(path)
 	var format *elf.FormatError
-	if errors.As(err, &format) {
+	if errors.As(err, &format) || errors.Is(err, io.EOF) {
 		return fmt.Errorf("%s is no program that was linked by mpicc_mana: mpiexec must start that itself, not a script around it", path)
 	} else if err != nil {
 		return err

@@ -2,6 +2,7 @@ package methods
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -152,18 +153,18 @@ func TestFakeMANARestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		args, err := os.ReadFile(dir + "/args")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if from != nil && (!strings.HasPrefix(string(args), "-ppn 1 -n 2 bash -c ") || !strings.Contains(string(args), " mana "+floor+" "+dir+"/bin/lower-half --restore ") ||
-			!strings.Contains(string(args), " --restartdir "+from.Dir)) {
-			t.Errorf("restart by mpiexec %s", args)
-		}
 		into := t.TempDir()
 		made, err := step.Checkpoint(t.Context(), into, true)
 		if err != nil || made.Extra[extraFloor] != floor {
 			t.Errorf("%+v, %v; want %s", made, err, floor)
+		}
+		args, err := os.ReadFile(dir + "/args")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if from != nil && (!strings.HasPrefix(string(args), "-ppn 1 -n 2 bash -c ") || !strings.Contains(string(args), " mana "+floor+" "+dir+"/bin/../bin/lower-half --restore ") ||
+			!strings.Contains(string(args), " --restartdir "+from.Dir)) {
+			t.Errorf("restart by mpiexec %s", args)
 		}
 		if code, err := step.Wait(); code != endedByUs || err != nil {
 			t.Errorf("ended with %d, %v", code, err)
@@ -175,6 +176,35 @@ func TestFakeMANARestart(t *testing.T) {
 	}
 	if step, err := startMANA(t, from, "mpiexec", "-n", "2", program); err == nil || !strings.Contains(err.Error(), "has images of 1 ranks, and should of 2") {
 		t.Errorf("an image is missing: %v, %v", step, err)
+	}
+}
+
+// Ranks that crash during a checkpoint are lost; that they fail by themselves
+// after one that was late is their own affair. A restart that ends at once is none.
+func TestFakeMANACrash(t *testing.T) {
+	program := linked(t)
+	for name, lost := range map[string]bool{"begins; kill -ABRT $(cat $fake/pid)": true, "begins; image 0 .dmtcp; image 2 .dmtcp; wrote 2; kill -ABRT $(cat $fake/pid)": false} {
+		fakeMANA(t, `case $what in -c) `+name+`;; esac`)
+		step, err := startMANA(t, nil, "mpiexec", "-n", "2", program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if made, err := step.Checkpoint(t.Context(), t.TempDir(), false); err == nil {
+			t.Errorf("%s: %+v", name, made)
+		}
+		if code, err := step.Wait(); errors.Is(err, ErrLost) != lost || code != 128+int(syscall.SIGABRT) {
+			t.Errorf("%s: ended with %d, %v", name, code, err)
+		}
+	}
+	dir := fakeMANA(t, "")
+	put(t, dir+"/bin/lower-half", "#!/bin/sh\nexit 6\n")
+	from := &ckpt.Generation{Dir: t.TempDir(), Manifest: ckpt.Manifest{Ranks: 1, Extra: map[string]string{extraFloor: "0"}}}
+	if err := os.Mkdir(from.Dir+"/ckpt_rank_0", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	put(t, from.Dir+"/ckpt_rank_0/ckpt_a.dmtcp", imageMagic)
+	if step, err := startMANA(t, from, "mpiexec", "-n", "2", program); err == nil || !strings.Contains(err.Error(), "the restart failed with code 6") {
+		t.Errorf("%v, %v", step, err)
 	}
 }
 
@@ -310,7 +340,7 @@ func TestMANADescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	cmd := exec.CommandContext(t.Context(), "bash", "-c", fillDescriptors, "mana", "20", "sh", "-c", `ls /proc/self/fd | sort -n | tr '\n' ' '; eval "echo heard >&$PMI_FD"; echo $PMI_FD "$0"`, "a  b")
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", fillDescriptors, "mana", "20", "bash", "-c", `ls /proc/self/fd | sort -n | tr '\n' ' '; eval "echo heard >&$PMI_FD"; echo $PMI_FD "$0"`, "a  b")
 	cmd.ExtraFiles = []*os.File{w}
 	cmd.Env = append(os.Environ(), "PMI_FD=3")
 	out, err := cmd.CombinedOutput()

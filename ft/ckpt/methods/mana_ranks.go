@@ -55,32 +55,37 @@ func (s *dmtcpStep) startRanks(ctx context.Context, l launch, t manaTools, call 
 	if s.coordinator, err = startCoordinator(ctx, s.tools, s.dmtcpRoom, host); err != nil {
 		return err
 	}
-	join := []string{"-q", "-q", "-j", "-h", host, "-p", strconv.Itoa(s.coordinator.port), "--ckptdir", s.images}
-	var runs []string
-	if l.From == nil {
-		runs = slices.Concat([]string{t.launch, "--kernel-loader", "--no-gzip", "--disable-dl-plugin", "--with-plugin", t.plugin}, join, []string{t.lowerHalf}, call.program)
-	} else {
-		var dir string
-		if dir, err = filepath.Abs(l.From.Dir); err != nil {
-			return withMore(err, s.coordinator.end(ctx))
-		}
-		runs = slices.Concat([]string{"bash", "-c", fillDescriptors, "mana", strconv.Itoa(s.floor), t.lowerHalf, "--restore"}, join, []string{"--restartdir", dir})
+	runs, err := s.rankRuns(l, t, call, host)
+	if err == nil {
+		s.process, err = l.begin(ctx, call.line(l, s.ranks, runs...), l.manaEnv())
 	}
-	if s.process, err = l.begin(ctx, call.line(l, s.ranks, runs...), l.manaEnv()); err != nil {
+	if err == nil && l.From != nil {
+		err = s.restarted(ctx, images)
+	}
+	if err != nil {
 		return withMore(err, s.coordinator.end(ctx))
 	}
+	return nil
+}
+
+// rankRuns is what each rank runs.
+func (s *dmtcpStep) rankRuns(l launch, t manaTools, call mpiexecCall, host string) ([]string, error) {
+	join := []string{"-q", "-q", "-j", "-h", host, "-p", strconv.Itoa(s.coordinator.port), "--ckptdir", s.images}
 	if l.From == nil {
-		return nil
+		return slices.Concat([]string{t.launch, "--kernel-loader", "--no-gzip", "--disable-dl-plugin", "--with-plugin", t.plugin}, join, []string{t.lowerHalf}, call.program), nil
 	}
-	return s.restarted(ctx, images)
+	dir, err := filepath.Abs(l.From.Dir)
+	return slices.Concat([]string{"bash", "-c", fillDescriptors, "mana", strconv.Itoa(s.floor), t.lowerHalf, "--restore"}, join, []string{"--restartdir", dir}), err
 }
 
 // manaEnv is the environment of mpiexec. MPICH is to speak by TCP alone, of which
-// nothing is in the memory that is restored; and srun is not to bind mpiexec's
-// helpers, and with them all ranks of a node, to one core.
+// nothing is in the memory that is restored. It must expect calls of several
+// threads: MANA's own makes some at a checkpoint, while the application's are within
+// theirs. And srun is not to bind mpiexec's helpers, and with them all ranks of a
+// node, to one core.
 func (l launch) manaEnv() []string {
 	env := quietDMTCP(restartEnv(l))
-	for key, value := range map[string]string{"UCX_TLS": "tcp,self", "SLURM_CPU_BIND": "none"} {
+	for key, value := range map[string]string{"UCX_TLS": "tcp,self", "MPIR_CVAR_DEFAULT_THREAD_LEVEL": "MPI_THREAD_MULTIPLE", "SLURM_CPU_BIND": "none"} {
 		if l.env(key) == "" {
 			env = append(env, key+"="+value)
 		}
