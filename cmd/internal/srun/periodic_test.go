@@ -137,10 +137,13 @@ func TestAYoungStep(t *testing.T) {
 		}
 		end(b, done)
 
+		start = time.Now()
 		b, w, done = begin(t.TempDir(), 0, directive.DMTCP)
 		time.AfterFunc(10*time.Second, func() { w.now.end(0, nil) })
 		if a := b.order(t.Context(), session.Request{Kind: session.Stop}); a.Stopped || !strings.Contains(a.Error, ckpt.ErrFinishing.Error()) {
 			t.Errorf("it ended meanwhile: %+v", a)
+		} else if took := time.Since(start); took > 12*time.Second {
+			t.Errorf("the end of the step was seen after %s", took)
 		}
 		if code := <-done; code != 0 {
 			t.Errorf("exit code %d", code)
