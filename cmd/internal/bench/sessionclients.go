@@ -25,14 +25,15 @@ type clients struct {
 	runs   sync.WaitGroup
 
 	mu    sync.Mutex
-	first map[string]map[uint32]time.Time // when each had a request, by its ID
+	first map[uint32]time.Time // when each had a request
 	said  []string
 	fails int   // questions that failed, and were asked again
 	last  error // of them
 }
 
-func newClients(ctx context.Context, n int, link srun.Link) *clients {
-	c := &clients{first: map[string]map[uint32]time.Time{}}
+// newClients are those of n jobs, which have been restarted so often.
+func newClients(ctx context.Context, n, attempt int, link srun.Link) *clients {
+	c := &clients{first: map[uint32]time.Time{}}
 	ctx, c.cancel = context.WithCancel(ctx)
 	for i := range n {
 		job := uint32(i + 1)
@@ -41,12 +42,14 @@ func newClients(ctx context.Context, n int, link srun.Link) *clients {
 		own.Dial = dialer.DialContext
 		client := session.NewClient(session.ClientConfig{
 			Transport: listening{own.Transport(), c, job},
-			Hello:     session.Hello{Key: session.Key{Job: job, Step: "0"}, Host: "node", Method: "dmtcp", Strategy: "both", Dir: fmt.Sprintf("/shared/%d", job)},
+			Hello:     session.Hello{Key: session.Key{Job: job, Attempt: attempt, Step: "0"}, Host: "node", Method: "dmtcp", Strategy: "both", Dir: fmt.Sprintf("/shared/%d", job), Retries: ordersRuns},
 			Do: func(context.Context, session.Request) session.Answer {
-				return session.Answer{Iteration: -1, Error: "it is a benchmark"}
+				return session.Answer{Iteration: -1, Error: "it is a benchmark", Stopped: true}
 			},
-			Progress: func() session.Progress { return session.Progress{Done: -1, Iteration: 1} },
-			Say:      c.say,
+			Progress: func() session.Progress {
+				return session.Progress{Done: -1, Iteration: 1, Of: 1000, Generation: 1, Since: time.Minute}
+			},
+			Say: c.say,
 		})
 		c.runs.Go(func() {
 			if pause(ctx, time.Duration(i)*sessionGap) == nil {
@@ -105,17 +108,17 @@ func (c *clients) await(ctx context.Context, holds func() (bool, error)) error {
 	}
 }
 
-// heard waits until all have the request, and says when the last had it.
-func (c *clients) heard(ctx context.Context, id string) (last time.Time, err error) {
+// heard waits until all have a request, and says when the last had it.
+func (c *clients) heard(ctx context.Context) (last time.Time, err error) {
 	err = c.await(ctx, func() (bool, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		for _, at := range c.first[id] {
+		for _, at := range c.first {
 			if at.After(last) {
 				last = at
 			}
 		}
-		return len(c.first[id]) == ordersJobs, nil
+		return len(c.first) == ordersJobs, nil
 	})
 	return last, err
 }
@@ -138,11 +141,8 @@ func (l listening) Do(ctx context.Context, path string, in, out any) error {
 	}
 	l.all.mu.Lock()
 	defer l.all.mu.Unlock()
-	if l.all.first[w.Request.ID] == nil {
-		l.all.first[w.Request.ID] = map[uint32]time.Time{}
-	}
-	if _, known := l.all.first[w.Request.ID][l.job]; !known {
-		l.all.first[w.Request.ID][l.job] = time.Now()
+	if _, known := l.all.first[l.job]; !known {
+		l.all.first[l.job] = time.Now()
 	}
 	return nil
 }

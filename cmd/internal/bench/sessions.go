@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/burst-hpc/burst/ft/session"
 )
 
 const (
@@ -44,7 +42,7 @@ func measureSessions(ctx context.Context, env Env) (samples []float64, err error
 	if err != nil {
 		return nil, err
 	}
-	clients := newClients(ctx, sessionsOpen, w.link)
+	clients := newClients(ctx, sessionsOpen, 0, w.link)
 	defer clients.stop()
 	if err := clients.await(ctx, func() (bool, error) { n, err := w.sessions(ctx); return n == sessionsOpen, err }); err != nil {
 		return nil, fmt.Errorf("opening %d sessions: %w; burstd's log begins: %s", sessionsOpen, err, w.logged())
@@ -78,8 +76,9 @@ const (
 func ordersOut() Bench {
 	return Bench{
 		Name: "orders-300",
-		Method: fmt.Sprintf("%d jobs are told to checkpoint at once: from the call of the hub, through its journal on disk, until the last of as many clients of burst-srun, each waiting in a long poll over HTTP "+
-			"with real MUNGE both ways, has the order, its turn come or not (of those %d at once); hub, listener and clients in one process: the slowest of %d runs", ordersJobs, ordersAtOnce, ordersRuns),
+		Method: fmt.Sprintf("%d notices of spot interruptions at once, each by a caller of its own, for the nodes of %[1]d jobs: from the first, through burstd's guard, its journal on disk and a simulated slurmctld "+
+			"of %[2]d nodes whose commands take what real ones do, until the last of as many clients of burst-srun, each waiting in a long poll over HTTP with real MUNGE both ways, has the order to checkpoint, "+
+			"its turn come or not (of those %[3]d at once); all in one process: the slowest of %[4]d runs", ordersJobs, 2*ordersJobs, ordersAtOnce, ordersRuns),
 		Unit:    "s",
 		Better:  Lower,
 		Goal:    1,
@@ -96,31 +95,44 @@ func measureOrders(ctx context.Context, env Env) (samples []float64, err error) 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
-	clients := newClients(ctx, ordersJobs, w.link)
-	defer clients.stop()
+	ids, err := w.submit()
+	if err != nil {
+		return nil, err
+	}
 	for run := range ordersRuns {
-		if err := clients.await(ctx, w.allWait); err != nil {
-			return nil, fmt.Errorf("%d clients wait for orders: %w", ordersJobs, err)
-		}
-		id, begun := fmt.Sprint("r", run), time.Now()
-		var orders []session.Order
-		for job := range uint32(ordersJobs) {
-			orders = append(orders, session.Order{Job: job + 1, Request: session.Request{ID: id, Kind: session.Checkpoint, By: begun.Add(time.Minute), Why: "bench"}})
-		}
-		asked, err := w.hub.AskMany(ctx, orders)
+		took, err := w.orders(ctx, ids, run)
 		if err != nil {
 			return nil, err
 		}
-		last, err := clients.heard(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		samples = append(samples, last.Sub(begun).Seconds())
-		for _, a := range asked {
-			if _, err := a.Wait(ctx); err != nil {
-				return nil, fmt.Errorf("job %d: %w", a.Job, err)
-			}
+		samples = append(samples, took.Seconds())
+	}
+	env.note("the runs, one after the other: %.3f s", samples)
+	return samples, nil
+}
+
+// orders is one run, of the jobs' attempt of that number: they run again afterwards.
+func (w *hubWorld) orders(ctx context.Context, ids []uint32, attempt int) (time.Duration, error) {
+	nodes, err := w.running(ctx, ids)
+	if err != nil {
+		return 0, err
+	}
+	clients := newClients(ctx, ordersJobs, attempt, w.link)
+	defer clients.stop()
+	if err := clients.await(ctx, func() (bool, error) { return w.allWait(attempt) }); err != nil {
+		return 0, fmt.Errorf("%d clients wait for orders: %w", ordersJobs, err)
+	}
+	begun := w.take(ctx, nodes)
+	last, err := clients.heard(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := w.running(ctx, ids); err != nil { // each has been requeued by its answer
+		return 0, err
+	}
+	for _, id := range ids {
+		if i, _ := w.ctl.Info(id); i.Restarts != attempt+1 {
+			return 0, fmt.Errorf("job %d has been requeued %d times in %d runs", id, i.Restarts, attempt+1)
 		}
 	}
-	return samples, clients.trouble()
+	return last.Sub(begun), clients.trouble()
 }

@@ -53,10 +53,11 @@ type StormFigures struct {
 // Storms gives 1,000 notices at once, for 1,000 nodes and 300 jobs, so many
 // times over. It is for a process of its own: dir takes the journal.
 func Storms(ctx context.Context, dir string, storms int) (f StormFigures, err error) {
-	w, err := newStormWorld(ctx, dir)
+	w, err := newStormWorld(ctx, dir, 2*stormNodes) // the jobs go on elsewhere
 	if err != nil {
 		return f, err
 	}
+	w.guarded(ft.Config{})
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(storms)*time.Minute, errors.New("a storm was not over within a minute"))
 	var wg sync.WaitGroup
 	wg.Go(func() { w.ctl.Serve(ctx) })
@@ -88,25 +89,28 @@ func (w *stormWorld) fail(err error) {
 	w.mu.Unlock()
 }
 
-func newStormWorld(ctx context.Context, dir string) (*stormWorld, error) {
+// newStormWorld has so many nodes, and no guard yet.
+func newStormWorld(ctx context.Context, dir string, nodes int) (*stormWorld, error) {
 	w := &stormWorld{made: map[string]int{}, signals: map[uint32]bool{}, drained: map[string]bool{}}
-	names := make([]string, 2*stormNodes) // the jobs go on elsewhere
+	names := make([]string, nodes)
 	for i := range names {
 		names[i] = fmt.Sprint("c", i+1)
 	}
 	w.ctl = slurmtest.New(slurmtest.Options{Nodes: names, SuspendTime: time.Hour, SuspendTimeout: time.Second, Fail: w.cost,
 		OnResume: func(nodes, _ string) { w.fail(w.resume(ctx, nodes)) }})
 	var err error
-	if w.journal, err = store.Open(ctx, filepath.Join(dir, "burst.db")); err != nil {
-		return nil, err
-	}
+	w.journal, err = store.Open(ctx, filepath.Join(dir, "burst.db"))
+	return w, err
+}
+
+// guarded makes the guard.
+func (w *stormWorld) guarded(cfg ft.Config) {
 	client := slurm.New(w)
 	ctl := struct {
 		*slurm.Client
 		*slurm.Watcher
 	}{client, slurm.NewWatcher(client.Snapshot, 100*time.Millisecond)}
-	w.guard = ft.New(ft.Config{}, w.journal, ctl, nil, slog.New(slog.DiscardHandler))
-	return w, nil
+	w.guard = ft.New(cfg, w.journal, ctl, nil, slog.New(slog.DiscardHandler))
 }
 
 // cost lets a command take its time.
@@ -227,26 +231,29 @@ func (w *stormWorld) running(ctx context.Context, ids []uint32) (nodes []string,
 	}
 }
 
+// take gives notice of the instances behind all these nodes at once, each by a caller of
+// its own, and says when it began.
+func (w *stormWorld) take(ctx context.Context, nodes []string) (begun time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	begun = time.Now()
+	for _, n := range nodes {
+		notice := cloud.Notice{Instance: instanceOf(n, w.made[n]), Kind: cloud.SpotInterruption, Deadline: begun.Add(2 * time.Minute), Received: begun, Source: "sqs"}
+		go func() { w.fail(w.guard.Hear(ctx, "p", notice)) }()
+	}
+	return begun
+}
+
 func (w *stormWorld) storm(ctx context.Context, f *StormFigures, nodes []string) error {
 	w.mu.Lock()
 	clear(w.signals)
 	clear(w.drained)
 	w.commands = [3]int{}
-	made := make([]int, len(nodes))
-	for i, n := range nodes {
-		made[i] = w.made[n]
-	}
 	w.mu.Unlock()
 	if len(nodes) != stormNodes {
 		return fmt.Errorf("the jobs have %d nodes, not %d", len(nodes), stormNodes)
 	}
-	begun := time.Now()
-	for i, n := range nodes {
-		go func() {
-			w.fail(w.guard.Hear(ctx, "p", cloud.Notice{Instance: instanceOf(n, made[i]), Kind: cloud.SpotInterruption, Deadline: begun.Add(2 * time.Minute),
-				Received: begun, Source: "sqs"}))
-		}()
-	}
+	begun := w.take(ctx, nodes)
 	for {
 		w.mu.Lock()
 		done, failed, commands := len(w.signals) == stormJobs, w.failed, w.commands
