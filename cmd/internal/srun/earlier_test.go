@@ -247,6 +247,15 @@ func TestALaterAttemptFindsItsCheckpoints(t *testing.T) {
 			a.burstd = a.knows("", g)
 			return g
 		}, 0, "goes on under ckpt=signal", time.Minute, false},
+		{"the site asks for another method now", "none #BURST signal=USR1", func(a *requeued) string {
+			g := a.left(a.dir("old"), "signal")
+			a.burstd = a.knows("ckpt=criu", g)
+			return g
+		}, 0, "goes on under ckpt=signal", time.Minute, false},
+		{"the user asks for another method now", "none #BURST ckpt=scr", func(a *requeued) string {
+			a.burstd = a.knows("", a.left(a.dir("old"), "signal"))
+			return ""
+		}, cli.Failed, "step is not begun anew while", time.Minute, false},
 		{"the site wants no checkpoints any more", "", func(a *requeued) string {
 			g := a.left(a.dir("old"), "signal")
 			a.burstd = a.knows("strategy=none", g)

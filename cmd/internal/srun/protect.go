@@ -29,7 +29,7 @@ type known struct {
 	heard     bool // word is burstd's
 	dir       string
 	past      past
-	adopted   string // the method of the step's checkpoints, where none is asked for any more
+	adopted   string // the method of the step's checkpoints, where the site asks for it no more
 	method    ckpt.Method
 	told      *rehearse.Trial
 	trial     *rehearsal // nil: the job is none
@@ -153,13 +153,14 @@ func (p *program) judge(ctx context.Context, k *known, said directive.Said) (d p
 		return d, err
 	}
 	k.dir = cmp.Or(k.past.dir, asked)
-	if k.merged.Method == directive.None && k.adopted == "" && k.garbled == nil {
-		if g, err := k.kept(ctx, k.past.steps); err != nil || g != nil && g.Manifest.Method != "" {
-			if err != nil {
-				return d, err
-			}
+	if k.own.From["ckpt"].Kind == directive.Default && k.adopted == "" && k.garbled == nil {
+		g, err := k.kept(ctx, k.past.steps)
+		if err != nil {
+			return d, err
+		}
+		if g != nil && g.Manifest.Method != "" && g.Manifest.Method != k.merged.Method {
 			k.adopted = g.Manifest.Method
-			p.once(k.job, saidAdopted, fmt.Sprintf("no method of checkpoints is asked for now, and %s is there: the step goes on under ckpt=%s", g.Dir, g.Manifest.Method))
+			p.once(k.job, saidAdopted, fmt.Sprintf("%s was made by ckpt=%[2]s, which is not asked for any more: the step goes on under ckpt=%[2]s", g.Dir, k.adopted))
 			return p.judge(ctx, k, said)
 		}
 	}
