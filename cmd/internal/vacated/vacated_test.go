@@ -137,3 +137,16 @@ func TestKept(t *testing.T) {
 		})
 	}
 }
+
+// FuzzKept: a plain name stays kept, whatever stands around it.
+func FuzzKept(f *testing.F) {
+	f.Add("c[1,3]:1")
+	f.Add("c],[")
+	f.Add("c[1-")
+	f.Fuzz(func(t *testing.T, around string) {
+		k, err := KeptBy(map[string]string{"SuspendExcNodes": "d1," + around, "SuspendExcStates": around})
+		if err == nil && !k.Has(slurm.Node{Name: "d1"}) {
+			t.Errorf("with %q d1 is not kept", around)
+		}
+	})
+}
