@@ -68,6 +68,7 @@ const (
 	saidUnread    = "unread"    // … that the job's comment is not known
 	saidAdopted   = "adopted"   // … that a method is used which nobody asks for any more
 	saidElsewhere = "elsewhere" // … that checkpoints stay in another folder
+	lastWord      = "word"      // what burstd has said
 	isAway        = "away"      // burstd did not answer
 	hasSwept      = "swept"     // what jobs left that have ended is deleted
 	isPlainJob    = "plain"     // the job asks for nothing: Slurm need not be asked again

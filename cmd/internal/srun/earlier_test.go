@@ -342,6 +342,29 @@ func TestALaterAttemptFindsItsCheckpoints(t *testing.T) {
 	}
 }
 
+// TestStepsOfAnAttemptStayTogether: burstd goes away between two of them.
+func TestStepsOfAnAttemptStayTogether(t *testing.T) {
+	for attempt := range 2 {
+		a := newRequeued(t)
+		a.env = append(a.env, fmt.Sprintf("SLURM_RESTART_COUNT=%d", attempt))
+		synctest.Test(t, func(t *testing.T) {
+			a.T = t
+			ctld := a.slurm()
+			ctld.job.Restarts = attempt
+			a.ctld, a.burstd = ctld, a.knows("dir="+a.dir("site"))
+			for i := range 3 {
+				if code := a.run("-n1", a.dir("bin/sim"), fmt.Sprint(i)); code != 0 {
+					t.Errorf("exit code %d", code)
+				}
+				a.burstd = away(0, nil)
+			}
+			if n := strings.Count(a.said.String(), ", in "+a.dir("site")+"\n"); n != 3 {
+				t.Errorf("%d of 3 steps are in the site's folder: %s", n, a.said.String())
+			}
+		})
+	}
+}
+
 // TestWhatCannotBeUnderstoodIsNotBegunAnew: srun's options are learnt from srun, which
 // may not answer here.
 func TestWhatCannotBeUnderstoodIsNotBegunAnew(t *testing.T) {

@@ -27,6 +27,7 @@ type known struct {
 	own       directive.Merged  // what the user says, without the site
 	word      Before
 	heard     bool // word is burstd's
+	silent    bool // it does not answer now
 	dir       string
 	past      past
 	adopted   string // the method of the step's checkpoints, where the site asks for it no more

@@ -2,6 +2,7 @@ package srun
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -43,13 +44,62 @@ func (p *program) hear(ctx context.Context, k *known, most time.Duration) error 
 	return err
 }
 
-// hearSoon is hear for as long as is worth it for any step.
+// hearSoon is hear for as long as is worth it for any step. While burstd is away what
+// it has said before another step of this attempt counts: one attempt's steps are not
+// to go to different folders.
 func (p *program) hearSoon(ctx context.Context, k *known) error {
 	most := beforeTime
 	if k.job.Attempt > 0 && !k.away {
 		most = restartTime
 	}
-	return p.hear(ctx, k, most)
+	err := p.hear(ctx, k, most)
+	if err != nil {
+		k.silent, k.heard = true, k.recall()
+	} else {
+		k.memorize()
+	}
+	return err
+}
+
+// memorize leaves burstd's word for the next steps of the attempt on this host. They
+// ask for it again: what cannot be left is not missed.
+func (k known) memorize() {
+	root := signs(os.TempDir())
+	if root == nil {
+		return
+	}
+	defer root.Close()
+	text, err := json.Marshal(k.word)
+	name := signOf(k.job, lastWord)
+	temp := fmt.Sprintf("%s-%d", name, os.Getpid())
+	if err == nil {
+		err = root.WriteFile(temp, text, 0o600)
+	}
+	if err == nil {
+		err = root.Rename(temp, name)
+	}
+	if err != nil {
+		_ = root.Remove(temp) // an old one is deleted some day
+	}
+}
+
+// recall takes the word that another step of the attempt has left.
+func (k *known) recall() bool {
+	root := signs(os.TempDir())
+	if root == nil || !left(os.TempDir(), k.job, lastWord, k.began) {
+		return false
+	}
+	defer root.Close()
+	text, err := root.ReadFile(signOf(k.job, lastWord))
+	if err != nil {
+		return false
+	}
+	var b Before
+	if json.Unmarshal(text, &b) != nil {
+		return false
+	}
+	k.word = b
+	return true
 }
 
 // hearLate is hear for a step that would begin anew without burstd's word; why says
@@ -61,8 +111,10 @@ func (p *program) hearLate(ctx context.Context, k *known, why error) error {
 	}
 	p.say("%v: it is waited for up to %v", why, k.wait)
 	var err error
-	k.word, err = askBefore(ctx, k.transport, Asking{k.job.ID, k.job.Attempt}, most)
-	k.heard = err == nil
+	if k.word, err = askBefore(ctx, k.transport, Asking{k.job.ID, k.job.Attempt}, most); err == nil {
+		k.silent, k.heard = false, true
+		k.memorize()
+	}
 	return err
 }
 
@@ -92,7 +144,7 @@ const lookAgain = 5 * time.Second
 
 // heardOf leaves what the next steps of the attempt need not find out again.
 func (k known) heardOf() {
-	if k.burstd && !k.heard && k.trial == nil {
+	if k.silent && k.trial == nil {
 		leave(os.TempDir(), k.job, isAway)
 	}
 }
