@@ -231,7 +231,7 @@ func TestAskBefore(t *testing.T) {
 		{"it knows no such question", 1, never, gone, false, 0},
 		{"it is just being started", 1, 3, &refusal{status: 503}, true, 10 * time.Second},
 		{"it refuses", 1, never, &refusal{status: 403, kind: session.ErrNotYours}, false, 0},
-		{"it is away before a restart", 1, 10, errors.New("connection refused"), true, time.Minute},
+		{"it is away before a restart", 1, 6, errors.New("connection refused"), true, time.Minute},
 		{"it stays away", 1, never, errors.New("connection refused"), false, defaultWait},
 		{"it hangs before a restart", 1, never, nil, false, defaultWait},
 	} {
