@@ -104,7 +104,8 @@ type Word struct {
 	Interval time.Duration `json:"interval,omitempty"`
 }
 
-// Request is what burstd asks of a step. A later one replaces an earlier one.
+// Request is what burstd asks of a step. A later one replaces an earlier one; of the
+// same kind it only shortens the time of what is under way.
 type Request struct {
 	ID   string    `json:"id"`
 	Kind Kind      `json:"kind"`
