@@ -81,7 +81,8 @@ func (r *heatRun) processes(program string) (pids []int) {
 		if filepath.Base(words[0]) == "sh" && len(words) > 1 {
 			words = words[1:]
 		}
-		if filepath.Base(words[0]) != program || !slices.Contains(strings.Split(string(env), "\x00"), "SLURM_JOB_ID="+id10(r.id)) {
+		base, _, _ := strings.Cut(filepath.Base(words[0]), " ") // DMTCP's coordinator writes its port there
+		if base != program || !slices.Contains(strings.Split(string(env), "\x00"), "SLURM_JOB_ID="+id10(r.id)) {
 			continue
 		}
 		pid, _ := strconv.Atoi(filepath.Base(p))

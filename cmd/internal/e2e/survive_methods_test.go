@@ -67,7 +67,11 @@ func losesCoordinator(t *testing.T, h *heats, o heatJob) {
 	r.computes(0, 50)
 	r.wait(120*time.Second, "a generation", func() bool { return len(r.generations("attempt-0/gen-*/manifest.json")) > 0 })
 	before := r.newest(0)
-	for _, pid := range r.processes("dmtcp_coordinator") {
+	pids := r.processes("dmtcp_coordinator")
+	if len(pids) == 0 {
+		t.Fatal("there is no coordinator")
+	}
+	for _, pid := range pids {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) { // a shell has others, for a moment
 			t.Fatal(err)
 		}
