@@ -79,13 +79,11 @@ func (s *dmtcpStep) rankRuns(l launch, t manaTools, call mpiexecCall, host strin
 }
 
 // manaEnv is the environment of mpiexec. MPICH is to speak by TCP alone, of which
-// nothing is in the memory that is restored. It must expect calls of several
-// threads: MANA's own makes some at a checkpoint, while the application's are within
-// theirs. And srun is not to bind mpiexec's helpers, and with them all ranks of a
-// node, to one core.
+// nothing is in the memory that is restored; and srun is not to bind mpiexec's
+// helpers, and with them all ranks of a node, to one core.
 func (l launch) manaEnv() []string {
 	env := quietDMTCP(restartEnv(l))
-	for key, value := range map[string]string{"UCX_TLS": "tcp,self", "MPIR_CVAR_DEFAULT_THREAD_LEVEL": "MPI_THREAD_MULTIPLE", "SLURM_CPU_BIND": "none"} {
+	for key, value := range map[string]string{"UCX_TLS": "tcp,self", "SLURM_CPU_BIND": "none"} {
 		if l.env(key) == "" {
 			env = append(env, key+"="+value)
 		}

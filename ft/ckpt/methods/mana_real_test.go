@@ -1,15 +1,19 @@
 package methods
 
 import (
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/slurm/sandbox"
 )
 
@@ -53,52 +57,90 @@ func manaHeat(t *testing.T, ranks int) (j *testJob, sum string) {
 	return j, sum
 }
 
-// evictMANA evicts the job several times, each time while it computes, and wants
-// the checksum. Before each start on is called.
+// evictMANA evicts the job three times, each time while it computes. Before each
+// start on is called. MANA crashes the ranks in some checkpoints, where its calls of
+// MPI meet theirs: that must be seen, and the job goes on from its last generation.
 func evictMANA(t *testing.T, j *testJob, ranks int, on func(start int)) {
 	t.Helper()
 	on(0)
 	s := j.start(nil)
-	for n := range 3 {
-		awaitProgress(t, j, n)
-		if n == 1 {
-			j.checkpoint(s, false) // it goes on
+	var g *ckpt.Generation
+	crashes, taken := 0, 0
+	for evictions := 0; evictions < 3; {
+		awaitProgress(t, j)
+		next, err := takeMANA(t, s, taken != 1) // of which one goes on
+		if err != nil {
+			if code, lost := s.Wait(); !errors.Is(lost, ErrLost) || crashes == 4 {
+				t.Fatalf("%v; ended with %d, %v\n%s", err, code, lost, j.said())
+			}
+			crashes++
+			t.Logf("MANA CRASHED THE RANKS in a checkpoint, for the %d. time: %v", crashes, err)
+			s = j.start(g)
+			continue
 		}
-		g := j.checkpoint(s, true)
+		taken++
+		if g = next; taken == 2 {
+			continue
+		}
 		if g.Ranks != ranks {
 			t.Errorf("%d ranks, want %d", g.Ranks, ranks)
 		}
-		size := int64(0)
-		images, err := rankImagesOf(g)
+		evictions++
+		on(evictions)
+		began := time.Now()
+		s = j.start(g)
+		t.Logf("restart %d in %v", evictions, time.Since(began).Round(time.Millisecond))
+	}
+	late := time.AfterFunc(longEnough, func() { s.Signal(syscall.SIGKILL) })
+	defer late.Stop()
+	if code, err := s.Wait(); code != 0 || err != nil {
+		t.Errorf("ended with %d, %v (137: it hung)\n%s", code, err, j.said())
+	}
+}
+
+// takeMANA takes a checkpoint, and says what it took.
+func takeMANA(t *testing.T, s ckpt.Step, stop bool) (*ckpt.Generation, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), longEnough)
+	defer cancel()
+	into, began := t.TempDir(), time.Now()
+	made, err := s.Checkpoint(ctx, into, stop)
+	if err != nil {
+		return nil, err
+	}
+	took := time.Since(began)
+	g := &ckpt.Generation{Dir: into, Manifest: ckpt.Manifest{Method: "mana", Ranks: made.Ranks, Extra: made.Extra}}
+	images, err := rankImagesOf(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var size int64
+	for _, image := range images {
+		st, err := os.Stat(image)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, image := range images {
-			st, err := os.Stat(image)
-			if err != nil {
-				t.Fatal(err)
-			}
-			size += st.Size()
-		}
-		on(n + 1)
-		began := time.Now()
-		s = j.start(g)
-		t.Logf("restart %d of %d MB in %v", n+1, size>>20, time.Since(began).Round(time.Millisecond))
+		size += st.Size()
 	}
-	if code, err := s.Wait(); code != 0 || err != nil {
-		t.Errorf("ended with %d, %v\n%s", code, err, j.said())
+	t.Logf("checkpoint, stop %v: %d MB in %v", stop, size>>20, took.Round(time.Millisecond))
+	if !stop {
+		return g, nil
 	}
+	if code, err := s.Wait(); code != endedByUs || err != nil {
+		t.Errorf("a step that was stopped ended with %d, %v", code, err)
+	}
+	return g, nil
 }
 
 var progressLine = regexp.MustCompile(`iteration [0-9]+ of `)
 
-// awaitProgress waits until heat has said more than after n earlier starts.
-func awaitProgress(t *testing.T, j *testJob, n int) {
+// awaitProgress waits until heat says where it is.
+func awaitProgress(t *testing.T, j *testJob) {
 	t.Helper()
 	had := len(progressLine.FindAllString(j.said(), -1))
 	for limit := time.Now().Add(longEnough); len(progressLine.FindAllString(j.said(), -1)) == had; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(limit) {
-			t.Fatalf("start %d: no progress:\n%s", n, j.said())
+			t.Fatalf("no progress:\n%s", j.said())
 		}
 	}
 }
