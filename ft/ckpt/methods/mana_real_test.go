@@ -195,3 +195,34 @@ func TestRealMANASlurm(t *testing.T) {
 	})
 	endedWith(t, j, want)
 }
+
+// TestRealMANAKilled: nothing goes on without a rank or the coordinator.
+func TestRealMANAKilled(t *testing.T) {
+	realMANA(t)
+	j, _ := manaHeat(t, 2)
+	for _, victim := range []string{"coordinator", "rank"} {
+		step := j.start(nil)
+		awaitProgress(t, j)
+		pids, all := processesOf(t, step)
+		if !all || len(pids) != 2 {
+			t.Fatalf("ranks %v, %v", pids, all)
+		}
+		pid := pids[0]
+		if victim == "coordinator" {
+			pid = step.(*dmtcpStep).coordinator.pid()
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		code, err := step.Wait()
+		if code == 0 || errors.Is(err, ErrLost) != (victim == "coordinator") {
+			t.Errorf("%s: ended with %d, %v", victim, code, err)
+		}
+		t.Logf("%s killed: %d, %v", victim, code, err)
+		for _, pid := range pids {
+			if err := syscall.Kill(pid, 0); err == nil {
+				t.Errorf("%s: rank %d is an orphan", victim, pid)
+			}
+		}
+	}
+}
