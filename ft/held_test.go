@@ -58,15 +58,9 @@ func TestAReleasedJobHasItsRetriesAgain(t *testing.T) {
 func TestAHeldJobIsHeldOnce(t *testing.T) {
 	bubble(t, "c[1-9]", func(w *world) {
 		s := newSite(w)
-		l := s.start(ft.Config{}, 0)
-		id := w.begin(s.srun(2, fruitless(1)))[0]
-		time.Sleep(time.Minute)
-		w.evictAll(id)
-		w.again(2*time.Minute, id, 1)
-		w.closed(5 * time.Minute)
 		w.committed = func(c ft.Change) {
 			for _, e := range c.Evictions {
-				if e.Held {
+				if l := w.life; e.Held && !l.isDead() {
 					l.mu.Lock()
 					l.dead = true
 					l.mu.Unlock()
@@ -74,6 +68,12 @@ func TestAHeldJobIsHeldOnce(t *testing.T) {
 				}
 			}
 		}
+		l := s.start(ft.Config{}, 0)
+		id := w.begin(s.srun(2, fruitless(1)))[0]
+		time.Sleep(time.Minute)
+		w.evictAll(id)
+		w.again(2*time.Minute, id, 1)
+		w.closed(5 * time.Minute)
 		time.Sleep(time.Minute)
 		w.evictAll(id)
 		w.until(2*time.Minute, "burstd is dead", l.isDead)
