@@ -88,6 +88,7 @@ func TestEndsOfAMachine(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // they wait
 			cfg := configure(t)
 			p := open(t, cfg)
 			id := start(t, p, "t", "n1")

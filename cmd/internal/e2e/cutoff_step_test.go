@@ -19,6 +19,7 @@ import (
 // already runs elsewhere. Its burst-srun sees that, and takes no more of them; srun
 // cannot end the step without slurmctld, but its node's end does.
 func TestACutOffStepLeavesTheNextAlone(t *testing.T) {
+	t.Parallel() // its jobs wait more than they compute
 	if os.Getuid() != 0 {
 		t.Skip("network namespaces need root")
 	}
@@ -38,7 +39,7 @@ func TestACutOffStepLeavesTheNextAlone(t *testing.T) {
 	}
 	h := buildHeat(t, s, net.JoinHostPort(string(host[1]), port))
 
-	r := h.run(t, heatJob{burst: "strategy=both interval=3s", args: []string{"-N1", "-n1"}, iterations: 7000})
+	r := h.run(t, heatJob{burst: "strategy=both interval=3s", args: []string{"-N1", "-n1"}, iterations: 6000})
 	r.computes(0, 50)
 	r.submit("#!/bin/sh\n#SBATCH -N1 --exclusive\ntrue\n") // another node is up by it
 	r.wait(60*time.Second, "two nodes are up", func() bool { return s.live() == 2 })

@@ -23,6 +23,7 @@ import (
 // node; then a node dies without a word, and it goes on from its last periodic
 // checkpoint. The field in the end is that of a run without any fault.
 func TestAStepGoesOnFromItsCheckpoints(t *testing.T) {
+	t.Parallel() // its jobs wait more than they compute
 	listen := freeAddress(t)
 	prices := filepath.Join(t.TempDir(), "prices.csv")
 	if err := os.WriteFile(prices, []byte("type,zone,market,usd_per_hour,date\nlocal.small,,spot,0.1,2026-08-01\nlocal.small,,on-demand,0.3,2026-08-01\n"), 0o644); err != nil {

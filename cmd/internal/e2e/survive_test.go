@@ -21,6 +21,7 @@ const apart = "SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_i
 // through a fault of its own, all at once: each ends with the field of a run
 // without faults. Then burstd itself dies.
 func TestHeatSurvives(t *testing.T) {
+	t.Parallel() // its jobs wait more than they compute
 	listen := freeAddress(t)
 	s := start(t, rig.Options{Nodes: 23, Gate: true, SuspendTime: 5 * time.Second, SuspendTimeout: 5 * time.Second, SlurmExtra: apart,
 		DaemonToml: fmt.Sprintf("listen = %q", listen)})
