@@ -120,6 +120,7 @@ func allocation(t *testing.T, h *heats) {
 		t.Fatal(err)
 	}
 	defer text.Close()
+	cmd.Env = append(cmd.Env, "TMPDIR="+t.TempDir()) // where burst-srun notes what it has told a job of that id
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.Work, text, text
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -179,15 +179,17 @@ func TestSignalKillsBelowALauncher(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, bySignal())
 	l := p.launch()
-	l.Args = []string{"sh", "-c", "trap 'kill -USR1 $!' USR1; sh -c 'sleep 1000; :' >/dev/null 2>&1 & echo ready $$; wait $!; wait $!"}
+	l.Args = []string{"sh", "-c", "trap 'kill -USR1 $!' USR1; sh -c 'echo ready $$; exec >/dev/null 2>&1; sleep 1000; :' & wait $!; wait $!"}
 	r := p.start(l)
 	r.pid()
-	_, err := r.step.Checkpoint(t.Context(), p.folder(), true)
+	ctx, cancel := context.WithTimeout(t.Context(), longEnough)
+	defer cancel()
+	_, err := r.step.Checkpoint(ctx, p.folder(), true)
 	if err == nil || errors.Is(err, ckpt.ErrFinishing) || !strings.Contains(err.Error(), "died of SIGUSR1") {
 		t.Errorf("%v", err)
 	}
-	<-r.ended
 	r.step.(*signalStep).p.signalGroup(syscall.SIGKILL)
+	<-r.ended
 }
 
 // A program that has only begun is not killed by its first checkpoint.
