@@ -13,6 +13,7 @@ import (
 )
 
 func TestControlList(t *testing.T) {
+	t.Parallel()
 	cfg := configure(t)
 	p := open(t, cfg)
 	c := Control{cfg.Dir}
@@ -52,6 +53,7 @@ func TestControlList(t *testing.T) {
 }
 
 func TestControlErrors(t *testing.T) {
+	t.Parallel()
 	cfg := configure(t)
 	p := open(t, cfg)
 	c := Control{cfg.Dir}
@@ -121,6 +123,7 @@ func TestRefuse(t *testing.T) {
 
 // TestCorruptFiles: an error that names the file, never a panic or a wrong answer.
 func TestCorruptFiles(t *testing.T) {
+	t.Parallel()
 	cfg := configure(t)
 	p := open(t, cfg)
 	c := Control{cfg.Dir}
@@ -171,6 +174,7 @@ func TestCorruptFiles(t *testing.T) {
 }
 
 func TestAssignErrors(t *testing.T) {
+	t.Parallel()
 	p := open(t, configure(t))
 	id := start(t, p, "t", "n1")
 	for name, nodes := range map[string]map[string]string{
@@ -185,6 +189,7 @@ func TestAssignErrors(t *testing.T) {
 }
 
 func TestTokenOfAnotherRequest(t *testing.T) {
+	t.Parallel()
 	p := open(t, configure(t))
 	r := request("t", 1)
 	r.Tags = map[string]string{} // read back as nil
@@ -201,6 +206,7 @@ func TestTokenOfAnotherRequest(t *testing.T) {
 
 // TestNoticeIsPrompt: the folder is watched, so a notice takes milliseconds.
 func TestNoticeIsPrompt(t *testing.T) {
+	t.Parallel()
 	cfg := configure(t)
 	p := open(t, cfg)
 	id := start(t, p, "t", "n1")

@@ -18,6 +18,7 @@ import (
 
 // TestCrashedLaunch takes up launches that a crash has cut off.
 func TestCrashedLaunch(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		age    time.Duration
 		folder bool
@@ -73,6 +74,7 @@ func TestCrashedLaunch(t *testing.T) {
 
 // TestLauncherKilled kills the launcher, with its process group, at once.
 func TestLauncherKilled(t *testing.T) {
+	t.Parallel()
 	cfg := configure(t)
 	open(t, cfg)
 	text, err := json.Marshal(cfg)

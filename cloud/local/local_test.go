@@ -3,10 +3,13 @@ package local
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,6 +24,10 @@ func TestMain(m *testing.M) {
 	Main() // the instances are this test binary again
 	if text := os.Getenv(launcherEnv); text != "" {
 		launcherMain(text)
+	}
+	flag.Parse()
+	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) { // nobody has said otherwise
+		flag.Set("test.parallel", "8") // the tests wait more than they work
 	}
 	os.Exit(m.Run())
 }
@@ -167,6 +174,7 @@ func (l *lossy) Launch(ctx context.Context, r cloud.LaunchRequest) ([]cloud.Inst
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	cloudtest.Conformance(t, cloudtest.Harness{New: func(t *testing.T) cloudtest.Cloud {
 		cfg := configure(t)
 		p := &lossy{Provider: open(t, cfg)}

@@ -135,6 +135,7 @@ func TestEndsOfAMachine(t *testing.T) {
 }
 
 func TestSlurmdExits(t *testing.T) {
+	t.Parallel()
 	cfg := configure(t)
 	write(t, cfg.Slurmd, "#!/bin/sh\nexit 3\n")
 	p := open(t, cfg)
@@ -152,6 +153,7 @@ func TestSlurmdExits(t *testing.T) {
 }
 
 func TestFolderRemoved(t *testing.T) {
+	t.Parallel()
 	p := open(t, configure(t))
 	id := start(t, p, "t", "n1")
 	pid, step := machineOf(t, p, id).PID, number(t, p, id, "stub.step")
@@ -164,6 +166,7 @@ func TestFolderRemoved(t *testing.T) {
 // TestEnvironment: slurmd carries id and token, is told its node and -b, and
 // cannot become a machine itself.
 func TestEnvironment(t *testing.T) {
+	t.Parallel()
 	cfg := configure(t)
 	p := open(t, cfg)
 	id := start(t, p, "the-token", "n1")
@@ -184,6 +187,7 @@ func TestEnvironment(t *testing.T) {
 }
 
 func TestBootDelay(t *testing.T) {
+	t.Parallel()
 	cfg := configure(t)
 	p := open(t, cfg)
 	if err := (Control{cfg.Dir}).SetBoot(1200 * time.Millisecond); err != nil {
@@ -221,6 +225,7 @@ func TestNotAMachine(t *testing.T) {
 }
 
 func TestBootLatency(t *testing.T) {
+	t.Parallel()
 	p := open(t, configure(t))
 	launched := time.Now()
 	id := start(t, p, "t", "n1")

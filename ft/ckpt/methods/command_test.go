@@ -57,6 +57,7 @@ func commandCount(t *testing.T, o Options) (*place, *running) {
 }
 
 func TestCommandOptions(t *testing.T) {
+	t.Parallel()
 	for name, o := range map[string]struct {
 		Options
 		want string
@@ -77,6 +78,7 @@ func TestCommandOptions(t *testing.T) {
 
 // setup= runs at every start, and one that fails starts nothing.
 func TestCommandSetup(t *testing.T) {
+	t.Parallel()
 	p, r := commandCount(t, byCommand().options)
 	p.restart(r.out.last()+200, p.checkpoint(r, true))
 	if text, err := os.ReadFile(filepath.Join(p.dir, "setup")); err != nil || string(text) != "prepared\nprepared\n" {
@@ -123,6 +125,7 @@ func TestCommandSays(t *testing.T) {
 
 // The environment of checkpoint= is what the page says.
 func TestCommandEnvironment(t *testing.T) {
+	t.Parallel()
 	p, r := commandCount(t, Options{
 		Checkpoint: `echo "$BURST_PID $BURST_STOP $BURST_JOB $BURST_DIR $PWD" > "$BURST_DIR/said"; echo 41 > "$BURST_DIR/iteration"`, Restart: "true",
 	})

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Setenv(tokenEnv, token)
 	flag.Parse()
 	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) { // nobody has said otherwise
-		flag.Set("test.parallel", "8") // the tests wait more than they work
+		flag.Set("test.parallel", "24") // the tests wait more than they work
 	}
 	code := m.Run()
 	if left := awaitNone(token); len(left) > 0 {
