@@ -104,6 +104,9 @@ func (t ftTask) script(env Env, exports string) string {
 	case "signal":
 		line("#BURST signal=USR1 files=heat.ckpt")
 		run += " --checkpoint heat.ckpt --restart auto"
+		if t.Strategy != ftPeriodic {
+			run += " --exit-on-signal" // its exit code proves the checkpoint
+		}
 	case "command":
 		line("#BURST checkpoint='touch asked && kill -s USR1 $BURST_PID && until [ heat.ckpt -nt asked ]; do sleep 0.1; done && cp heat.ckpt \"$BURST_DIR\"'")
 		line("#BURST restart='cp \"$BURST_GENERATION/heat.ckpt\" . && exec \"$@\" --restart heat.ckpt'")
