@@ -117,10 +117,9 @@ func (c *Client) Jobs(ctx context.Context) ([]Job, error) {
 
 // Job reads one job; ErrNoJob when Slurm does not know it.
 func (c *Client) Job(ctx context.Context, id uint32) (Job, error) {
-	// An array's or a heterogeneous job's first id also selects the others.
-	jobs, err := c.readJobs(ctx, "-j", decimal(id))
+	jobs, err := c.JobsOf(ctx, id)
 	if err != nil {
-		return Job{}, fmt.Errorf("reading job %d: %w", id, err)
+		return Job{}, err
 	}
 	for _, j := range jobs {
 		if j.ID == id {
@@ -128,6 +127,19 @@ func (c *Client) Job(ctx context.Context, id uint32) (Job, error) {
 		}
 	}
 	return Job{}, fmt.Errorf("reading job %d: %w", id, ErrNoJob)
+}
+
+// JobsOf reads one job; of an array's or a heterogeneous job's first id also the
+// others. There are none when Slurm does not know it.
+func (c *Client) JobsOf(ctx context.Context, id uint32) ([]Job, error) {
+	jobs, err := c.readJobs(ctx, "-j", decimal(id))
+	if errors.Is(err, ErrNoJob) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading job %d: %w", id, err)
+	}
+	return jobs, nil
 }
 
 func (c *Client) readJobs(ctx context.Context, filter ...string) ([]Job, error) {

@@ -229,23 +229,40 @@ func enter(parent *os.Root, name string, create bool) (*os.Root, error) {
 // owned says whether a folder is this user's. Servers that map users (root_squash,
 // an EFS access point) give files another owner: a new file shows which.
 func owned(parent *os.Root, name string, info fs.FileInfo) error {
-	if info.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("others may write to %s: chmod 700 it", absOf(parent, name))
+	if err := closed(parent, name, info); err != nil {
+		return err
 	}
 	owner := ownerOf(info)
 	if owner == os.Geteuid() {
 		return nil
 	}
-	probe := fmt.Sprintf(".owner-%d-%d", os.Getpid(), time.Now().UnixNano())
-	f, err := parent.OpenFile(probe, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err == nil {
-		mine, serr := f.Stat()
-		err = errors.Join(serr, f.Close(), parent.Remove(probe))
-		if err == nil && ownerOf(mine) == owner {
-			return nil
-		}
+	mine, err := ownerIn(parent)
+	if err == nil && mine == owner {
+		return nil
 	}
 	return errors.Join(fmt.Errorf("%s belongs to user %d", absOf(parent, name), owner), err)
+}
+
+// closed says whether a folder is its owner's alone to write to.
+func closed(parent *os.Root, name string, info fs.FileInfo) error {
+	if info.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("others may write to %s: chmod 700 it", absOf(parent, name))
+	}
+	return nil
+}
+
+// ownerIn is whom a new file belongs to there.
+func ownerIn(dir *os.Root) (int, error) {
+	probe := fmt.Sprintf(".owner-%d-%d", os.Getpid(), time.Now().UnixNano())
+	f, err := dir.OpenFile(probe, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	info, err := f.Stat()
+	if err = errors.Join(err, f.Close(), dir.Remove(probe)); err != nil {
+		return 0, err
+	}
+	return ownerOf(info), nil
 }
 
 func ownerOf(info fs.FileInfo) int {

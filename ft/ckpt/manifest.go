@@ -196,6 +196,10 @@ func readBounded(root *os.Root, name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	return readOpen(f, limit)
+}
+
+func readOpen(f *os.File, limit int64) ([]byte, error) {
 	info, err := f.Stat()
 	if err == nil && info.Size() > limit {
 		err = fmt.Errorf("%w: %d bytes, at most %d", errTooLong, info.Size(), limit)
