@@ -32,6 +32,18 @@ func (m Merged) Value(key string) string {
 	return ""
 }
 
+// Settings are what somebody has set and what holds, in the order of Keys: merged as one
+// layer they give the same.
+func (m Merged) Settings() []Setting {
+	var all []Setting
+	for _, k := range keys {
+		if v := k.get(&m.Directive); v != "" && m.From[k.Name].Kind != Default {
+			all = append(all, Setting{Key: k.Name, Value: v})
+		}
+	}
+	return all
+}
+
 // Startles says that the signal is the site's, and that the job's user has named
 // a method that needs none: it would kill a program that does not expect it.
 func (m Merged) Startles() bool {
@@ -45,12 +57,24 @@ func (m Merged) Startles() bool {
 // needs. Of an admin's layer that a newer burstd may have sent, what this version does
 // not know is Unused: no job fails for it.
 func Merge(layers ...Layer) (Merged, error) {
+	m, err := chosen(layers)
+	if err == nil {
+		err = m.judge()
+	}
+	if err != nil {
+		return Merged{}, err
+	}
+	return m.Merged, nil
+}
+
+// chosen has of each key what the strongest layer says.
+func chosen(layers []Layer) (*merging, error) {
 	layers = slices.Clone(layers)
 	slices.SortStableFunc(layers, func(a, b Layer) int { return a.Kind.rank() - b.Kind.rank() })
-	m := merging{chosen: map[string]Setting{}, Merged: Merged{From: map[string]Origin{}}}
+	m := &merging{chosen: map[string]Setting{}, Merged: Merged{From: map[string]Origin{}}}
 	for _, l := range layers {
 		if _, err := l.checked(); err != nil && !l.foreign() {
-			return Merged{}, err
+			return nil, err
 		}
 		for _, s := range l.Settings {
 			if err := l.takes(s); err != nil {
@@ -64,10 +88,7 @@ func Merge(layers ...Layer) (Merged, error) {
 			m.choose(s, l.Source)
 		}
 	}
-	if err := m.judge(); err != nil {
-		return Merged{}, err
-	}
-	return m.Merged, nil
+	return m, nil
 }
 
 // merging is a merge under way: its Directive is what is chosen.
@@ -189,12 +210,17 @@ func (m *merging) judge() error {
 		m.byDefault("grace", short(defaultGrace))
 	}
 	m.byDefault("retries", strconv.Itoa(defaultRetries))
+	m.name()
+	return m.needs()
+}
+
+// name says of each key that nobody has set where it comes from.
+func (m *merging) name() {
 	for _, k := range keys {
 		if _, ok := m.From[k.Name]; !ok {
 			m.From[k.Name] = Origin{Source: Source{Kind: Default}}
 		}
 	}
-	return m.needs()
 }
 
 func (m *merging) apply(r rule) error {

@@ -21,19 +21,10 @@ type Said struct {
 // Merge reads all of it and merges it. An error is an *Error, in one line, and a
 // job ends with it before its step has begun.
 func (s Said) Merge() (Merged, error) {
-	script, err := ReadScript(s.Script)
+	layers, err := s.own()
 	if err != nil {
 		return Merged{}, err
 	}
-	comment, err := ReadComment(s.Comment)
-	if err != nil {
-		return Merged{}, err
-	}
-	options, err := ReadOptions(s.Options...)
-	if err != nil {
-		return Merged{}, err
-	}
-	layers := []Layer{script, comment, options}
 	for _, l := range s.Site.Layers {
 		if !l.Kind.byAdmin() {
 			l.Kind = "" // a site cannot speak for its users: Merge says so
@@ -41,4 +32,37 @@ func (s Said) Merge() (Merged, error) {
 		layers = append(layers, l)
 	}
 	return Merge(layers...)
+}
+
+// Own is what the job's user says, whether it goes together or not: what it lacks may be
+// the site's. An error, an *Error, is of what no site can mend.
+func (s Said) Own() (Merged, error) {
+	layers, err := s.own()
+	if err != nil {
+		return Merged{}, err
+	}
+	m, err := chosen(layers)
+	if err != nil {
+		return Merged{}, err
+	}
+	m.byDefault("ckpt", None)
+	m.name()
+	return m.Merged, nil
+}
+
+// own are the layers of the job's user.
+func (s Said) own() ([]Layer, error) {
+	script, err := ReadScript(s.Script)
+	if err != nil {
+		return nil, err
+	}
+	comment, err := ReadComment(s.Comment)
+	if err != nil {
+		return nil, err
+	}
+	options, err := ReadOptions(s.Options...)
+	if err != nil {
+		return nil, err
+	}
+	return []Layer{script, comment, options}, nil
 }

@@ -69,3 +69,40 @@ func TestDefaultsOverAWire(t *testing.T) {
 		t.Errorf("%+v, %v", m, err)
 	}
 }
+
+// TestOwn: what makes no sense without the site may make sense with it.
+func TestOwn(t *testing.T) {
+	for _, c := range []struct{ said, method, key, err string }{
+		{"keep=4 interval=5m", None, "keep", ""},
+		{"ckpt=signal files=out", BySignal, "files", ""},
+		{"keep=0", "", "", "keep"},
+	} {
+		said := Said{Script: "#BURST " + c.said}
+		m, err := said.Own()
+		if (c.err == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: %v", c.said, err)
+		}
+		if err != nil {
+			continue
+		}
+		if m.Method != c.method || m.From[c.key].Kind != Script || m.From["dir"].Kind != Default {
+			t.Errorf("%s: %+v", c.said, m)
+		}
+		if _, err := said.Merge(); err == nil {
+			t.Errorf("%s: without the site it goes together", c.said)
+		}
+	}
+}
+
+// TestSettings: merged alone they give the same.
+func TestSettings(t *testing.T) {
+	said := Said{Script: "#BURST ckpt=signal keep=4 files=\"a b/*.c\"", Comment: "burst: retries=2 label=x", Site: site}
+	m, err := said.Merge()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Merge(Layer{Source: Source{Kind: Pool}, Settings: m.Settings()})
+	if err != nil || again.Directive != m.Directive {
+		t.Errorf("%+v, %v, want %+v", again.Directive, err, m.Directive)
+	}
+}

@@ -24,17 +24,18 @@ import (
 // where is how burstd is found, and known by its answers.
 type where struct {
 	urls []string
-	uid  int // burstd's, beside root
+	uid  int  // burstd's, beside root
+	none bool // the site asks for checkpoints of no job
 }
 
 // agentEnv is what the bootstrap of a cloud node writes for burst-agent; it may be
 // read by all.
 const agentEnv = "/etc/burst/agent.env"
 
-// findBurstd reads BURST_URLS and BURST_DAEMON_UID, of the environment or of
-// file. No URLs: it is not known.
+// findBurstd reads BURST_URLS, BURST_DAEMON_UID and BURST_CHECKPOINTS, of the
+// environment or of file. No URLs: it is not known.
 func findBurstd(env func(string) string, file string) where {
-	urls, uid := env("BURST_URLS"), env("BURST_DAEMON_UID")
+	urls, uid, checkpoints := env("BURST_URLS"), env("BURST_DAEMON_UID"), env("BURST_CHECKPOINTS")
 	if urls == "" {
 		if text, err := os.ReadFile(file); err == nil {
 			for line := range strings.Lines(string(text)) {
@@ -44,11 +45,13 @@ func findBurstd(env func(string) string, file string) where {
 					urls = value
 				case "BURST_DAEMON_UID":
 					uid = value
+				case "BURST_CHECKPOINTS":
+					checkpoints = value
 				}
 			}
 		}
 	}
-	var w where
+	w := where{none: checkpoints == "none"}
 	for _, u := range strings.FieldsFunc(urls, func(r rune) bool { return r == ' ' || r == ',' }) {
 		w.urls = append(w.urls, strings.TrimRight(u, "/"))
 	}
@@ -139,7 +142,7 @@ func (b *burstd) ask(ctx context.Context, url string, body []byte, out any) erro
 	sign := resp.Header.Get("Burst-Credential")
 	if sign != "" || resp.StatusCode == http.StatusOK {
 		if err := b.trust(ctx, sign, answer, credential); err != nil {
-			return fmt.Errorf("the answer of %s is not believed: %w", url, err)
+			return unbelievedError{fmt.Errorf("the answer of %s is not believed: %w", url, err)}
 		}
 	}
 	if resp.StatusCode != http.StatusOK {
@@ -154,6 +157,11 @@ func (b *burstd) ask(ctx context.Context, url string, body []byte, out any) erro
 	}
 	return json.Unmarshal(answer, out)
 }
+
+// unbelievedError is of an answer that somebody else may have made.
+type unbelievedError struct{ error }
+
+func (e unbelievedError) Unwrap() error { return e.error }
 
 // trust checks that burstd, or root, made this answer, to this very request.
 func (b *burstd) trust(ctx context.Context, sign string, answer []byte, asked string) error {

@@ -101,7 +101,7 @@ func TestBurstd(t *testing.T) {
 			c.listener.t = t
 			server := httptest.NewServer(c.listener)
 			defer server.Close()
-			b := newBurstd(where{[]string{"http://127.0.0.1:1", server.URL}, 42}, &clear{uid: 7})
+			b := newBurstd(where{urls: []string{"http://127.0.0.1:1", server.URL}, uid: 42}, &clear{uid: 7})
 			var w session.Word
 			err := b.Do(t.Context(), session.PathPoll, session.Question{}, &w)
 			if c.wrong == "" {
@@ -127,13 +127,18 @@ func TestFindBurstd(t *testing.T) {
 	if err := os.WriteFile(file, []byte("BURST_URLS=http://a:1/,http://b:1\nBURST_DAEMON_UID=42\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	none := filepath.Join(t.TempDir(), "agent.env")
+	if err := os.WriteFile(none, []byte("BURST_URLS=http://a:1\nBURST_DAEMON_UID=42\nBURST_CHECKPOINTS=none\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		env, file, want string
 	}{
-		{"", file, "{[http://a:1 http://b:1] 42}"},
-		{"BURST_URLS=http://c:2 BURST_DAEMON_UID=9", file, "{[http://c:2] 9}"},
-		{"BURST_URLS=http://c:2 BURST_DAEMON_UID=-9", file, "{[http://c:2] 0}"},
-		{"", file + "x", "{[] 0}"},
+		{"", file, "{[http://a:1 http://b:1] 42 false}"},
+		{"BURST_URLS=http://c:2 BURST_DAEMON_UID=9", file, "{[http://c:2] 9 false}"},
+		{"BURST_URLS=http://c:2 BURST_DAEMON_UID=-9", file, "{[http://c:2] 0 false}"},
+		{"", none, "{[http://a:1] 42 true}"},
+		{"", file + "x", "{[] 0 false}"},
 	} {
 		if got := fmt.Sprint(findBurstd(vars(c.env), c.file)); got != c.want {
 			t.Errorf("%s: %s, want %s", c.env, got, c.want)

@@ -40,14 +40,14 @@ func findSrun(env func(string) string) (string, error) {
 	return step.FindSrun(env("PATH"), self)
 }
 
-// become replaces this process by srun.
-func (p *program) become(srun string, args, environ []string) error {
+// become replaces this process by srun, or another program.
+func (p *program) become(path string, line, environ []string) error {
 	if p.tests.become != nil {
-		return p.tests.become(args)
+		return p.tests.become(line)
 	}
 	environ = append(without(environ, loopName), loopName+"="+strconv.Itoa(os.Getpid()))
-	err := syscall.Exec(srun, append([]string{"srun"}, args...), environ)
-	return fmt.Errorf("running %s: %w", srun, err)
+	err := syscall.Exec(path, line, environ)
+	return fmt.Errorf("running %s: %w", path, err)
 }
 
 func without(environ []string, name string) []string {
@@ -65,6 +65,7 @@ func without(environ []string, name string) []string {
 const (
 	saidPlain     = "said"      // the user has been told that the job is not protected
 	saidAppend    = "append"    // … that its output will be overwritten
+	saidWait      = "wait"      // … that BURST_WAIT is no time
 	saidUnread    = "unread"    // … that the job's comment is not known
 	saidAdopted   = "adopted"   // … that a method is used which nobody asks for any more
 	saidElsewhere = "elsewhere" // … that checkpoints stay in another folder
@@ -136,4 +137,22 @@ func left(temp string, j step.Job, what string, after time.Time) bool {
 	defer root.Close()
 	st, err := root.Lstat(signOf(j, what))
 	return err == nil && st.ModTime().After(after)
+}
+
+// renew leaves a sign, or leaves it anew.
+func renew(temp string, j step.Job, what string) {
+	leave(temp, j, what)
+	if root := signs(temp); root != nil {
+		defer root.Close()
+		now := time.Now()
+		_ = root.Chtimes(signOf(j, what), now, now) // an old one: others wait once more
+	}
+}
+
+// remove takes a sign back.
+func remove(temp string, j step.Job, what string) {
+	if root := signs(temp); root != nil {
+		defer root.Close()
+		_ = root.Remove(signOf(j, what)) // it need not be there
+	}
 }

@@ -23,6 +23,8 @@ import (
 type past struct {
 	dir   string   // the checkpoint directory; empty: none has anything of the job
 	steps []string // what the step was there, or may have been; none: it has not begun before
+	// settings are those that the step had there; none: it had none, or that is not known.
+	settings []directive.Setting
 }
 
 // off says that the user's own word turns checkpoints off.
@@ -37,11 +39,11 @@ func (k known) later() bool { return k.job.Attempt > 0 && k.trial == nil && !k.o
 // site is what the site says of the job. It may have asked for another method where the
 // job ran before: its checkpoints need that.
 func (k known) site() directive.Defaults {
-	if k.adopted == "" {
+	if k.adopted == nil {
 		return k.word.Site
 	}
 	site := k.word.Site
-	site.Layers = append([]directive.Layer{{Source: directive.Source{Kind: directive.Pool}, Settings: []directive.Setting{{Key: "ckpt", Value: k.adopted}}}}, site.Layers...)
+	site.Layers = append([]directive.Layer{{Source: directive.Source{Kind: directive.Pool}, Settings: k.adopted}}, site.Layers...)
 	return site
 }
 
@@ -50,14 +52,14 @@ func (k known) site() directive.Defaults {
 func (k known) unsure(ours func() error) error {
 	asked := k.own.From["ckpt"].Kind != directive.Default
 	switch {
-	case !k.later() || k.heard || k.adopted != "" || !asked && !k.burstd:
+	case !k.later() || k.heard || k.adopted != nil || !asked && (!k.burstd || k.siteNone):
 		return nil
 	case !asked:
-		return errors.New("burstd does not answer, and whether the site asks for checkpoints of this job, it alone knows")
+		return fmt.Errorf("%s, and whether the site asks for checkpoints of this job, it alone knows", k.silent())
 	case k.own.From["dir"].Kind != directive.Default || k.past.dir != "":
 		return nil
 	case k.burstd:
-		return fmt.Errorf("burstd does not answer, and in %s is nothing of an earlier attempt: burstd may know another folder", k.dir)
+		return fmt.Errorf("%s, and in %s is nothing of an earlier attempt: burstd may know another folder", k.silent(), k.dir)
 	}
 	if err := ours(); err != nil {
 		return fmt.Errorf("%w, and in %s is nothing of an earlier attempt: burstd may know another folder", err, k.dir)
@@ -122,7 +124,7 @@ func (k known) find(n directive.Names) (p past, unseen string, err error) {
 	for _, dir := range k.places(n) {
 		onRecord := slices.Contains(k.word.Folders, dir)
 		r, there, err := k.book(dir).peek()
-		if err != nil && dir != k.dir && !onRecord && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR)) {
+		if err != nil && !onRecord && !k.named(dir) && k.isNoPlace(dir, err) {
 			continue // no attempt of this user's can have been there
 		}
 		if err != nil {
@@ -136,16 +138,56 @@ func (k known) find(n directive.Names) (p past, unseen string, err error) {
 		}
 		if k.garbled != nil {
 			for _, s := range r.Steps {
-				p.steps = append(p.steps, s.Name)
+				if !s.Done { // else it would stand in the way of all that are not understood
+					p.steps = append(p.steps, s.Name)
+				}
 			}
 			continue
 		}
 		i, was := r.claim(entry{Args: k.call.Args, Program: programName(k.call), Dir: work}, k.once)
 		if was.Name != "" {
-			return past{dir, []string{r.Steps[i].Name}}, "", nil
+			return past{dir, []string{r.Steps[i].Name}, was.Settings}, "", nil
 		}
 	}
 	return p, unseen, nil
+}
+
+// named says that somebody has named the directory: it is not only Burst's default.
+func (k known) named(dir string) bool {
+	return dir == k.dir && k.merged.From["dir"].Kind != directive.Default
+}
+
+// isNoPlace says that nothing of the job's can be in a directory, where looking has
+// failed: it is another user's, or it or the job's folder is none.
+func (k known) isNoPlace(dir string, err error) bool {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR) {
+		return true
+	}
+	for _, path := range []string{dir, filepath.Join(dir, "job-"+k.job.Folder())} {
+		if st, err := os.Lstat(path); err == nil && !st.IsDir() && st.Mode()&fs.ModeSymlink == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// patiently does what looks at checkpoints, and does it again for as long as a network
+// file system has trouble that may be over soon.
+func (p *program) patiently(ctx context.Context, k known, look func() error) error {
+	said := false
+	for end := time.Now().Add(k.wait); ; {
+		err := look()
+		if !errors.Is(err, syscall.ESTALE) && !errors.Is(err, syscall.EIO) || time.Now().After(end) {
+			return err
+		}
+		if !said {
+			p.say("the checkpoints cannot be looked at (%v): that is tried again for up to %v", err, k.wait)
+			said = true
+		}
+		if !pause(ctx, seenLook) {
+			return err
+		}
+	}
 }
 
 // seek finds what earlier attempts have left. A network file system may not show at
@@ -153,7 +195,12 @@ func (k known) find(n directive.Names) (p past, unseen string, err error) {
 func (p *program) seek(ctx context.Context, k known, n directive.Names) (past, error) {
 	said := false
 	for end := time.Now().Add(seenTime); ; {
-		found, unseen, err := k.find(n)
+		var found past
+		var unseen string
+		err := p.patiently(ctx, k, func() (err error) {
+			found, unseen, err = k.find(n)
+			return err
+		})
 		switch {
 		case err != nil || unseen == "":
 			return found, err
@@ -190,49 +237,4 @@ func sameFile(a, b string) bool {
 	as, aerr := os.Stat(a)
 	bs, berr := os.Stat(b)
 	return aerr == nil && berr == nil && os.SameFile(as, bs)
-}
-
-// kept is a generation that one of the steps may restart from; nil: there is none.
-func (k known) kept(ctx context.Context, steps []string) (*ckpt.Entry, error) {
-	for _, name := range steps {
-		f, err := ckpt.View(ckpt.Options{Dir: k.dir, Cluster: k.job.Cluster, Job: k.job.Folder(), Step: name})
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		all, err := f.List(ctx)
-		f.Close()
-		if err != nil {
-			return nil, err
-		}
-		if i := slices.IndexFunc(all, func(e ckpt.Entry) bool { return e.State == ckpt.Good || e.State == ckpt.Unreadable }); i >= 0 {
-			return &all[i], nil
-		}
-	}
-	return nil, nil
-}
-
-// goesOn is the plan for steps of a later attempt, of which d would have srun begin
-// one anew. An error says that they have checkpoints, and need their method for them.
-func (p *program) goesOn(ctx context.Context, k known, d plan, steps []string) (plan, error) {
-	if !d.Direct || k.job.Attempt == 0 || k.off() {
-		return d, nil
-	}
-	g, err := k.kept(ctx, steps)
-	switch {
-	case err != nil || g == nil:
-		return d, err
-	case d.unlessKept:
-		p.once(k.job, saidPlain, d.Why)
-		return plan{}, nil
-	case k.usable != nil:
-		err = fmt.Errorf("ckpt=%s: %w", k.merged.Method, k.usable)
-	case d.Why == "":
-		err = errors.New("no checkpoints are asked for any more")
-	default:
-		err = errors.New(d.Why)
-	}
-	return d, fmt.Errorf("%w: the step is not begun anew while %s is there: ask for its method again, or in the job's comment for ckpt=none, to begin anew", err, g.Dir)
 }

@@ -2,6 +2,7 @@ package srun
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +33,11 @@ type requeued struct {
 	ctld   client
 	burstd transport // nil: it is not known where it is
 	said   words
-	direct bool // srun has taken its place
+	name   string // that it is called by; empty: burst-srun
+	line   []string
+	direct bool // srun, or another line, has taken its place
+	// settings are those of the step that attempt 0 has left.
+	settings []directive.Setting
 }
 
 // words are what a program says, from any of its goroutines.
@@ -93,7 +98,7 @@ func (a *requeued) left(dir, method string) string {
 	a.Helper()
 	k := known{facts: facts{job: step.Job{ID: 17}}, seen: seen{script: a.script}}
 	err := k.book(dir).change(a.Context(), func(r *record) error {
-		r.claim(entry{Args: []string{"-n1", a.dir("bin/sim")}, Program: "sim", Dir: a.dir("work"), Began: time.Now()}, "")
+		r.claim(entry{Args: []string{"-n1", a.dir("bin/sim")}, Program: "sim", Dir: a.dir("work"), Began: time.Now(), Settings: a.settings}, "")
 		return nil
 	})
 	if err != nil {
@@ -166,15 +171,15 @@ func (a *requeued) run(args ...string) int {
 	if args == nil {
 		args = []string{"-n1", a.dir("bin/sim")}
 	}
-	p := &program{name: "burst-srun", args: args, environ: a.env, stdout: &a.said, stderr: &a.said, tests: doubles{slurm: a.ctld,
+	p := &program{name: cmp.Or(a.name, "burst-srun"), args: args, environ: a.env, stdout: &a.said, stderr: &a.said, tests: doubles{slurm: a.ctld,
 		burstd: func() session.Transport {
 			if a.burstd == nil {
 				return nil
 			}
 			return a.burstd
 		},
-		become: func([]string) error {
-			a.direct = true
+		become: func(line []string) error {
+			a.direct, a.line = true, line
 			return nil
 		}}}
 	return p.run(a.Context())
@@ -378,6 +383,16 @@ func TestWhatCannotBeUnderstoodIsNotBegunAnew(t *testing.T) {
 	if code := a.run("--plugins-own", a.dir("bin/sim")); code != cli.Failed || a.direct || !strings.Contains(a.said.String(), "is not begun anew while") {
 		t.Errorf("exit code %d, said %s", code, a.said.String())
 	}
+	k := known{facts: facts{job: step.Job{ID: 17}}, seen: seen{script: a.script}}
+	if err := k.book(a.dir("work/burst-checkpoints")).change(t.Context(), func(r *record) error {
+		r.Steps[0].Done = true
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if a.run("--plugins-own", a.dir("bin/sim")); !a.direct {
+		t.Errorf("a step that is done stands in the way: %s", a.said.String())
+	}
 }
 
 // flaky is a slurmctld that does not tell of jobs for a while.
@@ -403,6 +418,7 @@ func TestTheJobsCommentIsNeeded(t *testing.T) {
 		says    string
 	}{
 		{"a first attempt says what it has not read", 0, time.Hour, 0, "the job's comment cannot be read"},
+		{"a first attempt asks again for a moment", 0, 4 * time.Second, 0, "/named"},
 		{"a later one waits for it", 1, 5 * time.Minute, 0, "is waited for up to 10m"},
 		{"and does not begin without it", 1, time.Hour, cli.Failed, "not begun anew without what the job asks for"},
 	} {

@@ -20,7 +20,7 @@ type Link struct {
 
 // Transport leads there.
 func (l Link) Transport() session.Transport {
-	b := newBurstd(where{l.URLs, l.UID}, l.Munge)
+	b := newBurstd(where{urls: l.URLs, uid: l.UID}, l.Munge)
 	if t, ok := b.http.Transport.(*http.Transport); ok && l.Dial != nil {
 		t.DialContext = l.Dial
 	}

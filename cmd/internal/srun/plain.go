@@ -16,9 +16,14 @@ import (
 // plainMethod runs a step that is not protected, but whose end is of interest.
 type plainMethod struct{}
 
-// Start runs srun as its caller would: in this process's group.
+// Start runs srun, or what stands in its place, as its caller would: in this process's
+// group.
 func (plainMethod) Start(_ context.Context, l ckpt.Launch) (*plainStep, error) {
-	cmd := &exec.Cmd{Path: l.Args[0], Args: append([]string{"srun"}, l.Args[1:]...), Env: l.Env, Stdin: l.Stdin, Stdout: l.Stdout, Stderr: l.Stderr}
+	cmd := exec.Command(l.Args[0], l.Args[1:]...)
+	if l.Program > 0 {
+		cmd.Args[0] = "srun"
+	}
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = l.Env, l.Stdin, l.Stdout, l.Stderr
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -44,9 +49,17 @@ func (s *plainStep) Wait() (int, error) {
 
 // recorded runs a step of --once that is not protected.
 func (p *program) recorded(ctx context.Context, k known, d plan, e recorded) int {
+	l := p.launch(k, "")
+	line, launcher, err := p.plainly(k, l.Args[1:])
+	if err != nil {
+		return p.wrong(err)
+	}
+	if launcher {
+		l.Args, l.Program, l.Env = line, 0, p.marked(k.job)
+	}
 	p.once(k.job, saidPlain, d.Why)
 	signals := listen()
-	s, err := plainMethod{}.Start(ctx, p.launch(k, ""))
+	s, err := plainMethod{}.Start(ctx, l)
 	if err != nil {
 		p.say("error: %v", err)
 		return cli.Failed

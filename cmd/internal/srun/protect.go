@@ -25,12 +25,16 @@ type known struct {
 	wait      time.Duration     // of a later attempt, for what it must know
 	away      bool              // burstd did not answer another step of this attempt
 	own       directive.Merged  // what the user says, without the site
+	bare      bool              // what the user says lacks the site's word, which is not to be had
 	word      Before
-	heard     bool // word is burstd's
-	silent    bool // it does not answer now
+	heard     bool  // word is burstd's
+	silence   error // why it does not say it now; nil: it does, or was not asked
+	glanced   bool  // it was hardly waited for
+	siteNone  bool  // by what this node was told at its boot, the site asks for checkpoints of no job
 	dir       string
+	ctld      string // the cluster's controller; empty: not known
 	past      past
-	adopted   string // the method of the step's checkpoints, where the site asks for it no more
+	adopted   []directive.Setting // of the step's checkpoints, where the site asks for their method no more
 	method    ckpt.Method
 	told      *rehearse.Trial
 	trial     *rehearsal // nil: the job is none
@@ -40,9 +44,10 @@ type known struct {
 func (p *program) protect(ctx context.Context, k known) int {
 	j, err := k.job, error(nil)
 	k.started, k.transport = time.Now(), p.transport()
-	k.burstd = k.transport != nil
+	k.burstd, k.siteNone = k.transport != nil, findBurstd(p.env, agentEnv).none
 	if k.wait, err = waitOf(p.env); err != nil {
-		return p.wrong(err)
+		p.once(j, saidWait, fmt.Sprintf("warning: %v: a later attempt waits for up to %v", err, defaultWait))
+		k.wait = defaultWait
 	}
 	if k.seen, err = p.look(ctx, j, k.wait); err != nil && j.Attempt > 0 {
 		return p.failed(err)
@@ -64,7 +69,7 @@ func (p *program) protect(ctx context.Context, k known) int {
 	if k.told != nil && k.told.Method != "" {
 		said.Options = []string{k.told.Method}
 	}
-	if k.own, err = said.Merge(); err != nil {
+	if k.own, err = said.Own(); err != nil {
 		return p.wrong(err)
 	}
 	if k.burstd {
@@ -82,7 +87,7 @@ func (p *program) protect(ctx context.Context, k known) int {
 			return p.failed(err)
 		}
 		if d.Direct {
-			if k.merged.Method == directive.None && k.asksNothing() && (k.heard || !k.burstd) && k.past.dir == "" {
+			if k.merged.Method == directive.None && k.asksNothing() && k.unread == nil && (k.heard || !k.burstd) && k.past.dir == "" {
 				leave(os.TempDir(), j, isPlainJob)
 			}
 			return p.decided(d, k)
@@ -101,13 +106,18 @@ func (p *program) protect(ctx context.Context, k known) int {
 // known is judge, for which a later attempt waits until all is known that it needs.
 func (p *program) known(ctx context.Context, k *known, said directive.Said) (plan, error) {
 	d, err := p.judge(ctx, k, said)
-	if err != nil {
+	why := p.doubt(ctx, *k, err)
+	switch {
+	case why == nil:
+		return d, err
+	case !k.later():
+		k.bare = true
+		if d, err = p.judge(ctx, k, said); d.Direct {
+			d.Why = fmt.Sprintf("%v: the step is not protected", why)
+		}
 		return d, err
 	}
-	why := k.unsure(func() error { return p.burstdIs(ctx) })
-	if why == nil {
-		return d, nil
-	}
+	k.adopted = nil
 	if k.burstd {
 		if err := p.hearLate(ctx, k, why); errors.Is(err, session.ErrReplaced) {
 			return d, err
@@ -119,11 +129,32 @@ func (p *program) known(ctx context.Context, k *known, said directive.Said) (pla
 	return d, fmt.Errorf("%w: the step is not begun anew for that; to name the folder, or begin anew, write dir= or ckpt=none in the job's comment", why)
 }
 
+// senselessError is of what is said, which does not go together.
+type senselessError struct{ wrongError }
+
+func (e senselessError) Unwrap() error { return e.wrongError }
+
+// doubt says why burstd's word might change what was judged with err; nil: it would not.
+func (p *program) doubt(ctx context.Context, k known, err error) error {
+	var senseless senselessError
+	var old unadoptedError
+	switch {
+	case err == nil:
+		return k.unsure(func() error { return p.burstdIs(ctx) })
+	case k.heard || !k.burstd || k.told != nil || !errors.As(err, &senseless) && !errors.As(err, &old):
+		return nil
+	}
+	return fmt.Errorf("%s, and without what the site says %v", k.silent(), err) // whose fault err is, is not known
+}
+
 // judge merges all that is said, and finds where the step's checkpoints are.
 func (p *program) judge(ctx context.Context, k *known, said directive.Said) (d plan, err error) {
 	said.Site = k.site()
-	if k.merged, err = said.Merge(); err != nil {
-		return d, wrongError{err}
+	if k.merged, err = said.Merge(); err != nil && !k.bare {
+		return d, senselessError{wrongError{err}}
+	} else if err != nil {
+		k.merged = k.own
+		k.merged.Method = directive.None
 	}
 	k.rehearsed(k.told, k.started, p.say)
 	k.method, k.usable = nil, nil
@@ -154,15 +185,13 @@ func (p *program) judge(ctx context.Context, k *known, said directive.Said) (d p
 		return d, err
 	}
 	k.dir = cmp.Or(k.past.dir, asked)
-	if k.own.From["ckpt"].Kind == directive.Default && k.adopted == "" && k.garbled == nil {
-		g, err := k.kept(ctx, k.past.steps)
+	if k.own.From["ckpt"].Kind == directive.Default && k.adopted == nil && k.garbled == nil {
+		h, err := p.kept(ctx, *k, k.past.steps)
 		if err != nil {
 			return d, err
 		}
-		if g != nil && g.Manifest.Method != "" && g.Manifest.Method != k.merged.Method {
-			k.adopted = g.Manifest.Method
-			p.once(k.job, saidAdopted, fmt.Sprintf("%s was made by ckpt=%[2]s, which is not asked for any more: the step goes on under ckpt=%[2]s", g.Dir, k.adopted))
-			return p.judge(ctx, k, said)
+		if g := h.good; g != nil && g.Manifest.Method != "" && g.Manifest.Method != k.merged.Method {
+			return p.adopt(ctx, k, said, g)
 		}
 	}
 	if k.dir != asked && !d.Direct {

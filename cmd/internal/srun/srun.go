@@ -47,7 +47,7 @@ type program struct {
 type doubles struct {
 	slurm  client
 	burstd func() session.Transport
-	become func(args []string) error
+	become func(line []string) error
 }
 
 // env looks a variable up; the last of a name counts, as in a shell.
@@ -135,16 +135,18 @@ func (p *program) decided(d plan, k known) int {
 		if why == "" {
 			why = "nothing is to be protected"
 		}
-		fmt.Fprintf(p.stdout, "runs srun as it is: %s\n  %s %s\n", why, p.srun, strings.Join(k.call.Args, " "))
+		line, launcher, err := p.plainly(k, k.call.Args)
+		if err != nil {
+			return p.wrong(err)
+		}
+		what := "srun"
+		if launcher {
+			what = line[0]
+		}
+		fmt.Fprintf(p.stdout, "runs %s as it is: %s\n  %s\n", what, why, strings.Join(line, " "))
 		return cli.OK
 	}
-	return p.direct(d, k.job, k.call.Args)
-}
-
-// direct has srun take this process's place.
-func (p *program) direct(d plan, j step.Job, args []string) int {
-	p.once(j, saidPlain, d.Why)
-	return p.failed(p.become(p.srun, args, p.environ))
+	return p.plain(d.Why, k)
 }
 
 // once says something the first time in an attempt of the job.

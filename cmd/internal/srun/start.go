@@ -18,12 +18,13 @@ import (
 
 // start claims the step, and runs it, unless it has been done before.
 func (p *program) start(ctx context.Context, k known, d plan) int {
+	k.ctld = p.ctldOf(ctx, k)
 	b := k.book(k.dir)
 	dir, err := os.Getwd()
 	if err != nil {
 		return p.noFolder(k.job, err)
 	}
-	e := entry{Args: k.call.Args, Program: programName(k.call), Dir: dir, Began: time.Now().UTC()}
+	e := entry{Args: k.call.Args, Program: programName(k.call), Dir: dir, Began: time.Now().UTC(), Settings: k.settings()}
 	var was entry
 	strays := 0
 	err = b.open(ctx, func(r *record) error {
@@ -91,6 +92,9 @@ func (p *program) launch(k known, name string) ckpt.Launch {
 		args = slices.Insert(args, 1, "--open-mode=append")
 		at++
 	}
+	if is, once := k.launcher(p); name != "" && is && once && p.name != "srun" && !freezes(k.merged) {
+		args, at = k.call.Program(), 0 // srun would start it once for each task
+	}
 	environ := without(p.environ, loopName)
 	if name != "" {
 		environ = append(without(environ, markName), fmt.Sprintf("%s=%s/%s", markName, k.job.Folder(), name))
@@ -134,7 +138,7 @@ func (p *program) runProtected(ctx context.Context, k known, e recorded, was ent
 	k.trial.began(ctx, k, r, err)
 	if err != nil {
 		if isPlain(err) {
-			return p.direct(direct(fmt.Sprintf("%v: the step is not protected", err)), k.job, k.call.Args)
+			return p.plain(fmt.Sprintf("%v: the step is not protected", err), k)
 		}
 		if r.over().IsZero() {
 			return p.failed(err)
@@ -144,7 +148,7 @@ func (p *program) runProtected(ctx context.Context, k known, e recorded, was ent
 	go p.sweep(ctx, k) // the end of this process ends it, at any line
 	code := p.within(ctx, k, r, signals)
 	r.finish(code)
-	p.ended(ctx, k, r)
+	p.ended(ctx, k, r, signals)
 	return code
 }
 

@@ -83,6 +83,8 @@ func TestLaunch(t *testing.T) {
 		{"-n4 --open-mode=truncate -o out ./a", 1, "/bin/srun --open-mode=append -n4 --open-mode=truncate -o out ./a", "./a"},
 		{"-n4 ./a", 1, "/bin/srun -n4 ./a", "./a"},
 		{"-o x ./a : ./b", 1, "/bin/srun -o x ./a : ./b", "./a"},
+		{"-N1 mpirun ./a", 0, "mpirun ./a", "mpirun"},
+		{"-n4 mpirun ./a", 0, "/bin/srun -n4 mpirun ./a", "mpirun"},
 	} {
 		r, err := read(t.Context(), strings.Fields(c.args), vars(""), realSrun)
 		if err != nil {

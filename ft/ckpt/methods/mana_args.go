@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/burst-hpc/burst/ft/ckpt"
 )
 
 // mpiexecCall is a command line of MPICH's mpiexec.
@@ -33,6 +35,22 @@ var (
 	// hydraHosts say where or how the ranks are started, which is not the job's to say.
 	hydraHosts = strings.Fields("f hostfile machinefile machine machines machinelist hosts hostlist host launcher launcher-exec bootstrap bootstrap-exec rmk localhost skip-launch-node")
 )
+
+// Launcher says whether the step's program starts an MPI job's ranks by itself, and
+// whether the options of srun before it name no more than one task: with more, or with
+// none in a job of several tasks, srun would start it so often.
+func Launcher(of ckpt.Launch) (is, once bool) {
+	l := launch(of)
+	if l.Program < 1 || l.Program >= len(l.Args) {
+		return false, false
+	}
+	name := filepath.Base(l.Args[l.Program])
+	is = isMPIRun(name) || slices.Contains(hydraNames, name) || slices.Contains(otherLaunchers, name)
+	return is, is && l.taskOptions() <= 1
+}
+
+// otherLaunchers are names that Open MPI's mpirun has beside the common ones.
+var otherLaunchers = []string{"mpirun.openmpi", "mpiexec.openmpi", "prterun", "oshrun"}
 
 // mpiexec reads the step's command line, of which mpiexec is the program, and says
 // why MANA cannot run it.
