@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,14 +12,14 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/vacated"
 	"github.com/burst-hpc/burst/ft"
 	"github.com/burst-hpc/burst/slurm"
-	"github.com/burst-hpc/burst/slurm/directive"
 )
 
 const (
 	afterLate  = 10 * time.Minute // nodes of a job that ended longer ago are left to SuspendTime
 	afterRuns  = 500              // that are looked at in one round
-	afterReads = 32               // of them, those whose scripts are read
+	afterReads = 32               // scripts that are read in one round
 	afterRead  = 30 * time.Second // for all of that
+	afterGap   = time.Second      // between two rounds, at least
 	afterPause = 5 * time.Second  // after a round that failed, more or less
 	afterTries = time.Minute      // for which Slurm is told of the same nodes, until it answers
 	// A node that is planned for a job is looked at again so often, and so long after
@@ -37,7 +36,9 @@ const (
 //	     └────────────else────────────► settled
 type afterJobs struct {
 	*Daemon
-	untold []untold
+	untold  []untold
+	tried   map[history.Run]try // runs of which the script could not be read
+	scripts map[uint32]string   // by array, while there is something to do
 }
 
 // untold is a settled run, the nodes of which Slurm has not been told to power down yet.
@@ -62,10 +63,15 @@ func (d *Daemon) keepAfter(ctx context.Context) error {
 		told = text
 		var again <-chan time.Time
 		switch {
-		case err != nil:
-			again = time.After(afterPause*4/5 + rand.N(afterPause*2/5))
 		case soon > 0:
 			again = time.After(soon)
+		case err != nil:
+			again = time.After(jitter(afterPause))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(jitter(afterGap * 5 / 4)):
 		}
 		select {
 		case <-ctx.Done():
@@ -76,12 +82,27 @@ func (d *Daemon) keepAfter(ctx context.Context) error {
 	}
 }
 
+// jitter is a time a fifth shorter or longer, or between.
+func jitter(d time.Duration) time.Duration { return d*4/5 + rand.N(d*2/5) }
+
+// sooner is the shorter of two times; 0 is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 {
+		return b
+	}
+	return min(a, b)
+}
+
 // round looks at the runs that were closed, and says when to look again; 0: when
-// others are.
+// others are, or after a pause if there is an error.
 func (a *afterJobs) round(ctx context.Context) (soon time.Duration, err error) {
 	due, err := a.store.Unsettled(ctx, time.Now().Add(-afterLate), afterRuns)
-	if err != nil || len(due)+len(a.untold) == 0 {
+	if err != nil {
 		return 0, err
+	}
+	a.keepTried(due)
+	if len(due)+len(a.untold) == 0 {
+		return 0, nil
 	}
 	snap := a.watcher.Latest() // by which the runs were closed, or later: most jobs need no other
 	if snap == nil {
@@ -90,7 +111,7 @@ func (a *afterJobs) round(ctx context.Context) (soon time.Duration, err error) {
 		}
 	}
 	if len(due) == afterRuns {
-		soon = minGap
+		soon = afterGap
 	}
 	seen, reads := vacated.Read(snap, a.rates.pools), 0
 	var done, ask []history.Run
@@ -100,21 +121,40 @@ func (a *afterJobs) round(ctx context.Context) (soon time.Duration, err error) {
 	for _, r := range due {
 		nodes, planned := seen.Nodes(r)
 		if planned && time.Since(r.Ended) < afterPlanned {
-			soon = cmp.Or(soon, afterLook)
+			soon = sooner(soon, afterLook)
 			continue
 		}
 		if len(nodes) == 0 {
 			done = append(done, r)
 			continue
 		}
-		if reads++; reads > afterReads {
-			soon = minGap
-			break
+		if wait := time.Until(a.tried[r].again); wait > 0 {
+			soon = sooner(soon, wait)
+			continue
 		}
-		yes, err := a.asks(reading, r, snap.Jobs[r.Job])
+		j := snap.Jobs[r.Job]
+		if a.reads(j) {
+			if reads == afterReads || reading.Err() != nil {
+				soon = afterGap
+				continue
+			}
+			reads++
+		}
+		yes, err := a.asks(reading, r, j)
 		switch {
+		case ctx.Err() != nil:
+			return 0, ctx.Err()
 		case err != nil:
-			failed = append(failed, err)
+			wait := a.failed(r)
+			if wait == 0 {
+				done = append(done, r)
+				a.log.Warn("the nodes of a job wait for SuspendTime: whether it has after=power_down cannot be read", "job", r.Job, "error", err)
+				continue
+			}
+			soon = sooner(soon, wait)
+			if len(failed) == 0 { // the others fail as it does
+				failed = append(failed, err)
+			}
 		case yes:
 			ask = append(ask, r)
 		default:
@@ -122,34 +162,15 @@ func (a *afterJobs) round(ctx context.Context) (soon time.Duration, err error) {
 		}
 	}
 	if len(done) > 0 {
-		failed = append(failed, a.store.SettleRuns(ctx, done))
+		err = a.store.SettleRuns(ctx, done)
 	}
 	if len(ask)+len(a.untold) > 0 {
-		failed = append(failed, a.powerDown(ctx, ask))
+		err = errors.Join(err, a.powerDown(ctx, ask))
 	}
-	return soon, errors.Join(failed...)
-}
-
-// asks says whether the run's job asks for its nodes to be powered down.
-func (a *afterJobs) asks(ctx context.Context, r history.Run, j slurm.Job) (bool, error) {
-	said := directive.Said{Comment: j.Comment, Site: a.cfg.Defaults(j.Partition, r.Pool)}
-	if j.Batch {
-		id := j.ID
-		if j.HetID != 0 {
-			id = j.HetID // the parts have their leader's
-		}
-		var err error
-		if said.Script, err = a.client.BatchScript(ctx, id); err != nil && !errors.Is(err, slurm.ErrNoJob) {
-			return false, err
-		}
+	if err != nil {
+		soon = 0
 	}
-	m, err := said.Merge()
-	if err != nil { // the user was told; as for the rest, the site's defaults hold
-		if m, err = directive.Merge(said.Site.Layers...); err != nil {
-			return false, nil // burst.toml has been judged: never
-		}
-	}
-	return m.After == directive.PowerDown, nil
+	return soon, errors.Join(append(failed, err)...)
 }
 
 // powerDown settles the runs, and has Slurm power down what they and those before

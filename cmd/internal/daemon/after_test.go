@@ -77,6 +77,61 @@ func (l *leaving) text(begun time.Time) string {
 	return strings.Join(all, ", ")
 }
 
+// TestAfterJobsGoesOn: scripts that cannot be read keep nobody's nodes up but their own
+// jobs', and are not asked for for ever.
+func TestAfterJobsGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const bad = afterReads + 1
+		o := slurmtest.Options{Fail: func(cmd string) error {
+			if strings.Contains(cmd, "write batch_script") && !strings.Contains(cmd, fmt.Sprintf(" %d -", bad+1)) {
+				return errors.New("no answer")
+			}
+			return nil
+		}}
+		for i := range bad + 1 {
+			o.Nodes = append(o.Nodes, fmt.Sprint("c", i+1))
+		}
+		begun := time.Now()
+		l := &leaving{past: newPast(t, o)}
+		defer func() { l.stop() }()
+		l.restart()
+		for range bad + 1 {
+			l.Submit(slurmtest.Job{Requeue: true, Duration: time.Minute, Script: "#!/bin/sh\n#BURST after=power_down\n"})
+		}
+		l.pass(90 * time.Second)
+		if got, want := l.text(begun), fmt.Sprintf("85s c%d state=power_down, %[1]d:c%[1]d", bad+1); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		l.pass(4 * time.Minute)
+		if n := l.Count("scontrol write batch_script"); n != bad*afterGiveUp+1 {
+			t.Errorf("scripts were asked for %d times", n)
+		}
+		if due, err := l.store.Unsettled(t.Context(), begun, 1); err != nil || len(due) > 0 {
+			t.Errorf("waits still: %+v, %v", due, err)
+		}
+	})
+}
+
+// TestAnArraysScriptIsReadOnce: its tasks may be thousands.
+func TestAnArraysScriptIsReadOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &leaving{past: newPast(t, slurmtest.Options{})}
+		defer func() { l.stop() }()
+		l.restart()
+		for range 4 {
+			l.Submit(slurmtest.Job{Script: "#!/bin/sh\n"})
+		}
+		for _, j := range []slurm.Job{{ID: 1, ArrayID: 9}, {ID: 2, ArrayID: 9}, {ID: 3, ArrayID: 8}, {ID: 1}, {ID: 4}} {
+			if text, err := l.after.script(t.Context(), j); text != "#!/bin/sh\n" || err != nil {
+				t.Errorf("of %+v: %q, %v", j, text, err)
+			}
+		}
+		if n := l.Count("scontrol write batch_script"); n != 4 {
+			t.Errorf("scripts were read %d times", n)
+		}
+	})
+}
+
 func TestAfterJobs(t *testing.T) {
 	const script = "#!/bin/sh\n#BURST after=power_down\n"
 	minute := slurmtest.Job{Requeue: true, Duration: time.Minute, Nodes: 2, Script: script}

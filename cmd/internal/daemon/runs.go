@@ -20,6 +20,12 @@ const (
 	recordSoon = time.Second
 	recordLate = 10 * time.Second
 	recordCost = 20
+	// A step's word makes its job ours while Slurm shows the job, and if it was said so
+	// long before burstd came back.
+	spokenFor = 24 * time.Hour
+	// What the journal has read once is not read again, but for what was said so long
+	// before: a commit may take that long.
+	spokenAgain = time.Minute
 )
 
 // keepHistory writes down the runs of jobs of ours until ctx ends. A round that
@@ -45,12 +51,15 @@ func (d *Daemon) keepHistory(ctx context.Context) error {
 }
 
 // recorder knows what it has written: the runs that are open, and the closed ones of
-// jobs that Slurm still shows. Nobody else writes them.
+// jobs that Slurm still shows. Nobody else writes them. It knows too what it has read of
+// burst-sruns' words: there may be millions of steps.
 type recorder struct {
 	*Daemon
 	open   map[uint32]history.Run // nil: to be read
 	last   *slurm.Snapshot        // that was recorded
-	closed map[uint32]history.Run
+	closed map[uint32]history.Run // the zero one of a job that has none
+	spoken map[uint32]history.Spoken
+	heard  time.Time // until which spoken is whole
 }
 
 func (r *recorder) record(ctx context.Context) error {
@@ -69,18 +78,17 @@ func (r *recorder) record(ctx context.Context) error {
 		}
 	}
 	known := slices.Collect(maps.Values(r.open))
-	in, err := r.store.AboutRuns(ctx)
+	in, err := r.about(ctx, snap)
 	if err != nil {
 		return err
 	}
-	in.Snapshot, in.Pools = snap, r.rates.pools
 	closed := map[uint32]history.Run{}
 	var ask []uint32
 	for _, id := range history.Meant(known, in) {
-		if c, ok := r.closed[id]; ok {
-			closed[id] = c
+		c, ok := r.closed[id]
+		if closed[id] = c; c.Job != 0 {
 			known = append(known, c)
-		} else {
+		} else if !ok {
 			ask = append(ask, id)
 		}
 	}
@@ -110,6 +118,30 @@ func (r *recorder) record(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// about is what there is to know beside the runs.
+func (r *recorder) about(ctx context.Context, snap *slurm.Snapshot) (history.Input, error) {
+	now := time.Now()
+	since := r.heard.Add(-spokenAgain)
+	if r.heard.IsZero() {
+		since = now.Add(-spokenFor)
+	}
+	in, err := r.store.AboutRuns(ctx, since)
+	if err != nil {
+		return in, err
+	}
+	for id, s := range r.spoken {
+		if _, ok := in.Spoken[id]; ok {
+			continue
+		}
+		if _, ok := snap.Jobs[id]; ok {
+			in.Spoken[id] = s
+		}
+	}
+	r.spoken, r.heard = in.Spoken, now
+	in.Snapshot, in.Pools = snap, r.rates.pools
+	return in, nil
 }
 
 // Jobs tells of runs.

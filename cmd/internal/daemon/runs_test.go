@@ -3,7 +3,9 @@ package daemon
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +15,7 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/store"
 	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/hostlist"
 	"github.com/burst-hpc/burst/slurm/slurmtest"
 )
 
@@ -21,19 +24,27 @@ import (
 type past struct {
 	*slurmtest.Controller
 	*testing.T
-	path string
+	path  string
+	pools map[string]string
 	recorder
 }
 
 func newPast(t *testing.T, o slurmtest.Options) *past {
 	t.Helper()
 	p := &past{T: t, path: filepath.Join(t.TempDir(), "burst.db")}
-	o.Nodes, o.OnPrem = []string{"c1", "c2"}, []string{"on1"}
+	if p.pools, o.OnPrem = map[string]string{}, []string{"on1"}; o.Nodes == nil {
+		o.Nodes = []string{"c1", "c2"}
+	}
+	for _, n := range o.Nodes {
+		p.pools[n] = "p"
+	}
 	o.OnResume = func(nodes, _ string) {
-		for _, n := range []string{"c1", "c2"} {
-			if strings.Contains(nodes, n) || strings.Contains(nodes, "[1-2]") {
-				p.Register(n)
-			}
+		all, err := hostlist.Expand(nodes)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, n := range all {
+			p.Register(n)
 		}
 	}
 	p.Controller = slurmtest.New(o)
@@ -52,7 +63,7 @@ func (p *past) restart() {
 	}
 	w := slurm.NewWatcher(slurm.New(p.Controller).Snapshot, minGap)
 	hub := session.NewHub(session.HubConfig{}, st, slog.New(slog.DiscardHandler))
-	p.recorder = recorder{Daemon: &Daemon{store: st, watcher: w, hub: hub, rates: &rates{pools: map[string]string{"c1": "p", "c2": "p"}}, log: slog.New(slog.DiscardHandler)}}
+	p.recorder = recorder{Daemon: &Daemon{store: st, watcher: w, hub: hub, rates: &rates{pools: p.pools}, log: slog.New(slog.DiscardHandler)}}
 }
 
 func (p *past) stop() {
@@ -151,6 +162,16 @@ func TestRunsAreWrittenDown(t *testing.T) {
 			}
 			p.pass(30 * time.Minute)
 		}, "1 COMPLETED x2 664s"},
+		{"it fails, and is requeued after a while", slurmtest.Options{}, func(p *past) {
+			id := p.Submit(slurmtest.Job{Requeue: true, Duration: time.Minute, ExitCode: 1})
+			p.pass(3 * time.Minute)
+			if err := slurm.New(p.Controller).Requeue(p.Context(), id); err != nil {
+				p.Error(err)
+			}
+			p.pass(0) // it waits
+			p.restart()
+			p.pass(20 * time.Minute)
+		}, "1 FAILED x2 120s"},
 		{"the journal cannot be written for a while", slurmtest.Options{}, func(p *past) {
 			p.Submit(slurmtest.Job{Requeue: true, Duration: 2 * time.Minute})
 			p.pass(time.Minute)
@@ -178,4 +199,44 @@ func TestRunsAreWrittenDown(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWhatWasSaidIsReadOnce, and makes the job ours while Slurm shows it.
+func TestWhatWasSaidIsReadOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPast(t, slurmtest.Options{})
+		defer func() { p.stop() }()
+		said := func(job uint32) {
+			t.Helper()
+			k := session.Key{Job: job, Step: "0"}
+			for _, c := range []session.Change{{Opened: []session.Session{{Hello: session.Hello{Key: k, Token: "t"}}}},
+				{Closed: []session.End{{Key: k, Token: "t", Summary: &session.Summary{Label: "l"}}}}} {
+				if err := p.store.CommitSession(t.Context(), c); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		want := func(shown []uint32, want ...uint32) {
+			t.Helper()
+			snap := &slurm.Snapshot{Jobs: map[uint32]slurm.Job{}}
+			for _, id := range shown {
+				snap.Jobs[id] = slurm.Job{ID: id}
+			}
+			in, err := p.about(t.Context(), snap)
+			if got := slices.Sorted(maps.Keys(in.Spoken)); err != nil || !slices.Equal(got, want) || len(got) > 0 && in.Spoken[got[0]].Label != "l" {
+				t.Errorf("%v have spoken, not %v: %+v, %v", got, want, in.Spoken, err)
+			}
+		}
+		said(1)
+		want(nil, 1)
+		said(2)
+		time.Sleep(50 * time.Second) // its commit took as long
+		want([]uint32{1}, 1, 2)
+		time.Sleep(10 * time.Minute)
+		want([]uint32{1, 2}, 1, 2)
+		want([]uint32{2}, 2)
+		want([]uint32{1, 2}, 2)
+		p.restart()
+		want([]uint32{1}, 1, 2)
+	})
 }

@@ -3,12 +3,14 @@
 // its first start until Slurm says that it has ended for good.
 //
 //	not known -> open -> open, ended -> closed
-//	               |                      |
-//	               +-- Slurm forgot it ---+
+//	               |    ^                 | |
+//	               |    +---- requeued ---+ |
+//	               +-- Slurm forgot it -----+
 //
 // A run that has ended stays open for Settle: a job that Slurm is about to requeue
-// may be shown as ended for a moment. A closed run is opened again when Slurm shows
-// its job alive after all: slurmctld may have been killed, and know less.
+// may be shown as ended for a moment. A closed run is opened again when its job is
+// requeued, also while it waits: its checkpoints and evictions count. And when Slurm
+// shows the job alive after all: slurmctld may have been killed, and know less.
 package history
 
 import (
@@ -84,8 +86,8 @@ type Input struct {
 	Spoken   map[uint32]Spoken // jobs that have, or had a moment ago, a session
 }
 
-// Meant are the jobs that Slurm shows and that are ours, of which no run is open:
-// Book must know their last closed run.
+// Meant are the jobs that Slurm shows and that are ours or were requeued, of which no
+// run is open: Book must know their last closed run.
 func Meant(open []Run, in Input) []uint32 {
 	has := map[uint32]bool{}
 	for _, r := range open {
@@ -93,7 +95,7 @@ func Meant(open []Run, in Input) []uint32 {
 	}
 	var all []uint32
 	for id, j := range in.Snapshot.Jobs {
-		if !has[id] && in.ours(j) {
+		if !has[id] && (j.Restarts > 0 || in.ours(j)) {
 			all = append(all, id)
 		}
 	}
@@ -122,7 +124,8 @@ func Book(known []Run, in Input) []Run {
 		}
 		if ok && !r.Open {
 			switch {
-			case j.Submitted.After(r.Ended):
+			case again(r, j):
+			case r.UID != j.UID || j.Submitted.After(r.Ended):
 				ok = false
 			case Over(j) && r.State != Unknown && j.Restarts == r.Restarts:
 				continue
@@ -157,11 +160,17 @@ func (r Run) news(known Run) bool {
 	return late || r != known
 }
 
-// other says whether Slurm has given the run's id to another job: a requeue makes
+// again says whether the job is the run's, and has been requeued since. A job that was
+// given the run's id, as after slurmctld has lost its state, has not, at first.
+func again(r Run, j slurm.Job) bool {
+	return j.Restarts > r.Restarts && j.UID == r.UID && j.ArrayID == r.ArrayID && j.HetID == r.HetID
+}
+
+// other says whether Slurm has given the open run's id to another job: a requeue makes
 // the submission later too, and counts.
 func other(r Run, j slurm.Job) bool {
-	again := (runs(j) || Over(j)) && !j.Start.Equal(r.Begun) && j.Restarts <= r.Restarts
-	return r.UID != j.UID || again && j.Submitted.After(r.Seen)
+	anew := (runs(j) || Over(j)) && !j.Start.Equal(r.Begun) && j.Restarts <= r.Restarts
+	return r.UID != j.UID || anew && j.Submitted.After(r.Seen)
 }
 
 // forgotten closes a run that Slurm does not show any more.

@@ -138,10 +138,41 @@ func TestBook(t *testing.T) {
 			b.round(60, pending)
 			b.round(200, with(ended("CANCELLED", 1, 120, 120), func(j *slurm.Job) { j.Nodes = "" }))
 		}, "7 CANCELLED x2 10-120 35s"},
-		{"its user runs it again", func(b *book) {
+		{"its user requeues it after its end", func(b *book) {
+			b.round(66, ended("FAILED", 0, 10, 50))
+			b.round(120, pending)
+		}, "7 PENDING+ x2 10-? 40s"},
+		{"that runs then", func(b *book) {
+			b.round(66, ended("FAILED", 0, 10, 50))
+			b.round(120, pending)
+			b.round(400, with(job("RUNNING", 1, 380), func(j *slurm.Job) { j.Submitted = at(100) }))
+		}, "7 RUNNING+ x2 10-? 60s"},
+		{"that runs elsewhere, between two readings", func(b *book) {
+			b.round(66, ended("FAILED", 0, 10, 50))
+			b.round(400, with(elsewhere, func(j *slurm.Job) { j.Restarts, j.Start, j.Submitted = 1, at(380), at(350) }))
+		}, "7 RUNNING+ x2 10-? 60s"},
+		{"that has ended again", func(b *book) {
+			b.round(300, ended("COMPLETED", 1, 10, 50))
+			b.round(900, with(ended("COMPLETED", 3, 380, 400), func(j *slurm.Job) { j.Submitted = at(350) }))
+		}, "7 COMPLETED x4 10-400 60s"},
+		{"a job that was requeued, and is not ours", func(b *book) { b.round(120, pending) }, ""},
+		{"its id is another's, after its end, which is requeued", func(b *book) {
 			b.round(300, ended("COMPLETED", 0, 10, 50))
-			b.round(400, with(job("RUNNING", 1, 380), func(j *slurm.Job) { j.Submitted = at(350) }))
-		}, "7 COMPLETED x1 10-50 40s, 7 RUNNING+ x2 380-? 20s"},
+			b.round(900, with(job("RUNNING", 0, 820), func(j *slurm.Job) { j.Submitted = at(800) }))
+			b.round(960, with(pending, func(j *slurm.Job) { j.Submitted = at(950) }))
+		}, "7 COMPLETED x1 10-50 40s, 7 PENDING+ x2 820-? 110s"},
+		{"its id is another user's, after its end, which was requeued", func(b *book) {
+			b.round(300, ended("COMPLETED", 0, 10, 50))
+			b.round(900, with(job("RUNNING", 1, 820), func(j *slurm.Job) { j.Submitted, j.UID = at(800), 1 }))
+		}, "7 COMPLETED x1 10-50 40s, 7 RUNNING+ x2 820-? 80s"},
+		{"its id is an array's, after its end, which was requeued", func(b *book) {
+			b.round(300, ended("COMPLETED", 0, 10, 50))
+			b.round(900, with(job("RUNNING", 1, 820), func(j *slurm.Job) { j.Submitted, j.ArrayID, j.ArrayTask = at(800), 5, "2" }))
+		}, "7 COMPLETED x1 10-50 40s, 7 RUNNING+ x2 820-? 80s"},
+		{"its id is another's, which waits requeued less often", func(b *book) {
+			b.round(300, ended("COMPLETED", 2, 10, 50))
+			b.round(900, with(pending, func(j *slurm.Job) { j.Submitted = at(800) }))
+		}, "7 COMPLETED x3 10-50 40s"},
 		{"slurmctld comes back and knows less", func(b *book) {
 			b.round(66, ended("COMPLETED", 0, 10, 50))
 			b.round(90, job("RUNNING", 0, 10))

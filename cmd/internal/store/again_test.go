@@ -1,13 +1,16 @@
 package store
 
 import (
+	"database/sql"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cmd/internal/history"
 	"github.com/burst-hpc/burst/ft"
 	"github.com/burst-hpc/burst/ft/session"
+	"github.com/burst-hpc/burst/slurm"
 )
 
 // TestAnEarlierJobsWordIsNotThisOnes: Slurm has given the id again.
@@ -45,7 +48,7 @@ func TestAnEarlierJobsWordIsNotThisOnes(t *testing.T) {
 	want("it runs", 3, 9, 1)
 	earlier.Open, earlier.Ended = false, time.Now()
 	writeRuns(t, s, earlier)
-	want("it has ended, and may be requeued", 3, 9, 1)
+	want("it has ended, and may be requeued", 3, 9, 1) // see TestARequeueAfterTheEnd
 	next := run(7, 0)
 	next.Submitted = time.Now()
 	writeRuns(t, s, next)
@@ -57,5 +60,53 @@ func TestAnEarlierJobsWordIsNotThisOnes(t *testing.T) {
 	told := told(t, s, RunsQuery{UID: -1, Job: 7})
 	if len(told) != 2 || told[1].Checkpoints != 2 {
 		t.Errorf("runs %+v", told)
+	}
+}
+
+// TestARequeueAfterTheEnd: what is known of a job that has failed, and is requeued when
+// its run is closed, is still its own, also if it waits for long.
+func TestARequeueAfterTheEnd(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "burst.db"))
+	failed := over(run(7, 0))
+	if err := s.tx(t.Context(), func(tx *sql.Tx) error {
+		w := writer{ctx: t.Context(), tx: tx}
+		w.life(7, since.Add(40*time.Minute))
+		return w.err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	writeRuns(t, s, failed)
+	j := slurm.Job{ID: 7, UID: failed.UID, ArrayID: failed.ArrayID, ArrayTask: failed.ArrayTask, HetID: failed.HetID, State: "PENDING", Restarts: 1,
+		Submitted: failed.Ended.Add(5 * time.Minute)}
+	see := func(taken time.Time) {
+		t.Helper()
+		opened, err := s.OpenRuns(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := history.Input{Snapshot: &slurm.Snapshot{Taken: taken, Jobs: map[uint32]slurm.Job{7: j}}}
+		last, err := s.LastRuns(t.Context(), history.Meant(opened, in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeRuns(t, s, history.Book(append(opened, last...), in)...)
+		one, err := s.Blessed(t.Context(), 7, "0")
+		all, aerr := s.BlessedOf(t.Context(), 7)
+		evicted, eerr := s.Attempts(t.Context(), 7, -1)
+		first, ferr := s.FirstSubmitted(t.Context(), 7)
+		if one.Answer.N != 1 || len(all) != 1 || evicted != 1 || !first.Equal(failed.Submitted) {
+			t.Errorf("%s: %+v, %+v, %d evictions, first submitted %s; %v, %v, %v, %v", j.State, one, all, evicted, first, err, aerr, eerr, ferr)
+		}
+	}
+	see(j.Submitted.Add(time.Second))
+	later := j.Submitted.Add(100 * 24 * time.Hour)
+	if err := s.Prune(t.Context(), later.Add(-90*24*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	see(later)
+	j.State, j.Start = "RUNNING", later
+	see(later.Add(time.Minute))
+	if all := told(t, s, RunsQuery{UID: -1, Job: 7}); len(all) != 1 || !all[0].Open || all[0].Evictions != 1 {
+		t.Errorf("runs %+v", all)
 	}
 }

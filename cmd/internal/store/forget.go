@@ -59,24 +59,26 @@ func (w *writer) fewDone(job uint32) {
 }
 
 // pruneSteps forgets what was said of jobs whose last run ended so long ago, and of
-// jobs without one what is older than before.
+// jobs without one what is older than before. Of a job that goes on, or waits, however
+// long, it keeps what a restart needs.
 func (s *Store) pruneSteps(ctx context.Context, before time.Time) error {
 	over := func(table string) string {
 		return `EXISTS (SELECT 1 FROM runs r WHERE r.job = ` + table + `.job)
 			AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.job = ` + table + `.job AND (r.open OR r.ended >= ?1))`
 	}
 	silent := ` AND job NOT IN (SELECT job FROM sessions)`
+	goesOn := ` AND job NOT IN (SELECT job FROM runs WHERE open)`
 	ended, old := fromTime(before.Add(stepsKeep)), fromTime(before)
 	for _, d := range []struct {
 		text string
 		args []any
 	}{
 		{`DELETE FROM sessions WHERE began < ?1 AND ` + over("sessions"), []any{ended}},
-		{`DELETE FROM blessed WHERE (at < ?2 OR at < ?1 AND ` + over("blessed") + `)` + silent, []any{ended, old}},
-		{`DELETE FROM steps_done WHERE at < ?2 AND job NOT IN (SELECT job FROM runs WHERE open) OR at < ?1 AND ` + over("steps_done"), []any{ended, old}},
-		{`DELETE FROM requests WHERE by < ?2 OR by < ?1 AND ` + over("requests") + silent, []any{ended, old}},
+		{`DELETE FROM blessed WHERE (at < ?2` + goesOn + ` OR at < ?1 AND ` + over("blessed") + `)` + silent, []any{ended, old}},
+		{`DELETE FROM steps_done WHERE at < ?2` + goesOn + ` OR at < ?1 AND ` + over("steps_done"), []any{ended, old}},
+		{`DELETE FROM requests WHERE by < ?2` + goesOn + ` OR by < ?1 AND ` + over("requests") + silent, []any{ended, old}},
 		{`DELETE FROM answers WHERE NOT EXISTS (SELECT 1 FROM requests q WHERE q.job = answers.job AND q.attempt = answers.attempt AND q.id = answers.id)`, nil},
-		{`DELETE FROM evictions WHERE ended > 0 AND (ended < ?2 OR ended < ?1 AND ` + over("evictions") + `
+		{`DELETE FROM evictions WHERE ended > 0 AND (ended < ?2` + goesOn + ` OR ended < ?1 AND ` + over("evictions") + `
 			AND NOT EXISTS (SELECT 1 FROM notices n WHERE n.instance = evictions.instance AND n.kind = evictions.kind AND n.stage <> 'acked'))`, []any{ended, old}},
 	} {
 		if _, err := s.db.ExecContext(ctx, d.text, d.args...); err != nil {

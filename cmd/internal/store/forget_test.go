@@ -97,6 +97,7 @@ func TestWhatARestartNeedsIsKept(t *testing.T) {
 		keeps bool
 	}{
 		{"it runs on", 80 * 24 * time.Hour, func(s *Store, _ time.Time) { writeRuns(t, s, run(7, 1)) }, true},
+		{"it runs on, or waits, for long", 91 * 24 * time.Hour, func(s *Store, _ time.Time) { writeRuns(t, s, run(7, 1)) }, true},
 		{"it has ended within the day", 20 * time.Hour, func(s *Store, at time.Time) { r := over(run(7, 1)); r.Ended = at; writeRuns(t, s, r) }, true},
 		{"it has ended before", 25 * time.Hour, func(s *Store, at time.Time) { r := over(run(7, 1)); r.Ended = at; writeRuns(t, s, r) }, false},
 		{"its id was another's before", 25 * time.Hour, func(s *Store, at time.Time) {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"database/sql"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -9,23 +10,24 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cmd/internal/ledger"
 	"github.com/burst-hpc/burst/ft"
+	"github.com/burst-hpc/burst/ft/session"
 )
 
-// TestAJournalOfTheLastRelease, in the middle of evictions, goes on under this one.
-func TestAJournalOfTheLastRelease(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "burst.db")
+// ofVersion makes a journal of an earlier schema, and what runs statements on it.
+func ofVersion(t *testing.T, path string, version int) (db *sql.DB, run func(query string, args ...any)) {
+	t.Helper()
 	db, err := connect(path, "journal_mode(WAL)", "foreign_keys(ON)")
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := func(query string, args ...any) {
+	run = func(query string, args ...any) {
 		t.Helper()
 		if _, err := db.Exec(query, args...); err != nil {
 			t.Fatal(err)
 		}
 	}
-	const version = 3
 	for v := range version {
 		text, err := schema.ReadFile(fmt.Sprintf("schema/%03d.sql", v+1))
 		if err != nil {
@@ -34,6 +36,109 @@ func TestAJournalOfTheLastRelease(t *testing.T) {
 		run(string(text))
 	}
 	run(fmt.Sprint("PRAGMA user_version = ", version))
+	return db, run
+}
+
+// TestAJournalWithoutCheckpoints, of the release before there were any, goes on under
+// this one with all of its rows.
+func TestAJournalWithoutCheckpoints(t *testing.T) {
+	dir := t.TempDir()
+	path, full := filepath.Join(dir, "burst.db"), filepath.Join(dir, "full.db")
+	n := cloud.Notice{Instance: "i-1", Kind: cloud.SpotInterruption, Deadline: at.Add(time.Minute), Received: at, Source: "imds", Event: "e1"}
+	ftState := ft.State{Notices: []ft.Notice{{Notice: n, Provider: "east", Node: "c1", Stage: ft.Draining}},
+		Evictions: []ft.Eviction{{Instance: "i-1", Kind: cloud.SpotInterruption, Job: 7, Restarts: 2, Node: "c1", Stage: ft.Requeued, Signal: "USR1",
+			Grace: 20 * time.Second, SignalledAt: at, Began: at, Lost: -1, LostIterations: -1}}}
+	rows := []ledger.Row{{Provider: "east", Instance: "i-1", Pool: "p", Job: 7, From: at, To: at.Add(time.Hour), Share: 1}}
+	s := open(t, full)
+	if err := s.CommitPower(t.Context(), sample()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.AddNotice(t.Context(), "east", n); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CommitFT(t.Context(), ft.Change{Notices: ftState.Notices, Evictions: ftState.Evictions}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.PutUsage(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := s.ClusterID(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	db, run := ofVersion(t, path, 6)
+	run("ATTACH ? AS f", full)
+	tables, err := query(t.Context(), db, `SELECT t.name, group_concat(c.name, ', ') FROM sqlite_schema t JOIN pragma_table_info(t.name) c
+		WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite%' GROUP BY t.name`, func(scan scanner) (t [2]string, err error) { return t, scan(&t[0], &t[1]) })
+	if err != nil || len(tables) < 12 {
+		t.Fatal(tables, err)
+	}
+	for _, c := range tables {
+		run(fmt.Sprintf("INSERT OR REPLACE INTO %s (%s) SELECT %s FROM f.%s", c[0], c[1], c[1], c[0]))
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	s = open(t, path)
+	want := state(sample())
+	want.Heard = []string{""}
+	power, err := s.LoadPower(t.Context())
+	if diff := cmp.Diff(want, power); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+	got, err := s.LoadFT(t.Context())
+	if diff := cmp.Diff(ftState, got); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+	if id, err := s.ClusterID(t.Context()); err != nil || id != cluster {
+		t.Errorf("the cluster %q is %q, %v", cluster, id, err)
+	}
+	j := run7(t, s)
+	if j.Evictions != 1 || j.Seconds != 3600 {
+		t.Errorf("what was known of the job counts as %+v", j)
+	}
+	if evicted, err := s.Attempts(t.Context(), 7, -1); err != nil || evicted != 1 {
+		t.Errorf("%d evictions count, %v", evicted, err)
+	}
+}
+
+// run7 writes a run of job 7, in its fourth attempt, with a checkpoint, and
+// reads it.
+func run7(t *testing.T, s *Store) Told {
+	t.Helper()
+	k := session.Key{Job: 7, Attempt: 3, Step: "0"}
+	hello := session.Hello{Key: k, Token: "t", Began: at, Method: "signal", Dir: "/d"}
+	for _, c := range []session.Change{{Opened: []session.Session{{UID: 1, Hello: hello}}},
+		{Answers: []session.Given{{Key: k, Token: "t", Answer: session.Answer{Generation: "/d/gen-1", N: 1}}}}} {
+		if err := s.CommitSession(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := run(7, 3)
+	r.Submitted = at.Add(-time.Hour)
+	writeRuns(t, s, r)
+	if err := s.Prune(t.Context(), at.Add(-24*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := s.Blessed(t.Context(), 7, "0"); err != nil || b.Answer.N != 1 {
+		t.Errorf("its generation: %+v, %v", b, err)
+	}
+	all := told(t, s, RunsQuery{UID: -1, Job: 7})
+	if len(all) != 1 {
+		t.Fatalf("%+v", all)
+	}
+	return all[0]
+}
+
+// TestAJournalOfTheLastRelease, in the middle of evictions, goes on under this one.
+func TestAJournalOfTheLastRelease(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "burst.db")
+	db, run := ofVersion(t, path, 3)
 	deadline := at.Add(2 * time.Minute)
 	for _, row := range [][]any{
 		{"i-1", "spot-interruption", "east", fromTime(deadline), fromTime(at), "imds", "c1", "draining"},

@@ -21,9 +21,6 @@ func scanRun(scan scanner) (r history.Run, err error) {
 	return r, err
 }
 
-// spokenFor is how long after its end a step's word still makes its job ours.
-const spokenFor = 24 * time.Hour
-
 // OpenRuns reads the runs that are open.
 func (s *Store) OpenRuns(ctx context.Context) ([]history.Run, error) {
 	all, err := queryLong(ctx, s, `SELECT `+runColumns+` FROM runs WHERE open ORDER BY job`, scanRun)
@@ -33,9 +30,14 @@ func (s *Store) OpenRuns(ctx context.Context) ([]history.Run, error) {
 	return all, nil
 }
 
+// words are those of burst-sruns, of steps that have ended and of those that go on:
+// read each second, and so by indexes alone.
+const words = `SELECT job, label, method FROM steps_done WHERE at > ?
+	UNION ALL SELECT job, coalesce(hello ->> '$.label', ''), coalesce(hello ->> '$.method', '') FROM sessions INDEXED BY sessions_words`
+
 // AboutRuns reads what else of the journal history.Book needs: the types of
-// instances by node, and the jobs that have spoken.
-func (s *Store) AboutRuns(ctx context.Context) (history.Input, error) {
+// instances by node, and the jobs that speak, or whose steps have ended since.
+func (s *Store) AboutRuns(ctx context.Context, since time.Time) (history.Input, error) {
 	in := history.Input{Types: map[string]string{}, Spoken: map[uint32]history.Spoken{}}
 	_, err := queryLong(ctx, s, `SELECT node, type FROM instances WHERE gone = 0 AND node <> '' ORDER BY launched`, func(scan scanner) (none struct{}, err error) {
 		var node, kind string
@@ -45,15 +47,14 @@ func (s *Store) AboutRuns(ctx context.Context) (history.Input, error) {
 		return none, err
 	})
 	if err == nil {
-		_, err = queryLong(ctx, s, `SELECT job, label, method FROM steps_done WHERE at > ?
-			UNION ALL SELECT job, coalesce(hello ->> '$.label', ''), coalesce(hello ->> '$.method', '') FROM sessions`, func(scan scanner) (none struct{}, err error) {
+		_, err = queryLong(ctx, s, words, func(scan scanner) (none struct{}, err error) {
 			var job uint32
 			var w history.Spoken
 			if err = scan(&job, &w.Label, &w.Method); err == nil {
 				in.Spoken[job] = w
 			}
 			return none, err
-		}, fromTime(time.Now().Add(-spokenFor)))
+		}, fromTime(since))
 	}
 	if err != nil {
 		return in, fmt.Errorf("reading what is known of jobs: %w", err)

@@ -83,9 +83,14 @@ func TestRunsGoOnAfterReopening(t *testing.T) {
 		t.Errorf("%v: open runs are (-want +got):\n%s", err, diff)
 	}
 	want := history.Input{Types: map[string]string{"c1": spot.Type}, Spoken: map[uint32]history.Spoken{9: {Label: "heat", Method: "signal"}, 10: {Label: "x", Method: "scr"}}}
-	in, err := s.AboutRuns(t.Context())
+	in, err := s.AboutRuns(t.Context(), since)
 	if diff := cmp.Diff(want, in); err != nil || diff != "" {
 		t.Errorf("%v: what else is known (-want +got):\n%s", err, diff)
+	}
+	want.Spoken = map[uint32]history.Spoken{9: {Label: "heat", Method: "signal"}}
+	in, err = s.AboutRuns(t.Context(), time.Now())
+	if diff := cmp.Diff(want, in); err != nil || diff != "" {
+		t.Errorf("%v: and since now (-want +got):\n%s", err, diff)
 	}
 	last, err := s.LastRuns(t.Context(), []uint32{7, 8, 99})
 	if diff := cmp.Diff([]history.Run{again}, last); err != nil || diff != "" {
