@@ -1,9 +1,48 @@
 package session
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
 )
+
+// knock says whether a session may be written down as opened, and that it will be,
+// until through. It waits for what is being written down as closed, which may be
+// what the same client had before.
+func (h *Hub) knock(ctx context.Context, uid int, hello Hello) error {
+	h.mu.Lock()
+	for h.shutting != nil {
+		wait := h.shutting
+		h.mu.Unlock()
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		h.mu.Lock()
+	}
+	err := h.admit(uid, hello)
+	if err == nil {
+		h.entering[hello.Key]++
+	}
+	tell := errors.Is(err, ErrFull) && h.tellFull(attemptID{hello.Job, hello.Attempt})
+	h.mu.Unlock()
+	if tell {
+		h.log.Warn("a step has no session: until there is room it runs on and takes its periodic checkpoints, but is not asked for one before its node goes",
+			"job", hello.Job, "step", hello.Step, "uid", uid, "error", err)
+	}
+	return err
+}
+
+// through says that an opening is written down and known, or has failed.
+func (h *Hub) through(k Key) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.entering[k]--; h.entering[k] == 0 {
+		delete(h.entering, k)
+	}
+}
 
 // admit says whether a session may be opened. The lock is held.
 func (h *Hub) admit(uid int, hello Hello) error {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 )
 
@@ -23,7 +22,9 @@ type order struct {
 	answers map[string]Answer // by step
 	asked   bool              // a step has been there to be asked
 	held    bool              // waits for its turn
-	since   time.Time         // when it had its turn; zero: it has not
+	placed  time.Time
+	since   time.Time // when it had its turn; zero: it has not
+	pressed bool      // it had that because it could not wait
 	over    bool
 	done    chan struct{} // closed when over
 	err     error         // then: nil, ErrLate, ErrReplaced or ErrEnded
@@ -31,7 +32,7 @@ type order struct {
 
 func newOrder(o Order) *order {
 	o.Request.Left, o.Request.Held = 0, false // the hub's to say
-	n := &order{Order: o, answers: map[string]Answer{}, done: make(chan struct{})}
+	n := &order{Order: o, answers: map[string]Answer{}, placed: time.Now(), done: make(chan struct{})}
 	n.held = n.writes() // until its turn, which may be at once
 	return n
 }
@@ -110,11 +111,9 @@ func (h *Hub) AskMany(ctx context.Context, orders []Order) ([]Asked, error) {
 		}
 		n.Calm = o.Calm
 		all[i] = Asked{h, n}
+		h.fresh = append(h.fresh, n)
 	}
 	h.turns()
-	for _, a := range slices.SortedFunc(slices.Values(all), func(a, b Asked) int { return a.Request.By.Compare(b.Request.By) }) {
-		h.wake(a.order) // those that must be ready first are told first
-	}
 	return all, nil
 }
 
@@ -135,7 +134,7 @@ func (h *Hub) place(n *order) {
 	a := h.attempt(attemptID{n.Job, n.Attempt})
 	if old := a.order; old != nil {
 		if !old.over && !old.held && old.Request.Kind == n.Request.Kind {
-			n.held, n.since = false, old.since // what is being written is for this one
+			n.held, n.since, n.pressed = false, old.since, old.pressed // what is being written is for this one
 		}
 		old.end(ErrReplaced)
 	}

@@ -111,36 +111,76 @@ func (h *Hub) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			if gone = append(gone, h.forget(now)...); len(gone) == 0 {
-				continue
-			}
-			if err := h.journal.CommitSession(ctx, Change{Closed: gone}); err != nil {
-				if ctx.Err() == nil {
-					h.log.Warn("sessions that are silent are not written down as closed; it will be tried again", "sessions", len(gone), "error", err)
-				}
-				continue
-			}
-			gone = nil
+			gone = h.shut(ctx, append(gone, h.forget(now)...))
 		}
 	}
 }
 
+// shut writes down as closed what was forgotten, and returns what it has not yet. A
+// client that was silent opens its session again by the same token: what is open by
+// now stays so, and none is opened before the rest is written.
+func (h *Hub) shut(ctx context.Context, gone []End) (rest []End) {
+	if len(gone) == 0 {
+		return nil
+	}
+	var closed []End
+	h.mu.Lock()
+	for _, e := range gone {
+		a := h.attempts[attemptID{e.Job, e.Attempt}]
+		switch {
+		case h.entering[e.Key] > 0:
+			rest = append(rest, e) // the next time it shows whether it is open
+		case a == nil || a.steps[e.Step] == nil || a.steps[e.Step].Token != e.Token:
+			closed = append(closed, e)
+		}
+	}
+	done := make(chan struct{})
+	h.shutting = done
+	h.mu.Unlock()
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.shutting = nil
+		close(done)
+	}()
+	if len(closed) == 0 {
+		return rest
+	}
+	if err := h.journal.CommitSession(ctx, Change{Closed: closed}); err != nil {
+		if ctx.Err() == nil {
+			h.log.Warn("sessions that are silent are not written down as closed; it will be tried again", "sessions", len(closed), "error", err)
+		}
+		return append(rest, closed...)
+	}
+	return rest
+}
+
+// back is how long after burstd was started a burst-srun that is there has opened its
+// session again, at the latest: a question that hangs, a pause, and the opening.
+const back = Poll + pollSlack + mostPause + callTimeout
+
 // forget drops what is over, and returns the sessions dropped. While a step is
-// asked for something it is not given up: the caller does that, by the time.
+// asked for something it is not given up: the caller does that, by the time. But one
+// that ended while burstd was away, so that nobody was told, is not waited for when
+// others of its attempt have long come back.
 func (h *Hub) forget(now time.Time) (gone []End) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, a := range h.attempts {
+		before := len(gone)
 		if a.order != nil && !a.order.Request.By.After(now) {
 			a.order.end(ErrLate)
 		}
-		if a.order == nil || a.order.over {
-			for _, s := range a.steps {
-				if s.poll == nil && now.Sub(s.seen) >= h.cfg.Silent {
-					gone = append(gone, End{Key: s.Key, Token: s.Token})
-					h.leave(a, s)
-				}
+		asked := a.order != nil && !a.order.over
+		for _, s := range a.steps {
+			silent := now.Sub(s.seen)
+			if s.poll == nil && (!asked && silent >= h.cfg.Silent || s.lost && a.spoke && silent >= back) {
+				gone = append(gone, End{Key: s.Key, Token: s.Token})
+				h.leave(a, s)
 			}
+		}
+		if len(gone) > before {
+			h.settle(a)
 		}
 		h.tidy(a)
 	}

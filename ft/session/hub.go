@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -39,6 +38,12 @@ type Hub struct {
 	users    map[int]int         // sessions of each
 	sessions int
 	toldFull time.Time // when the log was told last that there is no room
+
+	entering map[Key]int   // sessions that are being written down as opened
+	shutting chan struct{} // closed when others are written down as closed; nil: none are being
+	fresh    []*order      // of which nobody has been told
+	stirred  bool          // turns are given in a moment
+	given    time.Time     // when they were last
 }
 
 type attemptID struct {
@@ -52,6 +57,7 @@ type attempt struct {
 	steps map[string]*session
 	order *order // the last; nil: none
 	full  bool   // the log was told that no more steps of it are taken
+	spoke bool   // a step of it has opened a session since burstd was started
 }
 
 type session struct {
@@ -61,6 +67,8 @@ type session struct {
 	lost     bool
 	costs    []time.Duration // of the last three checkpoints
 	newest   string          // the last generation that was learnt of
+	heard    time.Time       // when that was, or when it was opened
+	proven   time.Duration   // as a checkpoint has taken for all that the hub knows, not by the step's word alone
 	progress Progress
 	told     time.Time     // when it said so
 	seen     time.Time     // when it asked last
@@ -86,7 +94,7 @@ func NewHub(c HubConfig, j journal, log *slog.Logger) *Hub {
 		c.User = c.Most / 2
 	}
 	return &Hub{cfg: c, journal: j, log: log, attempts: map[attemptID]*attempt{}, newest: map[uint32]int{},
-		asked: map[*order]*attempt{}, users: map[int]int{}}
+		asked: map[*order]*attempt{}, users: map[int]int{}, entering: map[Key]int{}}
 }
 
 // Open opens a session, or opens it again.
@@ -95,18 +103,10 @@ func (h *Hub) Open(ctx context.Context, uid int, hello Hello) (Word, error) {
 		return Word{}, err
 	}
 	hello.Last.Error = oneLine(hello.Last.Error)
-	id := attemptID{hello.Job, hello.Attempt}
-	h.mu.Lock()
-	err := h.admit(uid, hello)
-	tell := errors.Is(err, ErrFull) && h.tellFull(id)
-	h.mu.Unlock()
-	if tell {
-		h.log.Warn("a step has no session: until there is room it runs on and takes its periodic checkpoints, but is not asked for one before its node goes",
-			"job", hello.Job, "step", hello.Step, "uid", uid, "error", err)
-	}
-	if err != nil {
+	if err := h.knock(ctx, uid, hello); err != nil {
 		return Word{}, err
 	}
+	defer h.through(hello.Key)
 	c := Change{Opened: []Session{{uid, hello}}}
 	if hello.Last.ID != "" {
 		c.Answers = []Given{{hello.Key, hello.Token, hello.Last}}
@@ -119,12 +119,21 @@ func (h *Hub) Open(ctx context.Context, uid int, hello Hello) (Word, error) {
 	if err != nil {
 		return Word{}, fmt.Errorf("reading what job %d was asked: %w", hello.Job, err)
 	}
+	if err := h.letIn(uid, hello, last); err != nil {
+		return Word{}, err
+	}
+	return Word{Interval: h.advice(hello)}, nil
+}
+
+// letIn has a session that is written down, of an attempt that was asked this last.
+func (h *Hub) letIn(uid int, hello Hello, last Order) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.admit(uid, hello); err != nil { // another came meanwhile
-		return Word{}, err
+		return err
 	}
-	a := h.attempt(id)
+	a := h.attempt(attemptID{hello.Job, hello.Attempt})
+	a.spoke = true
 	if a.order == nil && last.Request.ID != "" && last.Request.By.After(time.Now()) {
 		h.place(newOrder(last))
 	}
@@ -133,7 +142,7 @@ func (h *Hub) Open(ctx context.Context, uid int, hello Hello) (Word, error) {
 		h.note(a, hello.Step, hello.Last)
 	}
 	h.turns()
-	return Word{Interval: h.advice(a.steps[hello.Step])}, nil
+	return nil
 }
 
 // attempt finds or makes the attempt; those before it are over. The lock is held.
@@ -167,18 +176,22 @@ func (h *Hub) drop(a *attempt) {
 
 // enter puts the session into its attempt. The lock is held.
 func (h *Hub) enter(a *attempt, uid int, hello Hello) {
-	var costs []time.Duration
+	now := time.Now()
+	s := &session{Session: Session{uid, hello}, progress: Progress{Done: -1, Iteration: -1}, seen: now, heard: now}
 	if old := a.steps[hello.Step]; old != nil {
-		costs = old.costs
+		s.costs = old.costs
+		if old.UID == uid {
+			s.proven = old.proven
+		}
 		h.leave(a, old) // a question under the old token, or of a client that opens again, is over
 	}
 	if a.order != nil {
 		a.order.asked = true
 	}
 	if hello.Cost > 0 {
-		costs = []time.Duration{hello.Cost}
+		s.costs = []time.Duration{hello.Cost}
 	}
-	a.steps[hello.Step] = &session{Session: Session{uid, hello}, costs: costs, progress: Progress{Done: -1, Iteration: -1}, seen: time.Now()}
+	a.steps[hello.Step] = s
 	h.sessions++
 	h.users[uid]++
 }
@@ -237,11 +250,12 @@ func (h *Hub) holds(uid int, k Key, token string) (*attempt, *session, error) {
 	}
 }
 
-func (h *Hub) advice(s *session) time.Duration {
+// advice is asked for without the lock: it looks the job up.
+func (h *Hub) advice(hello Hello) time.Duration {
 	if h.cfg.Interval == nil {
 		return 0
 	}
-	return h.cfg.Interval(s.Hello)
+	return h.cfg.Interval(hello)
 }
 
 // learn has the session's cost follow a checkpoint, once.
@@ -253,6 +267,7 @@ func (s *session) learn(a Answer) {
 	s.costs = lately(s.costs, a)
 	s.Cost = longest(s.costs)
 	if a.Generation != "" {
+		s.proven, s.heard = max(s.proven, min(a.Took, time.Since(s.heard))), time.Now()
 		s.progress.Generation, s.progress.Attempt, s.progress.Since, s.told = a.N, s.Attempt, a.Took, time.Now()
 	}
 }

@@ -202,8 +202,7 @@ func TestTurns(t *testing.T) {
 		var orders []session.Order
 		dead := w.run(key(99, 0, "0"), w.wire())
 		for n := range uint32(jobs) {
-			s := w.run(key(n+1, 0, "0"), w.wire())
-			s.slow(10 * time.Second)
+			s := w.job(n+1, 10*time.Second, 10*time.Second)
 			s.mu.Lock()
 			s.busy = busy
 			s.mu.Unlock()

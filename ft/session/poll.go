@@ -29,19 +29,21 @@ func (h *Hub) Poll(ctx context.Context, uid int, q Question) (Word, error) {
 	defer timer.Stop()
 	for {
 		waited := time.Since(begun) // before Left is taken: together they are never too long
-		w, over, err := h.look(uid, q, mine)
-		w.Waited = waited
-		if err != nil || over || w.Request != nil {
-			return w, err
+		r, hello, err := h.look(uid, q, mine)
+		if err != nil && !errors.Is(err, errOver) {
+			return Word{}, err
 		}
-		select {
-		case <-mine:
-		case <-timer.C:
-			w.Waited = time.Since(begun)
-			return w, nil
-		case <-ctx.Done():
-			return Word{}, context.Cause(ctx)
+		if err == nil && r == nil {
+			select {
+			case <-mine:
+				continue
+			case <-timer.C:
+				waited = time.Since(begun)
+			case <-ctx.Done():
+				return Word{}, context.Cause(ctx)
+			}
 		}
+		return Word{Request: r, Waited: waited, Interval: h.advice(hello)}, nil
 	}
 }
 
@@ -63,30 +65,31 @@ func (h *Hub) begin(uid int, q Question, mine chan struct{}) error {
 	return nil
 }
 
-// look finds what there is to do now. over: another question has come.
-func (h *Hub) look(uid int, q Question, mine chan struct{}) (w Word, over bool, err error) {
+// errOver: another question of the session has come.
+var errOver = errors.New("a later question has come")
+
+// look finds what there is to do now; nil: nothing.
+func (h *Hub) look(uid int, q Question, mine chan struct{}) (*Request, Hello, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a, s, err := h.find(uid, q.Key, q.Token)
 	if err != nil {
-		return Word{}, false, err
+		return nil, Hello{}, err
 	}
-	w.Interval = h.advice(s)
 	if s.poll != mine {
-		return w, true, nil
+		return nil, s.Hello, errOver
 	}
 	o := a.order
 	if o == nil || !o.wanted() || o.has(q.Step) {
-		return w, false, nil
+		return nil, s.Hello, nil
 	}
 	left, held := time.Until(o.Request.By), o.held && !o.over // no turn comes when it is over
 	if left <= 0 || q.Have == o.Request.ID && (!q.Held || held) {
-		return w, false, nil
+		return nil, s.Hello, nil
 	}
 	r := o.Request
 	r.Left, r.Held = left, held
-	w.Request = &r
-	return w, false, nil
+	return &r, s.Hello, nil
 }
 
 // done ends the session's question.

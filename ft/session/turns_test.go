@@ -27,11 +27,16 @@ func (c *writers) count(delta int) {
 func (w *world) job(n uint32, takes, cost time.Duration) *step {
 	s := w.run(key(n, 0, "0"), w.wire())
 	s.slow(takes)
-	if cost > 0 {
-		s.Report(session.Answer{Generation: s.hello.Dir + "/0/attempt-0/gen-1", N: 1, Took: cost, Iteration: -1})
-	}
+	s.costs(cost)
 	time.Sleep(time.Second)
 	return s
+}
+
+// costs has the step say that its last checkpoint took so long; 0: it says nothing.
+func (s *step) costs(took time.Duration) {
+	if took > 0 {
+		s.Report(session.Answer{Generation: s.hello.Dir + "/0/attempt-0/gen-1", N: 1, Took: took, Iteration: -1})
+	}
 }
 
 // asks has jobs asked at once to checkpoint and stop, each by its time.
@@ -62,22 +67,30 @@ func TestWhoeverCouldNotWait(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
 		holds       time.Duration // its last checkpoint; 0: none
-		cost        time.Duration // of the other's
+		cost        time.Duration // of the other's; 0: none
+		runs        time.Duration // that one, before it says so
 		left        time.Duration
 		calm        bool
 		begins, yet time.Duration // the other, at the earliest and at the latest
 	}{
-		{"twice its cost is left", time.Hour, 20 * time.Second, 110 * time.Second, false, 69 * time.Second, 72 * time.Second},
-		{"it would hardly fit now", time.Hour, time.Minute, 110 * time.Second, false, 0, 2 * time.Second},
-		{"it has made none: a minute", time.Hour, 0, 110 * time.Second, false, 49 * time.Second, 52 * time.Second},
-		{"quick ones leave time for the word", time.Hour, time.Millisecond, 110 * time.Second, false, 89 * time.Second, 92 * time.Second},
-		{"the holder's time is over", 10 * time.Second, time.Second, time.Hour, false, 19 * time.Second, 22 * time.Second},
-		{"and of one that has made none", 0, time.Second, time.Hour, false, 59 * time.Second, 62 * time.Second},
-		{"nothing is lost if it is late", time.Hour, 20 * time.Second, 110 * time.Second, true, -1, -1},
+		{"twice its cost is left", time.Hour, 20 * time.Second, 0, 110 * time.Second, false, 69 * time.Second, 72 * time.Second},
+		{"it would hardly fit now", time.Hour, time.Minute, 0, 110 * time.Second, false, 0, 2 * time.Second},
+		{"it has made none: it may need all that is left", time.Hour, 0, 0, 110 * time.Second, false, 0, 2 * time.Second},
+		{"it has made none, and there are minutes", time.Hour, 0, 0, 12 * time.Minute, false, 179 * time.Second, 182 * time.Second},
+		{"quick ones leave time for the word", time.Hour, time.Millisecond, 0, 110 * time.Second, false, 89 * time.Second, 92 * time.Second},
+		{"it says that it takes a year", time.Hour, 365 * 24 * time.Hour, 0, 12 * time.Minute, false, 179 * time.Second, 182 * time.Second},
+		{"it takes as long as burstd has seen", time.Hour, 5 * time.Minute, 5 * time.Minute, 12 * time.Minute, false, 119 * time.Second, 122 * time.Second},
+		{"the holder's time is over", 10 * time.Second, time.Second, 0, time.Hour, false, 19 * time.Second, 22 * time.Second},
+		{"and of one that has made none", 0, time.Second, 0, time.Hour, false, 59 * time.Second, 62 * time.Second},
+		{"and of one that says that it takes an hour", time.Hour, time.Second, 0, time.Hour, false, 299 * time.Second, 302 * time.Second},
+		{"nothing is lost if it is late", time.Hour, 20 * time.Second, 0, 110 * time.Second, true, -1, -1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, session.HubConfig{AtOnce: 1}, func(w *world) {
-				holder, other := w.job(1, never, tt.holds), w.job(2, time.Second, tt.cost)
+				holder, other := w.job(1, never, tt.holds), w.job(2, time.Second, 0)
+				time.Sleep(tt.runs)
+				other.costs(tt.cost)
+				time.Sleep(time.Second)
 				w.asks(order(holder.hello.Key, "r", session.Stop, 12*time.Hour))
 				time.Sleep(time.Millisecond)
 				if holder.after(time.Now()) == -1 {
@@ -195,6 +208,32 @@ func TestUsersTakeTurns(t *testing.T) {
 		}
 		if mine.after(told) > single.after(told) {
 			t.Error("the one with much more time was first")
+		}
+	})
+}
+
+// TestLateOnesOfOneUser keep another user's waiting for half of the turns at most,
+// and each other for all.
+func TestLateOnesOfOneUser(t *testing.T) {
+	bubble(t, session.HubConfig{AtOnce: 4}, func(w *world) {
+		for n := range uint32(10) {
+			s := w.job(n+1, 90*time.Second, 0)
+			w.asks(order(s.hello.Key, "r", session.Stop, 110*time.Second))
+		}
+		same := w.job(11, time.Second, time.Second)
+		wire := w.wire()
+		wire.UID = user + 1
+		other := w.run(key(99, 0, "0"), wire)
+		other.costs(time.Second)
+		time.Sleep(time.Second)
+		told := time.Now()
+		w.asks(order(same.hello.Key, "r", session.Stop, 55*time.Second), order(other.hello.Key, "r", session.Stop, time.Minute))
+		time.Sleep(40 * time.Second)
+		if got := other.after(told); got < 0 || got > time.Second {
+			t.Errorf("the other user's began after %s", got)
+		}
+		if got := same.after(told); got < 30*time.Second {
+			t.Errorf("the same user's began after %s", got)
 		}
 	})
 }
