@@ -33,6 +33,7 @@ func TestTheAgentIsFetched(t *testing.T) {
 	w.config.URLs, w.config.DaemonUID = []string{w.url, "http://127.0.0.1:1/"}, os.Getuid()
 	w.forge = func(a *answer) { a.uid = os.Getuid() }
 	w.trouble["agent"] = 2 // others fetch it just now
+	w.config.NoCheckpoints = true
 	r := w.succeed()
 	if r.count("@agent") != 3 || r.index("@agent") < r.index("@report ready") || r.count("systemctl --no-block restart burst-agent") != 1 {
 		t.Errorf("%q", r.calls)
@@ -41,7 +42,7 @@ func TestTheAgentIsFetched(t *testing.T) {
 		t.Errorf("installed: %q", got)
 	}
 	for file, want := range map[string]string{
-		"/etc/burst/agent.env":                    "BURST_URLS=" + w.url + ",http://127.0.0.1:1\nBURST_DAEMON_UID=" + w.getuid() + "\n",
+		"/etc/burst/agent.env":                    "BURST_URLS=" + w.url + ",http://127.0.0.1:1\nBURST_DAEMON_UID=" + w.getuid() + "\nBURST_CHECKPOINTS=none\n",
 		"/etc/systemd/system/burst-agent.service": "\nEnvironmentFile=/etc/burst/agent.env\nStateDirectory=burst-agent\nEnvironment=STATE_DIRECTORY=/var/lib/burst-agent\nExecStart=" + w.root + "/usr/local/sbin/burst-agent\n",
 	} {
 		if got := w.read(w.root + file); !strings.Contains(got, want) {

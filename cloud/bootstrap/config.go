@@ -17,10 +17,13 @@ import (
 
 // Config is what a pool's nodes are told. It holds no secret.
 type Config struct {
-	URLs         []string // of burstd's listener for nodes, "http://10.0.0.5:9811"; asked in turn
-	DaemonUID    int      // burstd's uid on the controller; its answers are believed, and root's
-	ConfServers  []string // slurmctld's, "host" or "host:6817", for a configless slurmd
-	SlurmVersion string   // of the controller, "22.05.8"; empty: burstd says it
+	URLs      []string // of burstd's listener for nodes, "http://10.0.0.5:9811"; asked in turn
+	DaemonUID int      // burstd's uid on the controller; its answers are believed, and root's
+	// NoCheckpoints: the site asks for checkpoints of no job, and burst-srun need not wait
+	// for burstd to say so.
+	NoCheckpoints bool
+	ConfServers   []string // slurmctld's, "host" or "host:6817", for a configless slurmd
+	SlurmVersion  string   // of the controller, "22.05.8"; empty: burstd says it
 	// MungeKey says where the key is: "ssm:/name" (SecureString) or "secretsmanager:name", stored
 	// in base64 and read with the instance's role; or "image".
 	MungeKey    string

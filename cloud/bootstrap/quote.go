@@ -29,6 +29,7 @@ func (c Config) header(b *strings.Builder) {
 	}
 	list("URLS", urls)
 	scalar("DAEMON_UID", strconv.Itoa(c.DaemonUID))
+	scalar("NO_CHECKPOINTS", flag(c.NoCheckpoints))
 	scalar("CONF_SERVERS", strings.Join(c.ConfServers, ","))
 	scalar("SLURM_VERSION", c.SlurmVersion)
 	scalar("MUNGE_KEY", c.MungeKey)

@@ -130,6 +130,10 @@ func runExplain(ctx context.Context, out io.Writer, o explainOptions, j batchJob
 	}
 	j.said.Site = cfg.Defaults(e.Partition, e.Pool)
 	m, err := j.said.Merge()
+	if own, wrong := j.said.Own(); err != nil && away && wrong == nil {
+		e.note("burst.toml", "that does not go together (%v), unless the site says what it lacks: then it does", err)
+		m, err = own, nil
+	}
 	if wrong := new(directive.Error); errors.As(err, &wrong) {
 		at := e.origin(directive.Origin{Source: wrong.From, Line: wrong.Line}).At
 		return cli.UsageError(fmt.Errorf("%s:%s", at, strings.TrimPrefix(wrong.What(), ":")), "burst explain --help lists the keys")

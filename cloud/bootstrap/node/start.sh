@@ -9,8 +9,10 @@ step_agent() {
 agent_program() { command -v burst-agent || { [ -x "$SBIN/burst-agent" ] && echo "$SBIN/burst-agent"; }; }
 
 start_agent() { # PROGRAM
-	local dir="$R/etc/systemd/system" env="$R/etc/burst/agent.env"
-	mkdir -p "${env%/*}" && printf 'BURST_%s\n' "URLS=$(IFS=, && echo "${URLS[*]}")" "DAEMON_UID=$DAEMON_UID" |
+	local dir="$R/etc/systemd/system" env="$R/etc/burst/agent.env" values
+	values=("URLS=$(IFS=, && echo "${URLS[*]}")" "DAEMON_UID=$DAEMON_UID")
+	if [ "$NO_CHECKPOINTS" = 1 ]; then values+=(CHECKPOINTS=none); fi
+	mkdir -p "${env%/*}" && printf 'BURST_%s\n' "${values[@]}" |
 		put "$env" 0644 || return 1
 	if systemd; then
 		[ -e "$R/usr/lib/systemd/system/burst-agent.service" ] || [ -e "$R/lib/systemd/system/burst-agent.service" ] ||

@@ -47,7 +47,7 @@ func TestLoadAWS(t *testing.T) {
 		t.Errorf("Fleet (-want +got):\n%s", d)
 	}
 	wantBoot := bootstrap.Config{
-		URLs: []string{"http://head.example.org:9812"}, DaemonUID: os.Getuid(), ConfServers: []string{"head", "backup:6817"},
+		URLs: []string{"http://head.example.org:9812"}, DaemonUID: os.Getuid(), NoCheckpoints: true, ConfServers: []string{"head", "backup:6817"},
 		MungeKey: "ssm:/burst/munge-key", KeyEndpoint: "https://ssm.example.org", Region: "us-east-1",
 		Mounts: []bootstrap.Mount{{Kind: "nfs", Source: "nas:/home", Target: "/home", Options: "vers=4.2"}, {Kind: "cvmfs", Source: "software.eessi.io"}},
 		Users:  bootstrap.Users{SSSD: true, Commands: []string{"authselect select sssd"}, Check: "alice"}, Setup: []string{"dnf -y install htop"},

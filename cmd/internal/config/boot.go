@@ -36,6 +36,7 @@ func boot(s *section, c *Config, account aws.Config, p *Pool) {
 	b := bootstrap.Config{
 		ConfServers:   c.controllers,
 		DaemonUID:     os.Getuid(),
+		NoCheckpoints: !c.checkpoints,
 		MungeKey:      s.text("munge_key", "image"),
 		Region:        account.Region,
 		Users:         bootstrap.Users{SSSD: s.on("sssd"), Commands: s.texts("users"), Check: s.text("wait_for_user", "")},

@@ -75,6 +75,30 @@ func checkpoint(s *section) Checkpoint {
 	return c
 }
 
+// asksForCheckpoints says whether any section of a file has a method: [checkpoint], or
+// that of a pool or partition. What the nodes of one pool are told, they are told before
+// all pools are read.
+func asksForCheckpoints(tree map[string]any) bool {
+	asks := func(of any) bool {
+		t, _ := of.(map[string]any)
+		c, _ := t["checkpoint"].(map[string]any)
+		method, is := c["ckpt"]
+		return is && method != directive.None
+	}
+	if asks(tree) {
+		return true
+	}
+	for _, kind := range []string{"pool", "partition"} {
+		named, _ := tree[kind].(map[string]any)
+		for _, of := range named {
+			if asks(of) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // add keeps a layer that says something.
 func (c *Checkpoint) add(l directive.Layer) {
 	if len(l.Settings) > 0 {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/BurntSushi/toml"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/burst-hpc/burst/slurm/directive"
@@ -84,5 +85,26 @@ func TestCheckpointDefaults(t *testing.T) {
 				t.Errorf("-want +got:\n%s", d)
 			}
 		})
+	}
+}
+
+// TestAsksForCheckpoints: one section that names a method is enough.
+func TestAsksForCheckpoints(t *testing.T) {
+	for text, want := range map[string]bool{
+		"":                               false,
+		"[checkpoint]\nkeep = 3":         false,
+		"[checkpoint]\nckpt = \"none\"":  false,
+		"[checkpoint]\nckpt = \"dmtcp\"": true,
+		"[pool.a]\n[pool.b.checkpoint]\nckpt = \"scr\"": true,
+		"[partition.x.checkpoint]\nckpt = \"mana\"":     true,
+		"pool = 7": false,
+	} {
+		var tree map[string]any
+		if err := toml.Unmarshal([]byte(text), &tree); err != nil {
+			t.Fatal(err)
+		}
+		if got := asksForCheckpoints(tree); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
 	}
 }

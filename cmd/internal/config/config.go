@@ -31,6 +31,7 @@ type Config struct {
 	Pools      []Pool     // in the order of the file
 
 	controllers []string // hosts of slurmctld, as nodes of a cloud know them
+	checkpoints bool     // some section asks for checkpoints of jobs that say nothing
 }
 
 // Health says when a node that has registered is sick: it is drained then, and

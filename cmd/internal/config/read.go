@@ -35,7 +35,7 @@ func (f *file) config(tree map[string]any) *Config {
 	c.controllers = slurm.texts("controllers")
 	times := poolTimes(slurm, defaultTimes)
 	slurm.done()
-	c.Checkpoint = checkpoint(top.sub("checkpoint"))
+	c.Checkpoint, c.checkpoints = checkpoint(top.sub("checkpoint")), asksForCheckpoints(tree)
 	c.Health = health(top.sub("health"))
 	for _, s := range top.named("provider") {
 		c.Providers = append(c.Providers, provider(s))
