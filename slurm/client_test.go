@@ -51,11 +51,23 @@ func TestJob(t *testing.T) {
 	if _, err := c.Job(context.Background(), 5); !errors.Is(err, ErrNoJob) {
 		t.Errorf("job 5: %v, want ErrNoJob", err)
 	}
+	if all, err := c.JobsOf(context.Background(), 20); err != nil || len(all) != 2 {
+		t.Errorf("of job 20: %+v, %v, want both tasks", all, err)
+	}
 	unknown := newFake(&fake{answer: func([]string) (string, string, error) {
 		return "", "slurm_load_jobs error: Invalid job id specified\n", exitError(1)
 	}})
 	if _, err := unknown.Job(context.Background(), 999); !errors.Is(err, ErrNoJob) || !strings.Contains(err.Error(), "job 999") {
 		t.Errorf("job 999: %v, want ErrNoJob", err)
+	}
+	if all, err := unknown.JobsOf(context.Background(), 999); err != nil || len(all) != 0 {
+		t.Errorf("of job 999: %+v, %v, want none", all, err)
+	}
+	away := newFake(&fake{answer: func([]string) (string, string, error) {
+		return "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n", exitError(1)
+	}})
+	if _, err := away.JobsOf(context.Background(), 999); err == nil {
+		t.Error("a Slurm that does not answer knows no job")
 	}
 }
 

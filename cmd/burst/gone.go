@@ -16,34 +16,23 @@ import (
 	"github.com/burst-hpc/burst/slurm"
 )
 
-// allJobs are those that Slurm knows. That it shows no node is an error: it has lost
-// its state.
-func allJobs(c *slurm.Client) srun.JobsOf {
-	return func(ctx context.Context) ([]slurm.Job, error) {
-		now, err := c.Snapshot(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return slices.Collect(maps.Values(now.Jobs)), nil
-	}
-}
-
 // goneJobs are those of the jobs in a checkpoint directory that Slurm does not know.
 func goneJobs(ctx context.Context, c *slurm.Client, left []srun.Left) (gone []srun.Left, err error) {
 	conf, err := c.ShowConfig(ctx)
 	if err != nil {
 		return nil, err
 	}
-	cluster := conf["ClusterName"]
-	if cluster == "" {
-		return nil, errors.New("slurmctld does not say what its cluster is called")
+	cluster, ctld := conf["ClusterName"], srun.Ctld(conf)
+	if cluster == "" || ctld == "" {
+		return nil, errors.New("slurmctld does not say what its cluster is called, or where it runs itself")
 	}
-	jobs, err := allJobs(c)(ctx)
+	now, err := c.Snapshot(ctx) // no node at all is an error: Slurm has lost its state
 	if err != nil {
 		return nil, err
 	}
+	jobs := slices.Collect(maps.Values(now.Jobs))
 	for _, l := range left {
-		if l.Cluster == cluster && !l.KnownTo(jobs) {
+		if l.Cluster == cluster && l.Ctld == ctld && !l.KnownTo(jobs) {
 			gone = append(gone, l)
 		}
 	}
@@ -57,7 +46,7 @@ func pruneGone(ctx context.Context, w io.Writer, o checkpointOptions, args []str
 			return cli.UsageError(fmt.Errorf("%s is a step: --gone deletes what whole jobs have left", printable(a)), "name the job")
 		}
 	}
-	left, err := srun.LeftIn(ctx, o.dir, 0)
+	left, err := srun.LeftIn(ctx, o.dir)
 	if left == nil && err != nil {
 		return cli.WithHint(err, "name the directory with --dir; burst explain job.sh shows it")
 	}
@@ -86,7 +75,7 @@ func pruneGone(ctx context.Context, w io.Writer, o checkpointOptions, args []str
 			errs = append(errs, err)
 		}
 		if !o.dryRun {
-			if err := l.Remove(ctx, o.dir, allJobs(o.client)); err != nil {
+			if err := l.Remove(ctx, o.dir, o.client.JobsOf); err != nil {
 				errs = append(errs, err)
 				continue
 			}

@@ -15,19 +15,20 @@ import (
 )
 
 func TestPruneOfJobsThatAreGone(t *testing.T) {
-	ctld := slurmtest.New(slurmtest.Options{Nodes: []string{"c1"}})
+	ctld := slurmtest.New(slurmtest.Options{Nodes: []string{"c1"}, Config: map[string]string{"SlurmctldHost[0]": "ctl1", "SlurmctldPort": "6817"}})
 	known := fmt.Sprint(ctld.Submit(slurmtest.Job{Nodes: 1}))
 	fresh := func() string {
 		dir := t.TempDir()
 		for job, of := range map[string]struct {
-			cluster string
-			age     time.Duration
-		}{known: {"slurmtest", 0}, "90": {"slurmtest", 100 * time.Hour}, "91_4": {"slurmtest", time.Hour}, "92": {"other", 100 * time.Hour}, "93": {}} {
+			cluster, ctld string
+			age           time.Duration
+		}{known: {"slurmtest", "ctl1:6817", 0}, "90": {"slurmtest", "ctl1:6817", 100 * time.Hour}, "91_4": {"slurmtest", "ctl1:6817", time.Hour},
+			"92": {"other", "ctl1:6817", 100 * time.Hour}, "93": {}, "94": {"slurmtest", "ctl2:6817", 100 * time.Hour}} {
 			checkpointsOf(t, dir, job, "0", 2)
 			if of.cluster == "" {
 				continue // it has no record
 			}
-			text := fmt.Sprintf(`{"cluster": %q, "began": %q, "steps": [{"name": "0", "began": %[2]q, "done": false}]}`, of.cluster, time.Now().Add(-of.age).Format(time.RFC3339))
+			text := fmt.Sprintf(`{"cluster": %q, "slurmctld": %q, "began": %q, "steps": [{"name": "0", "began": %[3]q, "done": false}]}`, of.cluster, of.ctld, time.Now().Add(-of.age).Format(time.RFC3339))
 			if err := os.WriteFile(filepath.Join(dir, "job-"+job, "steps-0.json"), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -48,6 +49,7 @@ func TestPruneOfJobsThatAreGone(t *testing.T) {
 		{name: "one", args: []string{"91_4"}, gone: "91_4"},
 		{name: "one that Slurm knows", args: []string{known}, err: "job " + known + " stays"},
 		{name: "one of another cluster", args: []string{"92"}, err: "job 92 stays"},
+		{name: "one of another cluster of the same name", args: []string{"94"}, err: "job 94 stays"},
 		{name: "one without a record", args: []string{"93", "90"}, gone: "90", err: "job 93 stays"},
 		{name: "a step", args: []string{"90.0"}, err: "is a step"},
 		{name: "nothing named", err: "name the jobs, or --all"},
@@ -75,7 +77,7 @@ func TestPruneOfJobsThatAreGone(t *testing.T) {
 			for _, g := range lines {
 				told[g.Job]++
 			}
-			for _, job := range []string{known, "90", "91_4", "92", "93"} {
+			for _, job := range []string{known, "90", "91_4", "92", "93", "94"} {
 				_, err := os.Stat(filepath.Join(dir, "job-"+job))
 				gone := strings.Contains(" "+test.gone+" ", " "+job+" ")
 				if (err != nil) != (gone && !o.dryRun) || (told[job] == 2) != gone {

@@ -35,7 +35,7 @@ func (f *Folder) tidyAttempt(ctx context.Context, attempt int) error {
 	}
 	var errs []error
 	for _, name := range c.trash {
-		errs = append(errs, removeAll(f.root, path.Join(attemptName(attempt), name)))
+		errs = append(errs, f.remove(path.Join(attemptName(attempt), name)))
 	}
 	for _, name := range c.records {
 		name = path.Join(attemptName(attempt), name)
@@ -62,7 +62,7 @@ func (f *Folder) discard(dir string) error {
 	if err != nil || trash == "" {
 		return err
 	}
-	return removeAll(f.root, trash)
+	return f.remove(trash)
 }
 
 // trash renames a folder for removeAll; empty: another process was first.
@@ -97,7 +97,16 @@ func (f *Folder) discardIfDead(attempt int, lockFile, dir string) error {
 	if err != nil || trash == "" {
 		return err
 	}
-	return removeAll(f.root, trash)
+	return f.remove(trash)
+}
+
+// remove deletes what has lost its name, now or later.
+func (f *Folder) remove(dir string) error {
+	if f.later {
+		f.rest = append(f.rest, dir)
+		return nil
+	}
+	return removeAll(f.root, dir)
 }
 
 // removeAll deletes a folder, with folders in it that were made read-only.

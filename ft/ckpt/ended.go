@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -16,21 +17,23 @@ import (
 const clearedName = "cleared"
 
 // Finish leaves one good generation of a step that has ended well, and that a later
-// attempt of its job would start again.
+// attempt of its job would start again. The others lose their names: Rest deletes them.
 func (f *Folder) Finish(ctx context.Context) error {
-	f.o.Keep = 1
+	f.o.Keep, f.later = 1, true
 	_, err := f.Prune(ctx)
 	return err
 }
 
-// Clear deletes all generations of a step that has ended well, and is not started
-// again by any attempt of its job. Those of a later Burst, or of another cluster, stay.
+// Clear leaves no generation of a step that has ended well, and is not started again by
+// any attempt of its job. Those of a later Burst, or of another cluster, stay. They lose
+// their names: Rest deletes them.
 func (f *Folder) Clear(ctx context.Context) error {
 	if err := f.superseded(); err != nil {
 		return err
 	}
 	marked := f.mark()
 	f.Release()
+	f.later = true
 	all, err := f.List(ctx)
 	if err != nil {
 		return err
@@ -47,10 +50,60 @@ func (f *Folder) Clear(ctx context.Context) error {
 			errs = append(errs, err)
 		}
 	}
+	errs = append(errs, f.tidy(ctx))
 	if marked != nil {
+		errs = append(errs, f.Rest()())
 		marked = f.mark() // there is room now
 	}
-	return errors.Join(errors.Join(errs...), marked, f.tidy(ctx))
+	return errors.Join(errors.Join(errs...), marked)
+}
+
+// Rest returns what deletes what Finish or Clear has taken the names from. It may take
+// long, and go on beside any use of the folder; RemoveTrash deletes what it has not.
+func (f *Folder) Rest() func() error {
+	root, rest := f.root, f.rest
+	f.rest, f.later = nil, false
+	return func() error {
+		var errs []error
+		for _, dir := range rest {
+			errs = append(errs, removeAll(root, dir))
+		}
+		return errors.Join(errs...)
+	}
+}
+
+// RemoveTrash deletes what has lost its name in the folder of a job, which is this
+// user's own, and was not deleted before its process ended.
+func RemoveTrash(ctx context.Context, dir, job string) error {
+	root, err := ViewJob(dir, job)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	steps, err := foldersOf(root, ".", "step-")
+	errs := []error{err}
+	for _, step := range steps {
+		step = "step-" + step
+		attempts, err := foldersOf(root, step, "attempt-")
+		errs = append(errs, err)
+		for _, attempt := range attempts {
+			attempt = path.Join(step, "attempt-"+attempt)
+			names, err := namesIn(root, attempt)
+			errs = append(errs, err)
+			for _, name := range names {
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				if strings.HasPrefix(name, trashPrefix) {
+					errs = append(errs, removeAll(root, path.Join(attempt, name)))
+				}
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (f *Folder) mark() error {

@@ -51,6 +51,54 @@ func TestClear(t *testing.T) {
 	}
 }
 
+// What is not needed any more loses its name, which takes no time, and is deleted by
+// what may go on beside, or by another process.
+func TestDeletionsMayComeLater(t *testing.T) {
+	for name, rest := range map[string]func(f *Folder, dir string) error{
+		"beside":             func(f *Folder, _ string) error { return f.Rest()() },
+		"by another process": func(_ *Folder, dir string) error { return RemoveTrash(t.Context(), dir, "17") },
+		"by the next attempt": func(_ *Folder, dir string) error {
+			o := optionsIn(dir)
+			o.Attempt = 1
+			f, err := Open(t.Context(), o)
+			if err != nil {
+				return err
+			}
+			return f.Close()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			f := openIn(t, dir, 0)
+			mustWrite(t, f, 3)
+			images := func() (n int) {
+				for _, name := range filesBelow(t, dir) {
+					if filepath.Base(name) == "image.0" {
+						n++
+					}
+				}
+				return n
+			}
+			if err := f.Finish(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			wantStates(t, f, "0/3 good")
+			if n := images(); n != 3 {
+				t.Errorf("%d of 3 are there: the others are deleted before the step returns", n)
+			}
+			if err := rest(f, dir); err != nil {
+				t.Fatal(err)
+			}
+			if n := images(); n != 1 {
+				t.Errorf("%d are left", n)
+			}
+		})
+	}
+	if err := RemoveTrash(t.Context(), t.TempDir(), "17"); err != nil {
+		t.Errorf("of no job: %v", err)
+	}
+}
+
 // In a full folder the mark has room once the rest is gone.
 func TestClearAFullFolder(t *testing.T) {
 	f := openIn(t, t.TempDir(), 0)

@@ -70,7 +70,9 @@ type Folder struct {
 	used    ID
 	useLock *os.File
 	scratch *os.File // its lock; nil: none was made
-	moved   string   // where what an earlier job left is; empty: there was nothing
+	later   bool     // what is deleted loses its name alone, and is in rest
+	rest    []string
+	moved   string // where what an earlier job left is; empty: there was nothing
 	// fault is asked after each step that a kill may follow, and read before a
 	// generation is read: tests kill or fail there.
 	fault func(at string) error

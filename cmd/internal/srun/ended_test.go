@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,7 +48,7 @@ func TestEnded(t *testing.T) {
 					t.Errorf("exit code %d", code)
 				}
 				p := &program{stderr: os.Stderr}
-				p.ended(t.Context(), k, b.runner)
+				p.ended(t.Context(), k, b.runner, nil)
 				all, err := b.folder.List(t.Context())
 				if err != nil || len(all) != test.want {
 					t.Errorf("there are %d generations, %v", len(all), err)
@@ -68,7 +69,7 @@ func TestEndedWithoutARecord(t *testing.T) {
 		b := newBench(t, dir, 0, "keep=2 interval=10m", &work{length: time.Hour, takes: time.Second})
 		b.whole(t)
 		p := &program{stderr: os.Stderr}
-		p.ended(t.Context(), known{facts: facts{job: b.job, request: request{once: "0"}}, dir: dir}, b.runner)
+		p.ended(t.Context(), known{facts: facts{job: b.job, request: request{once: "0"}}, dir: dir}, b.runner, nil)
 		if all, err := b.folder.List(t.Context()); err != nil || len(all) != 1 {
 			t.Errorf("there are %d generations, %v", len(all), err)
 		}
@@ -104,5 +105,18 @@ func TestNotRecordedIsSaidOnce(t *testing.T) {
 	note(entry{Name: "0", Done: true})
 	if len(said) != 1 || !strings.Contains(said[0], "what became of step 0 is not recorded") {
 		t.Errorf("said: %q", said)
+	}
+}
+
+// A signal that would have ended srun ends what is done after the step.
+func TestASignalAfterTheStep(t *testing.T) {
+	signals := make(chan os.Signal, 3)
+	for _, s := range []os.Signal{syscall.SIGPIPE, syscall.SIGCONT, syscall.SIGTERM} {
+		signals <- s
+	}
+	stopped := false
+	untilSignal(t.Context(), func() { stopped = true }, signals)
+	if !stopped || len(signals) != 0 {
+		t.Errorf("stopped: %v, with %d signals left", stopped, len(signals))
 	}
 }

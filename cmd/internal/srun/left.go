@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/burst-hpc/burst/ft/ckpt"
@@ -21,32 +23,60 @@ import (
 type Left struct {
 	Job     string // as its folder has it: "17", or "17_3" for a task of an array
 	Cluster string
-	Well    bool      // each step that it began has ended with exit code 0
+	Ctld    string    // of the cluster, as Ctld says; empty: not known, or of several
+	Well    bool      // each step that it began has ended with exit code 0, and no earlier job has left anything
 	Kept    bool      // by keep_after=yes of a step
 	Last    time.Time // the last that the record knows of
+	any     bool      // whoever's the folder is
 }
 
-// LeftIn lists what jobs of this user, or of those whose folders it may read, have
-// left in a directory; of more than most any so many, 0: all. Folders without a record
-// are passed over. What could not be read is the error, beside what was.
-func LeftIn(ctx context.Context, dir string, most int) ([]Left, error) {
+// Ctld names a cluster by its controller, which slurmctld's configuration says: two
+// clusters may have the same name, and the same checkpoint directory. Empty: it is not
+// to be found there.
+func Ctld(conf map[string]string) string {
+	host, port := conf["SlurmctldHost[0]"], conf["SlurmctldPort"]
+	if host == "" || port == "" {
+		return ""
+	}
+	return host + ":" + port
+}
+
+// LeftIn lists what jobs of this user have left in a directory, or, for root, of all
+// users. Folders without a record are passed over. What could not be read is the error,
+// beside what was.
+func LeftIn(ctx context.Context, dir string) ([]Left, error) {
+	return leftIn(ctx, dir, looking{any: os.Geteuid() == 0})
+}
+
+// looking says which folders are looked at.
+type looking struct {
+	most int  // of more than so many any so many; 0: all
+	any  bool // whoever's they are
+}
+
+func leftIn(ctx context.Context, dir string, look looking) ([]Left, error) {
 	names, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint directory: %w", err)
 	}
 	names = slices.DeleteFunc(names, func(e fs.DirEntry) bool { return !e.IsDir() || !strings.HasPrefix(e.Name(), "job-") })
-	if most > 0 && len(names) > most {
+	if look.most > 0 && len(names) > look.most {
 		rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-		names = names[:most]
+		names = names[:look.most]
 	}
+	mapped := sync.OnceValues(func() (int, error) { return ckpt.OwnerIn(dir) })
 	var all []Left
 	var errs []error
 	for _, e := range names {
 		if ctx.Err() != nil {
 			return all, context.Cause(ctx)
 		}
-		job := strings.TrimPrefix(e.Name(), "job-")
-		l, err := leftOf(dir, job)
+		if owner := ownerOf(e); !look.any && owner != os.Geteuid() {
+			if me, err := mapped(); err != nil || owner != me {
+				continue
+			}
+		}
+		l, err := leftOf(dir, strings.TrimPrefix(e.Name(), "job-"), look.any)
 		switch {
 		case err == nil:
 			all = append(all, l)
@@ -57,48 +87,70 @@ func LeftIn(ctx context.Context, dir string, most int) ([]Left, error) {
 	return all, errors.Join(errs...)
 }
 
-// leftOf reads the last record of a job; fs.ErrNotExist: there is none.
-func leftOf(dir, job string) (Left, error) {
-	l := Left{Job: job, Well: true}
-	root, err := ckpt.ViewJob(dir, job)
-	if err != nil {
-		return l, err
-	}
-	defer root.Close()
-	names, err := os.ReadDir(root.Name())
-	if err != nil {
-		return l, err
-	}
-	last := -1
-	for _, e := range names {
-		number, ok := strings.CutPrefix(strings.TrimSuffix(e.Name(), ".json"), "steps-")
-		if n, err := strconv.Atoi(number); ok && err == nil && e.Name() == (book{}).fileOf(n) {
-			last = max(last, n)
+// ownerOf is the user id that a folder belongs to; -1: it is not known.
+func ownerOf(e fs.DirEntry) int {
+	if info, err := e.Info(); err == nil {
+		if s, ok := info.Sys().(*syscall.Stat_t); ok {
+			return int(s.Uid)
 		}
 	}
-	if last < 0 {
-		return l, fmt.Errorf("%s: no record: %w", root.Name(), fs.ErrNotExist)
+	return -1
+}
+
+// leftOf reads the records of a job; fs.ErrNotExist: there are none.
+func leftOf(dir, job string, whoever bool) (Left, error) {
+	view := ckpt.ViewJob
+	if whoever {
+		view = ckpt.ViewAnyJob
 	}
-	name := (book{}).fileOf(last)
-	if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() || info.Size() > maxRecord {
-		return l, cmp.Or(err, fmt.Errorf("%s/%s is no record", root.Name(), name))
-	}
-	r, err := readRecord(root, name)
+	root, err := view(dir, job)
 	if err != nil {
-		return l, err
+		return Left{}, err
 	}
-	l.Cluster, l.Last = r.Cluster, r.Began
-	for _, s := range r.Steps {
-		l.Well = l.Well && s.Done
-		l.Kept = l.Kept || s.KeepAfter
-		l.Last = slices.MaxFunc([]time.Time{l.Last, s.Began, s.Ended}, time.Time.Compare)
+	defer root.Close()
+	attempts, earlier, err := recordsIn(root)
+	if err != nil {
+		return Left{}, err
 	}
+	if len(attempts) == 0 {
+		return Left{}, fmt.Errorf("%s: no record: %w", root.Name(), fs.ErrNotExist)
+	}
+	var all []record
+	room := int64(maxRecord)
+	for _, n := range attempts {
+		r, size, err := readRecord(root, (book{}).fileOf(n), room)
+		if err != nil {
+			return Left{}, err
+		}
+		r.Attempt = n
+		room -= size
+		all = append(all, r)
+	}
+	l := judged(all)
+	l.Job, l.any, l.Well = job, whoever, l.Well && !earlier
 	return l, nil
 }
 
-// maxRecord is more bytes than a record has: in a directory for all users it may be
-// another's, who has made it to be read.
-const maxRecord = 8 << 20
+// judged is what the records in a job's folder say together. Ids are given again: that
+// of the newest job need not have the highest number.
+func judged(all []record) Left {
+	newest := slices.MaxFunc(all, func(a, b record) int { return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.Attempt, b.Attempt)) })
+	l := Left{Cluster: newest.Cluster, Ctld: newest.Ctld, Well: true}
+	for _, r := range all {
+		// An attempt begins with what the ones before it knew of their steps.
+		taken := r.Attempt < newest.Attempt && r.Script == newest.Script && r.Cluster == newest.Cluster
+		if r.Cluster != newest.Cluster || r.Ctld != newest.Ctld && !(taken && r.Ctld == "") {
+			l.Ctld = ""
+		}
+		l.Last = slices.MaxFunc([]time.Time{l.Last, r.Began}, time.Time.Compare)
+		for _, s := range r.Steps {
+			l.Well = l.Well && (s.Done || taken)
+			l.Kept = l.Kept || s.KeepAfter
+			l.Last = slices.MaxFunc([]time.Time{l.Last, s.Began, s.Ended}, time.Time.Compare)
+		}
+	}
+	return l
+}
 
 // KnownTo says whether Slurm, which has these jobs, still knows the job: it may be
 // requeued even when it has ended.
@@ -114,89 +166,31 @@ func (l Left) KnownTo(jobs []slurm.Job) bool {
 	})
 }
 
-// JobsOf asks Slurm for all jobs that it knows.
-type JobsOf func(context.Context) ([]slurm.Job, error)
+// JobsOf asks Slurm for a job, and where it is the first of several for those; none:
+// Slurm does not know it.
+type JobsOf func(ctx context.Context, id uint32) ([]slurm.Job, error)
 
 // Remove deletes what the job has left in a checkpoint directory, if Slurm still does
 // not know it: ids are given again, and a new job may have begun there meanwhile.
 func (l Left) Remove(ctx context.Context, dir string, ask JobsOf) error {
-	jobs, err := ask(ctx)
-	if err != nil {
-		return err
-	}
-	now, err := leftOf(dir, l.Job)
+	now, err := leftOf(dir, l.Job, l.any)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil // another process was first
 	case err != nil:
 		return err
-	case l.KnownTo(jobs) || !now.Last.Equal(l.Last) || now.Well != l.Well:
+	}
+	array, _, _ := strings.Cut(l.Job, "_")
+	id, err := strconv.ParseUint(array, 10, 32)
+	if err != nil {
+		return fmt.Errorf("%s is no job's id", l.Job)
+	}
+	jobs, err := ask(ctx, uint32(id))
+	if err != nil {
+		return err
+	}
+	if l.KnownTo(jobs) || !now.Last.Equal(l.Last) || now.Well != l.Well || now.Ctld != l.Ctld {
 		return fmt.Errorf("the checkpoints of job %s stay: a job has begun that has its id", l.Job)
 	}
 	return ckpt.RemoveJob(ctx, dir, l.Job)
-}
-
-// sweeping is what is needed to sweep a checkpoint directory.
-type sweeping struct {
-	dir, cluster string
-	job          uint32 // that is running here, which a Slurm that is believed has
-	jobs         JobsOf
-}
-
-// A sweep is bounded: the folders of all jobs may be in one directory, and a thousand
-// jobs begin at once.
-const (
-	mostLooked = 200
-	mostSwept  = 50 // Slurm is asked for each
-)
-
-// sweep deletes what jobs have left that ended well, and that Slurm does not know any
-// more: nothing asks for their steps again. It returns how many there were.
-func (s sweeping) sweep(ctx context.Context) (n int, err error) {
-	rest := ckpt.RemoveRest(s.dir)
-	all, err := LeftIn(ctx, s.dir, mostLooked)
-	all = slices.DeleteFunc(all, func(l Left) bool { return !l.Well || l.Kept || l.Cluster != s.cluster })
-	if len(all) == 0 {
-		return 0, cmp.Or(err, rest)
-	}
-	jobs, err := s.jobs(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if !slices.ContainsFunc(jobs, func(j slurm.Job) bool { return j.ID == s.job }) {
-		return 0, fmt.Errorf("slurm does not show job %d, which runs here", s.job)
-	}
-	errs := []error{rest}
-	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] }) // others sweep too
-	for _, l := range all {
-		if ctx.Err() != nil || n == mostSwept {
-			break
-		}
-		if l.KnownTo(jobs) {
-			continue
-		}
-		if err := l.Remove(ctx, s.dir, s.jobs); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		n++
-	}
-	return n, errors.Join(errs...)
-}
-
-// sweepTime bounds a sweep, which goes on beside the step.
-const sweepTime = 5 * time.Minute
-
-// sweep does that once in an attempt of a job. What is not deleted costs room alone,
-// and the next one tries again: nobody is told.
-func (p *program) sweep(ctx context.Context, k known) {
-	if k.trial != nil || !leave(os.TempDir(), k.job, hasSwept) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, sweepTime)
-	defer cancel()
-	s := sweeping{k.dir, k.job.Cluster, k.job.ID, slurm.New(slurm.Exec{Timeout: lookTime}).Jobs}
-	if n, _ := s.sweep(ctx); n > 0 {
-		p.say("checkpoints of %d jobs that have ended well are deleted from %s", n, k.dir)
-	}
 }

@@ -71,25 +71,32 @@ func TestRecordsOfAnEarlierJob(t *testing.T) {
 	}
 }
 
-// leaveJob has a job leave generations and a record in dir.
-func leaveJob(t *testing.T, dir, job, cluster string, steps ...entry) {
+const (
+	ctl1 = "ctl1(10.0.0.1):6817"
+	long = 10 * time.Hour // ago: what is swept
+)
+
+// leaves has a job of cluster c leave generations and a record in dir.
+func leaves(t *testing.T, dir, job string, steps ...entry) {
+	t.Helper()
+	leavesRecord(t, book{dir: dir, cluster: "c", ctld: ctl1, job: job, script: "s"}, long, steps...)
+}
+
+func leavesRecord(t *testing.T, b book, ago time.Duration, steps ...entry) {
 	t.Helper()
 	for i := range steps {
 		steps[i].Name = fmt.Sprint(i)
-		f, err := ckpt.Open(t.Context(), ckpt.Options{Dir: dir, Cluster: cluster, Job: job, Step: steps[i].Name, Reserve: 1})
+		f, err := ckpt.Open(t.Context(), ckpt.Options{Dir: b.dir, Cluster: b.cluster, Job: b.job, Step: steps[i].Name, Reserve: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		makeGenerations(t, f, 1)
 		f.Close()
 	}
-	b := book{dir: dir, cluster: cluster, job: job, script: "s"}
-	for b.attempt = range 2 { // the last one counts
+	records := [][]entry{{{Name: "0"}}, steps} // the last one counts
+	for b.attempt = range records {
 		err := b.change(t.Context(), func(r *record) error {
-			r.Steps = nil
-			if b.attempt == 1 {
-				r.Steps = steps
-			}
+			r.Steps, r.Began = records[b.attempt], time.Now().Add(-ago)
 			return nil
 		})
 		if err != nil {
@@ -114,44 +121,119 @@ func makeGenerations(t *testing.T, f *ckpt.Folder, n int) {
 	}
 }
 
-func TestSweep(t *testing.T) {
-	done := entry{Done: true}
-	all := []slurm.Job{{ID: 100}, {ID: 12}, {ID: 30, ArrayID: 30, ArrayTask: "1"}, {ID: 31, ArrayID: 31, ArrayTask: "4-9%2"}}
+func TestCtld(t *testing.T) {
+	for _, test := range []struct{ host, port, want string }{
+		{"ctl1(10.0.0.1)", "6817", ctl1},
+		{"", "6817", ""},
+		{"ctl1", "", ""},
+	} {
+		if got := Ctld(map[string]string{"SlurmctldHost[0]": test.host, "SlurmctldPort": test.port, "ClusterName": "c"}); got != test.want {
+			t.Errorf("%+v: %q", test, got)
+		}
+	}
+}
+
+// The records of an earlier job of the same id do not speak for the one that is there,
+// and what it has left, or wanted to keep, is not forgotten for it.
+func TestJudged(t *testing.T) {
+	at := time.Unix(1e9, 0)
+	rec := func(attempt int, began time.Duration, script string, steps ...entry) record {
+		return record{Cluster: "c", Ctld: ctl1, Script: script, Attempt: attempt, Began: at.Add(began), Steps: steps}
+	}
+	done, cut, kept := entry{Done: true}, entry{}, entry{Done: true, KeepAfter: true}
 	for _, test := range []struct {
 		name string
-		jobs []slurm.Job
-		err  error
-		want string // what stays
-		says string
+		all  []record
+		want Left
 	}{
-		{name: "Slurm is there", jobs: all, want: "11 12 13 14 30_1 31_5 100"},
-		{name: "Slurm does not answer", err: errors.New("no answer"), want: "10 11 12 13 14 30_1 30_2 31_5 100", says: "no answer"},
-		{name: "Slurm has lost its state", want: "10 11 12 13 14 30_1 30_2 31_5 100", says: "does not show job 100"},
+		{"one attempt", []record{rec(0, 0, "s", done)}, Left{Well: true}},
+		{"an evicted job", []record{rec(0, 0, "s", cut), rec(1, 1, "s", done)}, Left{Well: true}},
+		{"it failed in the end", []record{rec(1, 1, "s", cut), rec(0, 0, "s", done)}, Left{}},
+		{"begun, and an earlier one had ended well", []record{rec(3, 0, "old", done), rec(0, 1, "s", cut)}, Left{}},
+		{"the same, of the same script", []record{rec(3, 0, "s", done), rec(0, 1, "s", cut)}, Left{}},
+		{"ended well, and an earlier one had not", []record{rec(3, 0, "s", cut), rec(0, 1, "s", done)}, Left{}},
+		{"the same, at a lower attempt", []record{rec(0, 0, "old", cut), rec(1, 1, "s", done)}, Left{}},
+		{"an earlier one is to be kept", []record{rec(3, 0, "s", kept), rec(0, 1, "s", done)}, Left{Well: true, Kept: true}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			if l := judged(test.all); l.Well != test.want.Well || l.Kept != test.want.Kept || l.Ctld != ctl1 || l.Last.Before(at) {
+				t.Errorf("%+v", l)
+			}
+		})
+	}
+	two := []record{rec(0, 0, "s", done), rec(1, 1, "s", done)}
+	for _, c := range []struct{ ctld, want string }{{"", ctl1}, {"ctl2:6817", ""}} {
+		two[0].Ctld = c.ctld
+		if l := judged(two); l.Ctld != c.want {
+			t.Errorf("of %q and %q: %q", c.ctld, ctl1, l.Ctld)
+		}
+	}
+}
+
+// The first attempt of a new job puts away the record of an earlier job's: its
+// generations are not swept for the new one's good end.
+func TestAnEarlierJobsRecordIsPutAway(t *testing.T) {
+	dir := t.TempDir()
+	b := book{dir: dir, cluster: "c", ctld: ctl1, job: "17", script: "old"}
+	did(t, b, "./a", "", false)
+	b.script = "s"
+	did(t, b, "./b", "post", true)
+	did(t, b, "./c", "more", true)
+	l, err := leftOf(dir, "17", false)
+	old, _ := filepath.Glob(filepath.Join(dir, "job-17", "old-*-steps-0.json"))
+	if err != nil || l.Well || len(old) != 1 {
+		t.Errorf("%+v, %v; put away: %q", l, err, old)
+	}
+}
+
+// What others have put where a record is looked for is not read, nor waited for.
+func TestRecordsOfOthers(t *testing.T) {
+	const stranger = 54321
+	for _, c := range []struct {
+		name string
+		root bool // only root can make it
+		make func(job string) error
+		says string
+		any  bool // root may see it
+	}{
+		{"a pipe", false, func(job string) error { return syscall.Mkfifo(filepath.Join(job, "steps-0.json"), 0o600) }, "is no record", false},
+		{"a huge file", false, func(job string) error {
+			name := filepath.Join(job, "steps-0.json")
+			return errors.Join(os.WriteFile(name, []byte("{}"), 0o600), os.Truncate(name, 1<<40))
+		}, "is no record", false},
+		{"a link", false, func(job string) error { return os.Symlink("/etc/passwd", filepath.Join(job, "steps-0.json")) }, "is no record", false},
+		{"a folder that others may write to", false, func(job string) error {
+			return errors.Join(os.WriteFile(filepath.Join(job, "steps-0.json"), []byte("{}"), 0o600), os.Chmod(job, 0o777))
+		}, "others may write", false},
+		{"another user's file", true, func(job string) error {
+			name := filepath.Join(job, "steps-0.json")
+			return errors.Join(os.WriteFile(name, []byte("{}"), 0o600), os.Chown(name, stranger, -1))
+		}, "belongs to user", false},
+		{"another user's folder", true, func(job string) error {
+			name := filepath.Join(job, "steps-0.json")
+			return errors.Join(os.WriteFile(name, []byte("{}"), 0o600), os.Chown(name, stranger, -1), os.Chown(job, stranger, -1))
+		}, "belongs to user", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.root && os.Geteuid() != 0 {
+				t.Skip("only root gives files away")
+			}
 			dir := t.TempDir()
-			leaveJob(t, dir, "10", "c", done, done)    // well, and gone
-			leaveJob(t, dir, "11", "c", done, entry{}) // a step has failed
-			leaveJob(t, dir, "12", "c", done)          // Slurm knows it: it may be requeued
-			leaveJob(t, dir, "13", "c", done, entry{Done: true, KeepAfter: true})
-			leaveJob(t, dir, "14", "other", done)
-			leaveJob(t, dir, "30_1", "c", done)
-			leaveJob(t, dir, "30_2", "c", done) // well, and gone
-			leaveJob(t, dir, "31_5", "c", done) // has not begun again
-			leaveJob(t, dir, "100", "c", done)  // this one
-			s := sweeping{dir, "c", 100, func(context.Context) ([]slurm.Job, error) { return test.jobs, test.err }}
-			_, err := s.sweep(t.Context())
-			if (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
-				t.Errorf("%v, want %q", err, test.says)
+			job := filepath.Join(dir, "job-17")
+			if err := errors.Join(os.Mkdir(job, 0o700), c.make(job)); err != nil {
+				t.Fatal(err)
 			}
-			var left []string
-			for _, job := range strings.Fields("10 11 12 13 14 30_1 30_2 31_5 100") {
-				if _, err := os.Stat(filepath.Join(dir, "job-"+job)); err == nil {
-					left = append(left, job)
-				}
+			if r, there, err := (book{dir: dir, job: "17"}).peek(); err == nil || there || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("peek: %+v, %v, %v", r, there, err)
 			}
-			if strings.Join(left, " ") != test.want {
-				t.Errorf("left are %q, want %s", left, test.want)
+			if _, err := leftOf(dir, "17", false); err == nil {
+				t.Error("it counts as what this user's job has left")
+			}
+			if _, err := leftOf(dir, "17", true); (err == nil) != c.any {
+				t.Errorf("root: %v", err)
+			}
+			if all, err := leftIn(t.Context(), dir, looking{}); len(all) != 0 || c.any && err != nil {
+				t.Errorf("%+v, %v", all, err)
 			}
 		})
 	}
@@ -160,13 +242,13 @@ func TestSweep(t *testing.T) {
 // What is broken is passed over, and told.
 func TestLeftInABrokenFolder(t *testing.T) {
 	dir := t.TempDir()
-	leaveJob(t, dir, "10", "c", entry{Done: true})
-	leaveJob(t, dir, "11", "c", entry{Done: true})
+	leaves(t, dir, "10", entry{Done: true})
+	leaves(t, dir, "11", entry{Done: true})
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "job-11", "steps-1.json"), []byte("{"), 0o600), os.Mkdir(filepath.Join(dir, "job-12"), 0o700),
 		os.WriteFile(filepath.Join(dir, "job-13"), nil, 0o600), os.Mkdir(filepath.Join(dir, "job-15"), 0o700), syscall.Mkfifo(filepath.Join(dir, "job-15", "steps-0.json"), 0o600), os.Symlink(filepath.Join(dir, "job-10"), filepath.Join(dir, "job-14"))); err != nil {
 		t.Fatal(err)
 	}
-	all, err := LeftIn(t.Context(), dir, 0)
+	all, err := LeftIn(t.Context(), dir)
 	if err == nil || !strings.Contains(err.Error(), "job-11") || !strings.Contains(err.Error(), "steps-0.json is no record") || len(all) != 1 || all[0].Job != "10" || !all[0].Well {
 		t.Errorf("%+v, %v", all, err)
 	}
@@ -175,10 +257,10 @@ func TestLeftInABrokenFolder(t *testing.T) {
 func TestLeftInIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 5 {
-		leaveJob(t, dir, fmt.Sprint(i+1), "c")
+		leaves(t, dir, fmt.Sprint(i+1))
 	}
 	for most, want := range map[int]int{0: 5, 3: 3, 9: 5} {
-		if all, err := LeftIn(t.Context(), dir, most); err != nil || len(all) != want {
+		if all, err := leftIn(t.Context(), dir, looking{most: most}); err != nil || len(all) != want {
 			t.Errorf("of at most %d: %d, %v", most, len(all), err)
 		}
 	}
@@ -199,12 +281,13 @@ func TestRemoveAsksAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			leaveJob(t, dir, "10", "c", entry{Done: true})
-			l, err := leftOf(dir, "10")
+			leaves(t, dir, "10", entry{Done: true})
+			l, err := leftOf(dir, "10", false)
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = l.Remove(t.Context(), dir, func(context.Context) ([]slurm.Job, error) { return meanwhile(dir), nil })
+			jobs := meanwhile(dir)
+			err = l.Remove(t.Context(), dir, func(context.Context, uint32) ([]slurm.Job, error) { return jobs, nil })
 			if _, serr := os.Stat(filepath.Join(dir, "job-10")); err == nil || serr != nil || !strings.Contains(err.Error(), "stay") {
 				t.Errorf("%v, %v", err, serr)
 			}

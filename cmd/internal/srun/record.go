@@ -2,21 +2,18 @@ package srun
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/burst-hpc/burst/ft/ckpt"
+	"github.com/burst-hpc/burst/slurm/directive"
 )
 
 // What is known of a job's steps is a file for each attempt, steps-<n>.json in
@@ -35,6 +32,9 @@ type entry struct {
 	Done    bool      `json:"done"` // it has ended by itself with exit code 0
 	// KeepAfter says that its generations stay even then.
 	KeepAfter bool `json:"keep_after,omitempty"`
+	// Settings are those that its generations were made by, of whoever: the site may
+	// say another thing when they are needed, or nothing.
+	Settings []directive.Setting `json:"settings,omitempty"`
 	stats
 }
 
@@ -50,7 +50,10 @@ type stats struct {
 
 // record is the file.
 type record struct {
-	Cluster string    `json:"cluster,omitempty"`
+	Cluster string `json:"cluster,omitempty"`
+	// Ctld is the cluster's controller: names of clusters are given twice. Empty: not
+	// known; then nothing proves that a job of this cluster has left this.
+	Ctld    string    `json:"slurmctld,omitempty"`
 	Script  string    `json:"script"` // SHA-256 in hex: ids of jobs are given again, and a requeue changes no script
 	Attempt int       `json:"attempt"`
 	Began   time.Time `json:"began"`
@@ -96,6 +99,9 @@ func (r *record) claim(e entry, once string) (index int, was entry) {
 	if !s.Done || once == "" {
 		s.Done, s.Ended = false, time.Time{}
 		s.Args, s.Program, s.Dir, s.Attempt, s.Began = e.Args, e.Program, e.Dir, r.Attempt, e.Began
+		if len(e.Settings) > 0 {
+			s.Settings = e.Settings
+		}
 	}
 	return i, was
 }
@@ -127,6 +133,7 @@ func named(e entry) bool { _, err := strconv.Atoi(e.Name); return err != nil }
 type book struct {
 	dir     string
 	cluster string
+	ctld    string // as Ctld says; empty: not known
 	job     string
 	attempt int
 	script  string    // the text
@@ -137,7 +144,7 @@ type book struct {
 
 // book is the job's in a checkpoint directory.
 func (k known) book(dir string) book {
-	return book{dir: dir, cluster: k.job.Cluster, job: k.job.Folder(), attempt: k.job.Attempt, script: k.script, began: k.began, identity: k.identity()}
+	return book{dir: dir, cluster: k.job.Cluster, ctld: k.ctld, job: k.job.Folder(), attempt: k.job.Attempt, script: k.script, began: k.began, identity: k.identity()}
 }
 
 func (b book) fileOf(attempt int) string { return fmt.Sprintf("steps-%d.json", attempt) }
@@ -155,9 +162,17 @@ func (b book) change(ctx context.Context, with func(*record) error) error {
 		return err
 	}
 	defer lock.Close()
-	r, err := b.read(root)
+	r, begun, err := b.read(root)
 	if err != nil {
 		return err
+	}
+	if !begun {
+		if err := putAway(root, b.fileOf(b.attempt)); err != nil {
+			return err
+		}
+	}
+	if r.Ctld == "" {
+		r.Ctld = b.ctld
 	}
 	if err := with(&r); err != nil {
 		return err
@@ -180,7 +195,7 @@ func (b book) peek() (r record, there bool, err error) {
 		return record{}, false, err
 	}
 	defer root.Close()
-	r, err = b.read(root)
+	r, _, err = b.read(root)
 	return r, err == nil, err
 }
 
@@ -188,24 +203,25 @@ func (b book) peek() (r record, there bool, err error) {
 // shell began is reckoned from the boot, and moves with it.
 const clockStep = 5 * time.Minute
 
-// read is the attempt's record, or a new one with what the last one before knew.
-func (b book) read(root *os.Root) (record, error) {
-	fresh := record{Cluster: b.cluster, Script: sum(b.script), Attempt: b.attempt, Began: time.Now().UTC(), Submitted: b.identity.Submitted}
-	r, err := readRecord(root, b.fileOf(b.attempt))
+// read is the attempt's record if it has begun one, or a new one with what the last
+// one before knew.
+func (b book) read(root *os.Root) (r record, begun bool, err error) {
+	fresh := record{Cluster: b.cluster, Ctld: b.ctld, Script: sum(b.script), Attempt: b.attempt, Began: time.Now().UTC(), Submitted: b.identity.Submitted}
+	r, _, err = readRecord(root, b.fileOf(b.attempt), maxRecord)
 	switch {
 	case err == nil && b.ours(r) && !r.Began.Before(b.began.Add(-clockStep)):
-		return r, nil
+		return r, true, nil
 	case err == nil || errors.Is(err, fs.ErrNotExist):
 	default:
-		return record{}, err
+		return record{}, false, err
 	}
 	for a := b.attempt - 1; a >= 0; a-- {
-		r, err := readRecord(root, b.fileOf(a))
+		r, _, err := readRecord(root, b.fileOf(a), maxRecord)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it never began a step
 		}
 		if err != nil {
-			return record{}, err
+			return record{}, false, err
 		}
 		if b.ours(r) {
 			fresh.Steps = r.Steps
@@ -215,7 +231,7 @@ func (b book) read(root *os.Root) (record, error) {
 		}
 		break
 	}
-	return fresh, nil
+	return fresh, false, nil
 }
 
 // settle counts an attempt that ended without a word.
@@ -239,62 +255,31 @@ func (b book) lock(ctx context.Context, root *os.Root) (*os.File, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockTime)
 	defer cancel()
 	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil || errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.ENOTSUP) || errors.Is(err, syscall.ENOLCK) || errors.Is(err, syscall.EINVAL) {
+		err := flock(f)
+		if err == nil {
 			return f, nil
 		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) || !pause(ctx, 20*time.Millisecond) {
+		if !errors.Is(err, syscall.EWOULDBLOCK) || !pause(ctx, 20*time.Millisecond) {
 			return nil, errors.Join(fmt.Errorf("locking %s: %w", f.Name(), err), f.Close())
 		}
+	}
+}
+
+// flock takes a file's lock for as long as it is open, where there are locks;
+// EWOULDBLOCK: another has it.
+func flock(f *os.File) error {
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case errors.Is(err, syscall.ENOSYS), errors.Is(err, syscall.ENOTSUP), errors.Is(err, syscall.ENOLCK), errors.Is(err, syscall.EINVAL):
+			return nil
+		}
+		return err
 	}
 }
 
 // lockTime is how long another step of the job may hold the lock: it writes a
 // small file.
 const lockTime = 30 * time.Second
-
-func readRecord(root *os.Root, name string) (record, error) {
-	text, err := root.ReadFile(name)
-	if err != nil {
-		return record{}, err
-	}
-	var r record
-	if err := json.Unmarshal(text, &r); err != nil {
-		return record{}, fmt.Errorf("%s: %w: delete it, and steps that --once had recorded run again", path.Join(root.Name(), name), err)
-	}
-	return r, nil
-}
-
-// writeWhole writes a file that is whole or as it was.
-func writeWhole(root *os.Root, name string, text []byte) error {
-	temp := fmt.Sprintf(".%s-%d", name, os.Getpid())
-	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = root.Rename(temp, name)
-	}
-	if err != nil {
-		return errors.Join(err, root.Remove(temp))
-	}
-	d, err := root.Open(".")
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
-		return err
-	}
-	return nil
-}
-
-// sum is of a script; slurmctld and slurmd need not agree on how it ends.
-func sum(text string) string {
-	s := sha256.Sum256([]byte(strings.TrimRight(text, "\x00\r\n")))
-	return hex.EncodeToString(s[:])
-}
