@@ -131,7 +131,7 @@ func runExplain(ctx context.Context, out io.Writer, o explainOptions, j batchJob
 	j.said.Site = cfg.Defaults(e.Partition, e.Pool)
 	m, err := j.said.Merge()
 	if own, wrong := j.said.Own(); err != nil && away && wrong == nil {
-		e.note("burst.toml", "that does not go together (%v), unless the site says what it lacks: then it does", err)
+		e.note("burst.toml", "%v: unless the site says what is missing", err)
 		m, err = own, nil
 	}
 	if wrong := new(directive.Error); errors.As(err, &wrong) {

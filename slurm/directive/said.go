@@ -1,5 +1,7 @@
 package directive
 
+import "strconv"
+
 // Defaults is what a site says of one job. A node has no burst.toml: burstd, which
 // knows the job's partition and pool, sends them to burst-srun, as JSON. A receiver
 // of another version leaves out what it does not know.
@@ -34,8 +36,8 @@ func (s Said) Merge() (Merged, error) {
 	return Merge(layers...)
 }
 
-// Own is what the job's user says, whether it goes together or not: what it lacks may be
-// the site's. An error, an *Error, is of what no site can mend.
+// Own is what the job's user says, though it may lack what only the site says. An error,
+// an *Error, is of what no site can mend.
 func (s Said) Own() (Merged, error) {
 	layers, err := s.own()
 	if err != nil {
@@ -45,7 +47,16 @@ func (s Said) Own() (Merged, error) {
 	if err != nil {
 		return Merged{}, err
 	}
+	for _, r := range append([]rule{strategyRule}, rules...) {
+		if m.kind(r.on).byAdmin() {
+			continue // nobody of the job's says it
+		}
+		if err := m.apply(r); err != nil {
+			return Merged{}, err
+		}
+	}
 	m.byDefault("ckpt", None)
+	m.byDefault("retries", strconv.Itoa(defaultRetries))
 	m.name()
 	return m.Merged, nil
 }

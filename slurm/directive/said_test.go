@@ -76,6 +76,8 @@ func TestOwn(t *testing.T) {
 		{"keep=4 interval=5m", None, "keep", ""},
 		{"ckpt=signal files=out", BySignal, "files", ""},
 		{"keep=0", "", "", "keep"},
+		{"ckpt=dmtcp restart=x", "", "", "is for ckpt=command"},
+		{"ckpt=dmtcp strategy=preemptive interval=5m", "", "", "is for strategy=periodic"},
 	} {
 		said := Said{Script: "#BURST " + c.said}
 		m, err := said.Own()
