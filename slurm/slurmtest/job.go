@@ -276,7 +276,7 @@ func (c *Controller) completed(j *job) {
 		// The reason stays None until slurmctld next looks at the job.
 		j.state, j.reason = pending, "None"
 		c.hold(j, time.Now().Add(c.opt.Hold))
-		j.start, j.end, j.nodeList, j.batch = time.Time{}, time.Time{}, "", ""
+		j.submitted, j.start, j.end, j.nodeList, j.batch = time.Now(), time.Time{}, time.Time{}, "", ""
 	} else {
 		c.ended(j, j.next)
 	}
