@@ -30,10 +30,10 @@ func (s *Store) OpenRuns(ctx context.Context) ([]history.Run, error) {
 	return all, nil
 }
 
-// words are those of burst-sruns, of steps that have ended and of those that go on:
-// read each second, and so by indexes alone.
+// words are those of burst-sruns, of steps that have ended since and of those that go
+// on. They are read each second.
 const words = `SELECT job, label, method FROM steps_done WHERE at > ?
-	UNION ALL SELECT job, coalesce(hello ->> '$.label', ''), coalesce(hello ->> '$.method', '') FROM sessions INDEXED BY sessions_words`
+	UNION ALL SELECT job, coalesce(hello ->> '$.label', ''), coalesce(hello ->> '$.method', '') FROM sessions`
 
 // AboutRuns reads what else of the journal history.Book needs: the types of
 // instances by node, and the jobs that speak, or whose steps have ended since.

@@ -11,9 +11,6 @@ CREATE TABLE steps_done (
 
 CREATE INDEX steps_done_at ON steps_done (at);
 
--- The history asks all open sessions for these each second.
-CREATE INDEX sessions_words ON sessions (job, coalesce(hello ->> '$.label', ''), coalesce(hello ->> '$.method', ''));
-
 -- How many generations of the step have counted.
 ALTER TABLE blessed ADD COLUMN made INTEGER NOT NULL DEFAULT 1;
 
