@@ -118,7 +118,9 @@ func (p *program) adopt(ctx context.Context, k *known, said directive.Said, g *c
 	var wrong wrongError
 	switch {
 	case errors.As(err, &wrong):
-		return d, unadoptedError{fmt.Errorf("%s was made by ckpt=%s, which is not asked for any more, and how is not known: %w", g.Dir, method, wrong.error)}
+		return d, unadoptedError{fmt.Errorf("%s was made by ckpt=%s, which is not asked for as it was any more, and how is not known: %w", g.Dir, method, wrong.error)}
+	case err == nil && k.own.Method == method:
+		p.once(k.job, saidAdopted, fmt.Sprintf("%s was made by ckpt=%s with settings that are not asked for any more: the step goes on with them", g.Dir, method))
 	case err == nil:
 		p.once(k.job, saidAdopted, fmt.Sprintf("%s was made by ckpt=%[2]s, which is not asked for any more: the step goes on under ckpt=%[2]s", g.Dir, method))
 	}

@@ -70,6 +70,16 @@ func TestALaterAttemptDoesNotPassOverWork(t *testing.T) {
 			a.burstd = away(0, nil)
 			return ""
 		}, cli.Failed, "without what the site says", 11 * time.Minute},
+		{"such a key, and the settings are recorded", "#BURST keep=4\n", func(a *requeued) string {
+			a.settings, a.burstd = bySignal, away(0, nil)
+			return a.left(a.dir("work/burst-checkpoints"), "signal")
+		}, 0, "every 7m", time.Minute},
+		{"the user's method needs what another pool says", "#BURST ckpt=signal\n", func(a *requeued) string {
+			a.settings = bySignal
+			g := a.left(a.dir("old"), "signal")
+			a.burstd = a.knows("", g)
+			return g
+		}, 0, "the step goes on with them", time.Minute},
 		{"such a key, and there is no method", "#BURST keep=4\n", func(a *requeued) string {
 			a.burstd = a.knows("")
 			return ""

@@ -150,10 +150,13 @@ func (p *program) doubt(ctx context.Context, k known, err error) error {
 // judge merges all that is said, and finds where the step's checkpoints are.
 func (p *program) judge(ctx context.Context, k *known, said directive.Said) (d plan, err error) {
 	said.Site = k.site()
-	if k.merged, err = said.Merge(); err != nil && !k.bare {
-		return d, senselessError{wrongError{err}}
-	} else if err != nil {
-		k.merged = k.own
+	var lacks error
+	if k.merged, err = said.Merge(); err != nil {
+		lacks = senselessError{wrongError{err}}
+		if !k.bare && (!k.later() || k.adopted != nil) {
+			return d, lacks
+		}
+		k.merged = k.own // what is recorded of the step may have the rest
 		k.merged.Method = directive.None
 	}
 	k.rehearsed(k.told, k.started, p.say)
@@ -185,7 +188,7 @@ func (p *program) judge(ctx context.Context, k *known, said directive.Said) (d p
 		return d, err
 	}
 	k.dir = cmp.Or(k.past.dir, asked)
-	if k.own.From["ckpt"].Kind == directive.Default && k.adopted == nil && k.garbled == nil {
+	if (k.own.From["ckpt"].Kind == directive.Default || lacks != nil) && k.adopted == nil && k.garbled == nil {
 		h, err := p.kept(ctx, *k, k.past.steps)
 		if err != nil {
 			return d, err
@@ -193,6 +196,9 @@ func (p *program) judge(ctx context.Context, k *known, said directive.Said) (d p
 		if g := h.good; g != nil && g.Manifest.Method != "" && g.Manifest.Method != k.merged.Method {
 			return p.adopt(ctx, k, said, g)
 		}
+	}
+	if lacks != nil {
+		return d, lacks
 	}
 	if k.dir != asked && !d.Direct {
 		p.once(k.job, saidElsewhere, fmt.Sprintf("what earlier attempts have left is in %s, not in %s: it is used, and stays there", k.dir, asked))
