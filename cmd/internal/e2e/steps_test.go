@@ -100,6 +100,15 @@ echo "the script ends with $?"
 		t.Errorf("of the eviction with a notice the history has %q", notes)
 	}
 	t.Logf("%s", s.output(id))
+	records, _ := filepath.Glob(filepath.Join(s.Work, "burst-checkpoints", fmt.Sprintf("job-%d", id), "steps-*.json"))
+	for _, name := range records { // else nothing deletes what the job has left
+		if text, err := os.ReadFile(name); err != nil || !regexp.MustCompile(`"slurmctld": ".+:[0-9]+"`).Match(text) {
+			t.Errorf("%s, of which cluster: %s, %v", name, text, err)
+		}
+	}
+	if len(records) != 3 {
+		t.Errorf("there are the records %q of three attempts", records)
+	}
 	s.wentDown(id)
 	s.holds()
 }
