@@ -54,6 +54,7 @@ func TestRealSlurm(t *testing.T) {
 	t.Run("a task of an array is requeued", s.requeued)
 	t.Run("an id that is given again", s.givenAgain)
 	t.Run("a method that nobody asks for any more", s.adopted)
+	t.Run("an MPI launcher", s.launcher)
 	t.Run("salloc", s.salloc)
 }
 
