@@ -24,6 +24,9 @@ func (g *Guard) told(ctx context.Context, e *Eviction, r *request) *request {
 		return r
 	}
 	all := &request{by: e.By, rebalance: e.Kind == cloud.Rebalance, done: closed, answers: answers}
+	if r != nil {
+		all.by, all.rebalance, all.order = r.by, r.rebalance, r.order
+	}
 	if !whole {
 		all.err = session.ErrLate
 	}

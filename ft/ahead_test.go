@@ -24,7 +24,7 @@ func TestARebalanceMovesSteps(t *testing.T) {
 		{"on notice", step{takes: 5 * time.Second}, "c[1-4]", 35 * time.Second, "checkpoint of 12.0 MB"},
 		{"periodic only", step{takes: 5 * time.Second, hello: session.Hello{Strategy: "periodic"}}, "c[1-4]", 35 * time.Second, "checkpoint of 12.0 MB"},
 		{"it fails", step{takes: 5 * time.Second, fails: "disk full", stays: true}, "c[1-4]", 0, "left where it is: step 0: disk full"},
-		{"it takes too long", step{takes: time.Hour}, "c[1-4]", 0, "left where it is: the time is over"},
+		{"it takes too long", step{takes: time.Hour}, "c[1-4]", 0, "left where it is: step 0: the time is over"},
 		{"the step dies of it", step{takes: 5 * time.Second, fails: "killed"}, "c[1-4]", 35 * time.Second, "step 0: killed: it goes on from its beginning"},
 		{"a checkpoint is known to take too long", step{takes: time.Second, hello: session.Hello{Cost: time.Hour}}, "c[1-4]", 0, ""},
 		{"no node is free", step{takes: 5 * time.Second}, "c1", 0, ""},

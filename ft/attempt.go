@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/ft/session"
 )
 
@@ -27,6 +28,7 @@ type attempt struct {
 	wrong     string       // with its directive; empty: nothing
 	ask       session.Kind // as in Eviction
 	by        time.Time    // until when the steps have been asked; zero: not yet
+	urgent    bool         // the journal has an eviction of it that is no rebalance's, and not closed
 	request   *request     // of this life of burstd; nil: not yet
 	signalled time.Time    // when the signal was sent, or the steps asked; zero: not yet
 	requeued  bool
@@ -46,10 +48,17 @@ func (g *Guard) join(e *Eviction) {
 		g.attempts[key] = a
 	}
 	a.users++
+	if e.Stage == "" { // else it is read from the journal, before any of them acts
+		return
+	}
 	a.recall(e)
-	if (e.Signal != "" || e.Ask != "") && (e.Stage == Signalled || e.Stage == Requeued) { // read from the journal
+	mild := e.Kind == cloud.Rebalance
+	if !mild && e.Stage != Done && !a.urgent {
+		a.urgent, a.by = true, time.Time{} // a rebalance's time is nothing to go by
+	}
+	if (e.Signal != "" || e.Ask != "") && (e.Stage == Signalled || e.Stage == Requeued) {
 		a.signalled = e.SignalledAt
-		if e.Ask != "" && (a.by.IsZero() || e.By.Before(a.by)) {
+		if e.Ask != "" && !(mild && a.urgent) && (a.by.IsZero() || e.By.Before(a.by)) {
 			a.by = e.By
 		}
 	}

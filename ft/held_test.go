@@ -7,6 +7,7 @@ import (
 
 	"github.com/burst-hpc/burst/ft"
 	"github.com/burst-hpc/burst/ft/session"
+	"github.com/burst-hpc/burst/slurm"
 )
 
 // fruitless is a step that makes no checkpoint, of a job that may be evicted so often.
@@ -113,6 +114,33 @@ func TestALateNoticeAsksNothing(t *testing.T) {
 		}
 		if len(w.events) == 0 {
 			t.Error("there is no event")
+		}
+	})
+}
+
+// TestAJobThatCannotStartAgain: Slurm holds it itself, and its user is told what to do.
+func TestAJobThatCannotStartAgain(t *testing.T) {
+	bubble(t, "c[1-4]", func(w *world) {
+		id := w.begin(leaves(w, 1, 75))[0]
+		w.rewrite = func(s *slurm.Snapshot) {
+			if j := s.Jobs[id]; j.Restarts == 1 && j.State != "COMPLETING" {
+				j.State, j.Reason, j.Nodes = "PENDING", "BadConstraints", ""
+				s.Jobs[id] = j
+			}
+		}
+		w.start(ft.Config{}, 0)
+		w.evict("c1", 2*time.Minute)
+		w.closed(time.Minute)
+		const want = `Slurm holds it (BadConstraints), since it finds no node for what it asks: when that is mended, an admin's "scontrol release 1" lets it start`
+		if got := w.info(id).AdminComment; !strings.Contains(got, want) {
+			t.Errorf("its comment is %q", got)
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, e := range w.evictions {
+			if !strings.Contains(e.Outcome, want) {
+				t.Errorf("its outcome is %q", e.Outcome)
+			}
 		}
 	})
 }

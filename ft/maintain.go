@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,9 @@ const (
 	// spareTime is kept before a maintenance beside its jobs' grace: for their
 	// requeue one by one, for Slurm to have saved it, and for the instance's end.
 	spareTime = 40 * time.Second
+	// mostNeed bounds what steps' checkpoints have their node left earlier for: it is
+	// their users' word, and other users' jobs may be there.
+	mostNeed = 4 * time.Hour
 )
 
 // upkeep is one maintenance while it is waited for.
@@ -25,6 +29,7 @@ type upkeep struct {
 	closed   bool      // the node is drained, by us or before
 	reserved time.Time // the reservation's start; zero: none was made in this life
 	graces   map[attemptKey]time.Duration
+	needs    map[attemptKey]time.Duration // of those whose steps will be asked to checkpoint
 }
 
 // maintain sees a node through planned work on its instance. At the end the
@@ -33,7 +38,7 @@ type upkeep struct {
 //	drain:   drained at once ─────────────┐ no job is left ──────────────► power_down_asap
 //	reserve: reserved from the deadline on ┴ the deadline is near: moved ─┘
 func (g *Guard) maintain(ctx context.Context, n *Notice, own *[]*Eviction) error {
-	u := &upkeep{n: n, graces: map[attemptKey]time.Duration{}}
+	u := &upkeep{n: n, graces: map[attemptKey]time.Duration{}, needs: map[attemptKey]time.Duration{}}
 	for first := true; ; first = false {
 		now := g.now(n)
 		n.Notice = now.Notice
@@ -89,11 +94,12 @@ func (g *Guard) near(u *upkeep, jobs []slurm.Job) time.Time {
 	if u.n.Deadline.IsZero() {
 		return time.Time{}
 	}
-	grace := g.cfg.Grace
+	lead := g.cfg.Grace
 	for _, j := range jobs {
-		grace = max(grace, u.graces[attemptKey{j.ID, j.Restarts}])
+		key := attemptKey{j.ID, j.Restarts}
+		lead = max(lead, u.graces[key], u.needs[key])
 	}
-	return u.n.Deadline.Add(-grace - g.cfg.Margin - spareTime)
+	return u.n.Deadline.Add(-lead - g.cfg.Margin - spareTime)
 }
 
 // keep does what is due now; done says that the node goes down.
@@ -104,7 +110,9 @@ func (g *Guard) keep(ctx context.Context, u *upkeep, own *[]*Eviction, snap *slu
 		return false, err
 	}
 	at := g.near(u, jobs)
-	near := !at.IsZero() && !time.Now().Before(at)
+	near := !at.IsZero() && !time.Now().Before(at) || slices.ContainsFunc(*own, func(e *Eviction) bool {
+		return e.Stage != Done // begun before a restart: its steps may have stopped, and need no time any more
+	})
 	if g.rule(n) == Reserve && !near && !n.Deadline.IsZero() {
 		if u.reserved.Equal(n.Deadline) {
 			return false, nil
@@ -142,13 +150,19 @@ func (g *Guard) keep(ctx context.Context, u *upkeep, own *[]*Eviction, snap *slu
 	return err == nil, err
 }
 
-// learn asks what grace the node's new jobs want, on the day of the work.
+// learn asks what time the node's jobs want to leave, on the day of the work: once
+// what grace, and each time what their steps say, which may begin later.
 func (g *Guard) learn(ctx context.Context, u *upkeep, jobs []slurm.Job) error {
 	if u.n.Deadline.IsZero() || time.Until(u.n.Deadline) > 24*time.Hour {
 		return nil
 	}
 	for _, j := range jobs {
 		key := attemptKey{j.ID, j.Restarts}
+		need, err := g.need(ctx, j)
+		if err != nil {
+			return err
+		}
+		u.needs[key] = need
 		if _, known := u.graces[key]; known {
 			continue
 		}
@@ -159,6 +173,19 @@ func (g *Guard) learn(ctx context.Context, u *upkeep, jobs []slurm.Job) error {
 		u.graces[key] = d.Grace
 	}
 	return nil
+}
+
+// need is what the job's steps want for the checkpoint that they will be asked for; 0:
+// they have no session, or will be asked for none, or need longer than may be.
+func (g *Guard) need(ctx context.Context, j slurm.Job) (time.Duration, error) {
+	if g.cfg.Sessions == nil {
+		return 0, nil
+	}
+	p, ok, err := g.cfg.Sessions.Protection(ctx, j.ID, j.Restarts)
+	if err != nil || !ok || movable(j) && !p.OnNotice || p.Cost > mostNeed {
+		return 0, err
+	}
+	return min(p.Need, mostNeed), nil
 }
 
 func reservation(n *Notice) string { return "burst-" + n.Instance }

@@ -42,6 +42,9 @@ func (h hubSessions) Answers(ctx context.Context, job uint32, attempt int) (map[
 	return all, whole, err
 }
 
+// firstNeed is kept for the first checkpoint of a step before planned work.
+const firstNeed = 5 * time.Minute
+
 func (h hubSessions) Protection(ctx context.Context, job uint32, attempt int) (Protection, bool, error) {
 	p := Protection{SavedIteration: -1, Iteration: -1}
 	steps := h.hub.Sessions(job, attempt)
@@ -59,6 +62,11 @@ func (h hubSessions) Protection(ctx context.Context, job uint32, attempt int) (P
 		last = max(last, b.Attempt)
 	}
 	for i, s := range steps {
+		need := 2 * s.Cost // many may write at once
+		if need == 0 {
+			need = firstNeed
+		}
+		p.Need = max(p.Need, need)
 		if s.Strategy == "preemptive" || s.Strategy == "both" {
 			if !p.OnNotice || s.Cost < p.Cost {
 				p.Cost = s.Cost

@@ -100,8 +100,8 @@ func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 	switch s, err = g.read(ctx, e); {
 	case err != nil:
 		return err
-	case s.requeued && s.Reason == "BadConstraints": // seen of requeued jobs: no node suits them any more, Slurm says
-		held = "; it cannot start again (BadConstraints): Slurm finds no node for what it asks; an admin is needed, or submit it again"
+	case s.requeued && s.Reason == "BadConstraints": // seen of requeued jobs: no node suits them any more, says Slurm, and sets their priority to 0
+		held = fmt.Sprintf("; Slurm holds it (BadConstraints), since it finds no node for what it asks: when that is mended, an admin's \"scontrol release %d\" lets it start", e.Job)
 		g.comment(ctx, e, text+held)
 	case s.over == "" && !s.requeued:
 		return again()

@@ -19,9 +19,11 @@ import (
 type site struct {
 	w *world
 	*sessiontest.Memory
+	cfg session.HubConfig
 
 	mu    sync.Mutex
 	hub   *session.Hub    // nil: burstd is away
+	asks  []session.Order // by guards
 	asked []session.Order // each of them once
 	done  int             // requests that steps have begun to carry out
 	fail  error           // of readings of generations
@@ -32,7 +34,7 @@ func newSite(w *world) *site { return &site{w: w, Memory: sessiontest.NewMemory(
 // start begins a hub and a guard on it.
 func (s *site) start(cfg ft.Config, at int) *life {
 	ctx, stop := context.WithCancel(s.w.ctx)
-	hub := session.NewHub(session.HubConfig{}, s, slog.New(slog.DiscardHandler))
+	hub := session.NewHub(s.cfg, s, slog.New(slog.DiscardHandler))
 	if err := hub.Load(ctx); err != nil {
 		s.w.Error(err)
 	}
@@ -63,6 +65,9 @@ func (m mortal) Ask(ctx context.Context, o session.Order) (ft.Asked, error) {
 	if err := m.s.w.life.point("ask"); err != nil {
 		return nil, err
 	}
+	m.s.mu.Lock()
+	m.s.asks = append(m.s.asks, o)
+	m.s.mu.Unlock()
 	a, err := m.Sessions.Ask(ctx, o)
 	if err == nil {
 		err = m.s.w.life.point("asked")

@@ -35,6 +35,7 @@ type Asked interface {
 type Protection struct {
 	OnNotice bool          // some of its steps checkpoint on a notice
 	Cost     time.Duration // the least of these steps' last checkpoints; 0: one has made none yet
+	Need     time.Duration // that all of its steps want for a checkpoint where time is no matter
 	Saved    time.Time     // when the oldest of the steps' last good generations was begun; zero: a step has none
 	// Fruitless attempts, this one included, were evicted since one has made a generation;
 	// Retries is how many may be.
@@ -52,8 +53,9 @@ var closed = func() chan struct{} {
 
 // request is what an attempt's steps have been asked, and what came of it.
 type request struct {
+	order     session.Order // zero: it is known from its answers, or was too late to be asked
 	by        time.Time
-	rebalance bool
+	rebalance bool          // alone has asked it
 	done      chan struct{} // closed when the rest is known
 	answers   map[string]session.Answer
 	err       error
@@ -149,35 +151,44 @@ func (g *Guard) request(ctx context.Context, n *Notice, e *Eviction, a *attempt)
 			return err
 		}
 	}
-	by := e.By
-	// What a rebalance has asked in vain is nothing to go by.
-	vain := a.request != nil && a.request.rebalance && n.Kind != cloud.Rebalance && a.request.over() && !a.request.stopped()
-	if !a.by.IsZero() && a.by.Before(by) && !vain {
-		by = a.by
-	}
 	if a.request == nil && !e.SignalledAt.IsZero() { // by an earlier life
 		if r := g.told(ctx, e, nil); r.stopped() {
 			a.request = r
-			return nil
 		}
+	}
+	mild := n.Kind == cloud.Rebalance
+	r := a.request
+	// What a rebalance asks waits for all others, and its time is nothing to go by.
+	above := r != nil && r.rebalance && !mild
+	by := e.By
+	if !a.by.IsZero() && !above && (mild && a.urgent || a.by.Before(by)) {
+		by = a.by
 	}
 	switch {
-	case a.request != nil && !vain && !by.Before(a.request.by):
+	case r.stopped(): // to ask again would be to forget their answers
+		return nil
+	case r != nil && !above && (mild && !r.rebalance || !by.Before(r.by)):
 		return nil
 	case !by.After(time.Now()): // the hub takes none that is late
-		if a.request == nil {
-			a.request = &request{by: by, done: closed, err: session.ErrLate}
+		if r == nil {
+			a.request = &request{by: by, rebalance: mild, done: closed, err: session.ErrLate}
 		}
 		return nil
 	}
-	asked, err := g.cfg.Sessions.Ask(ctx, session.Order{Job: e.Job, Attempt: e.Restarts, Calm: n.Kind == cloud.Rebalance, Request: session.Request{
+	return g.order(ctx, a, &request{by: by, rebalance: mild, order: session.Order{Job: e.Job, Attempt: e.Restarts, Calm: mild && !a.urgent, Request: session.Request{
 		ID: fmt.Sprintf("%d.%d.%s.%d", e.Job, e.Restarts, e.Ask, by.UnixMilli()), Kind: e.Ask, By: by,
-		Why: fmt.Sprintf("node %s is taken back by the cloud", e.Node)}})
+		Why: fmt.Sprintf("node %s is taken back by the cloud", e.Node)}}})
+}
+
+// order makes r what the attempt's steps are asked. The attempt is held.
+func (g *Guard) order(ctx context.Context, a *attempt, r *request) error {
+	o := r.order
+	asked, err := g.cfg.Sessions.Ask(ctx, o)
 	if err != nil {
-		return fmt.Errorf("asking the steps of job %d to %s: %w", e.Job, e.Ask, err)
+		return fmt.Errorf("asking the steps of job %d to %s: %w", o.Job, o.Request.Kind, err)
 	}
-	r := &request{by: by, rebalance: n.Kind == cloud.Rebalance, done: make(chan struct{})}
-	a.request, a.by = r, by
+	r.done = make(chan struct{})
+	a.request, a.by = r, r.by
 	g.run.Go(func() {
 		defer close(r.done)
 		r.answers, r.err = asked.Wait(ctx)
@@ -198,11 +209,25 @@ func (g *Guard) answered(ctx context.Context, n *Notice, e *Eviction) (bool, err
 		return false, err
 	}
 	r := a.request
-	late := !time.Now().Before(r.by)
-	if n.Kind == cloud.Rebalance && !r.stopped() {
+	if r.over() && (errors.Is(r.err, session.ErrEnded) || errors.Is(r.err, session.ErrLate)) {
+		// The script's next step may have been asked since, and have answered.
+		all := g.told(ctx, e, r)
+		switch {
+		case all.stopped():
+			a.request = all
+		case errors.Is(r.err, session.ErrEnded) && time.Now().Before(r.by):
+			return false, g.order(ctx, a, &request{by: r.by, rebalance: r.rebalance, order: r.order})
+		}
+		r = all
+	}
+	if n.Kind == cloud.Rebalance && r.rebalance && !r.stopped() {
 		return g.stays(ctx, e, r)
 	}
-	return r.stopped() || late, ctx.Err()
+	by := r.by
+	if n.Kind != cloud.Rebalance && e.By.Before(by) { // when that came, it was over already
+		by = e.By
+	}
+	return r.stopped() || !time.Now().Before(by), ctx.Err()
 }
 
 // sealTime is how long after its time a step that has ended for it may still be
@@ -213,7 +238,7 @@ const sealTime = 90 * time.Second
 // runs on. But once a step has ended for it the job must be requeued.
 func (g *Guard) stays(ctx context.Context, e *Eviction, r *request) (requeue bool, err error) {
 	switch {
-	case !r.over(), errors.Is(r.err, session.ErrEnded) && time.Now().Before(r.by):
+	case !r.over():
 		return false, ctx.Err()
 	case slices.ContainsFunc(slices.Collect(maps.Values(r.answers)), func(a session.Answer) bool { return a.Stopped }):
 		return true, nil
@@ -233,5 +258,9 @@ func (g *Guard) stays(ctx context.Context, e *Eviction, r *request) (requeue boo
 	if _, err := g.cfg.Sessions.Ask(ctx, session.Order{Job: e.Job, Attempt: e.Restarts, Request: off}); err != nil {
 		return false, err
 	}
-	return true, g.close(ctx, e, "left where it is: "+unsavedText(r))
+	why := unsavedText(r)
+	if !ok && len(r.answers) == 0 {
+		why = session.ErrEnded.Error()
+	}
+	return true, g.close(ctx, e, "left where it is: "+why)
 }
