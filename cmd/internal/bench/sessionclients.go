@@ -42,7 +42,7 @@ func newClients(ctx context.Context, n, attempt int, link srun.Link) *clients {
 		own.Dial = dialer.DialContext
 		client := session.NewClient(session.ClientConfig{
 			Transport: listening{own.Transport(), c, job},
-			Hello:     session.Hello{Key: session.Key{Job: job, Attempt: attempt, Step: "0"}, Host: "node", Method: "dmtcp", Strategy: "both", Dir: fmt.Sprintf("/shared/%d", job), Retries: ordersRuns},
+			Hello:     session.Hello{Key: session.Key{Job: job, Attempt: attempt, Step: "0"}, Host: "node", Method: "dmtcp", Strategy: "both", Dir: fmt.Sprintf("/shared/%d", job), Cost: 5 * time.Second, Retries: ordersRuns},
 			Do: func(context.Context, session.Request) session.Answer {
 				return session.Answer{Iteration: -1, Error: "it is a benchmark", Stopped: true}
 			},
