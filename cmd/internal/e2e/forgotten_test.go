@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/rig"
+	"github.com/burst-hpc/burst/slurm"
 )
 
 // TestSlurmctldForgetsARequeue: it is killed when the eviction's job waits for
@@ -23,7 +24,13 @@ echo started
 while :; do sleep 0.1; done
 `)
 	s.wait(60*time.Second, "the job runs", func() bool { return strings.Contains(s.output(id), "started") })
-	time.Sleep(8 * time.Second) // slurmctld has saved that it does
+	// A change has slurmctld save it: what it wrote in the second of the start may
+	// have the job configuring, and without another change nothing is written again.
+	running := "it runs"
+	if err := s.Slurm().UpdateJob(t.Context(), id, slurm.JobUpdate{AdminComment: &running}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(8 * time.Second)
 	old := s.job(id).Nodes
 	goes := s.instance(old)
 	if err := s.Control.Evict(old, 2*time.Minute); err != nil {
@@ -31,7 +38,7 @@ while :; do sleep 0.1; done
 	}
 	s.wait(30*time.Second, "its hold is cleared", func() bool {
 		j := s.job(id)
-		return j.Restarts == 1 && j.AdminComment != ""
+		return j.Restarts == 1 && j.AdminComment != "" && j.AdminComment != running
 	})
 	if err := s.Cluster.KillController(); err != nil {
 		t.Fatal(err)
