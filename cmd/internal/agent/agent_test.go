@@ -217,7 +217,7 @@ func TestServiceAway(t *testing.T) {
 			w.service.Fail("/latest", imdstest.Fault{})
 			end := secs(120)
 			w.service.Spot("terminate", end)
-			time.Sleep(5*time.Second + pollMost + 3*time.Second) // a request that hangs ends, a pause, a look
+			time.Sleep(pollMost + 3*time.Second)
 			w.want(spot(end))
 		})
 	}

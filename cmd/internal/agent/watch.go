@@ -30,6 +30,7 @@ func (a *Agent) watch(ctx context.Context, topic imds.Topic, turned *atomic.Int6
 	}
 	pause := pollEvery
 	for ctx.Err() == nil {
+		began := time.Now()
 		turned.Store(int64(time.Since(a.born)))
 		all, err := a.IMDS.Notices(ctx, topic)
 		if ctx.Err() != nil {
@@ -51,7 +52,8 @@ func (a *Agent) watch(ctx context.Context, topic imds.Topic, turned *atomic.Int6
 			t.ok()
 			pause = pollEvery
 		}
-		if sleep(ctx, jitter(pause)) != nil {
+		// A look that hangs until its time is over is part of the pause.
+		if sleep(ctx, max(jitter(pause)-time.Since(began), jitter(pollEvery))) != nil {
 			return
 		}
 	}
