@@ -37,7 +37,7 @@ func (r *runner) begin(ctx context.Context) error {
 	from, none := choice.From, choice.From == nil
 	seen := slices.ContainsFunc(choice.Passed, func(e ckpt.Entry) bool { return !e.ID.Before(r.recorded) })
 	if none && r.recorded != (ckpt.ID{}) && !seen && r.step == nil && !r.folder.Cleared() {
-		return fmt.Errorf("%v is on record, and not in %s: is the folder's file system mounted here? The step is not begun anew for that", r.recorded, r.folder.Path())
+		return fmt.Errorf("%v is on record, and not in %s: is the folder's file system mounted here? The step is not begun anew for that; %s", r.recorded, r.folder.Path(), anew(r.job))
 	}
 	for {
 		if err := r.fits(from); err != nil {
@@ -63,7 +63,7 @@ func (r *runner) begin(ctx context.Context) error {
 		}
 		r.tell(choice)
 		if from = choice.From; from == nil {
-			return fmt.Errorf("the step starts from none of its checkpoints, and is not begun anew for that: they stay in %s: %w", r.folder.Path(), failed)
+			return fmt.Errorf("the step starts from none of its checkpoints, and is not begun anew for that: they stay in %s: %w; %s", r.folder.Path(), failed, anew(r.job))
 		}
 	}
 }

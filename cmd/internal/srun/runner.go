@@ -3,6 +3,7 @@ package srun
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"sync"
@@ -235,7 +236,7 @@ const waitTime = 10 * time.Minute
 func (r *runner) wait(ctx context.Context, by time.Time, told <-chan time.Time) bool {
 	r.jot()
 	r.say("the step is ended, and waits for its job to be requeued")
-	timer := time.NewTimer(time.Until(by) + waitTime)
+	timer := time.NewTimer(time.Until(by) + waitTime + rand.N(askAgain)) // others began to wait when it did
 	defer timer.Stop()
 	r.mu.Lock()
 	since := r.halting
@@ -267,7 +268,7 @@ func (r *runner) goOn(ctx context.Context, told <-chan time.Time) bool {
 		select {
 		case <-told:
 			return false
-		case <-time.After(askAgain):
+		case <-time.After(askAgain/2 + rand.N(askAgain)):
 		case <-ctx.Done():
 		}
 		err = r.runs(ctx)
@@ -294,15 +295,4 @@ func (r *runner) finish(code int) {
 		r.note(e)
 	}
 	r.say("%s", summary(r.job, e, r.unsaved(code)))
-}
-
-// shortly writes a time for people.
-func shortly(d time.Duration) string {
-	switch {
-	case d >= time.Minute:
-		return d.Round(time.Second).String()
-	case d >= time.Second:
-		return d.Round(100 * time.Millisecond).String()
-	}
-	return d.Round(time.Millisecond).String()
 }

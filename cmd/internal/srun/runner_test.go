@@ -380,7 +380,7 @@ func TestNoGenerationStarts(t *testing.T) {
 		b.whole(t)
 		w.startFail = map[int]error{2: no, 3: no}
 		next := newBench(t, dir, 1, "interval=10m", w)
-		if err := next.begin(t.Context()); isPlain(err) || !errors.Is(err, no) || !strings.Contains(err.Error(), "not begun anew") {
+		if err := next.begin(t.Context()); isPlain(err) || !errors.Is(err, no) || !strings.Contains(err.Error(), "not begun anew") || !strings.Contains(err.Error(), "scontrol requeue") {
 			t.Errorf("%v", err)
 		}
 		if len(w.starts) != 3 || strings.Contains(strings.Join(w.starts[1:], " "), "beginning") {

@@ -92,7 +92,7 @@ func (p *program) launch(k known, name string) ckpt.Launch {
 		args = slices.Insert(args, 1, "--open-mode=append")
 		at++
 	}
-	if is, once := k.launcher(p); name != "" && is && once && p.name != "srun" && !freezes(k.merged) {
+	if is, once := k.launcher(p); name != "" && is && once && p.name != "srun" && !slices.Contains(launchers, k.merged.Method) {
 		args, at = k.call.Program(), 0 // srun would start it once for each task
 	}
 	environ := without(p.environ, loopName)
@@ -130,10 +130,6 @@ func (p *program) runProtected(ctx context.Context, k known, e recorded, was ent
 		return p.noFolder(k.job, err)
 	}
 	signals := listen()
-	p.say("step %s of job %s: %s", e.Name, k.job.Folder(), k.how())
-	if file := overwritten(os.Stdout); file != "" && k.job.Attempt == 0 {
-		p.once(k.job, saidAppend, fmt.Sprintf("a restart empties the output %s: write #SBATCH --open-mode=append, or >> for a file of your own", file))
-	}
 	err = r.begin(ctx)
 	k.trial.began(ctx, k, r, err)
 	if err != nil {
@@ -145,11 +141,23 @@ func (p *program) runProtected(ctx context.Context, k known, e recorded, was ent
 		}
 		return p.noFolder(k.job, err)
 	}
+	p.begun(k, e.Name)
 	go p.sweep(ctx, k) // the end of this process ends it, at any line
 	code := p.within(ctx, k, r, signals)
 	r.finish(code)
 	p.ended(ctx, k, r, signals)
 	return code
+}
+
+// begun says how the step is protected, and what that lacks.
+func (p *program) begun(k known, name string) {
+	p.say("step %s of job %s: %s", name, k.job.Folder(), k.how())
+	if k.trial == nil {
+		p.once(k.job, saidUnheard, k.unheard())
+	}
+	if file := overwritten(p.stdout); file != "" && k.job.Attempt == 0 {
+		p.once(k.job, saidAppend, fmt.Sprintf("a restart empties the output %s: write #SBATCH --open-mode=append, or >> for a file of your own", file))
+	}
 }
 
 // within runs the step within its session.
