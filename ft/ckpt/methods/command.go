@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/burst-hpc/burst/ft/ckpt"
 )
@@ -42,7 +41,6 @@ var presets = map[string]commands{
 // commandMethod checkpoints by commands of the user's.
 type commandMethod struct {
 	commands
-	killWait time.Duration
 }
 
 var _ ckpt.Method = (*commandMethod)(nil)
@@ -71,7 +69,7 @@ func newCommand(o Options) (ckpt.Method, error) {
 	case c.restart == "":
 		return nil, errors.New("restart= is missing: the command that starts the step from $BURST_GENERATION")
 	}
-	return &commandMethod{c, o.KillWait}, nil
+	return &commandMethod{c}, nil
 }
 
 func (m *commandMethod) Name() string { return "command" }
@@ -189,13 +187,13 @@ func (s *commandStep) Checkpoint(ctx context.Context, into string, stop bool) (c
 		}
 	}
 	if err != nil {
-		if !s.p.running() {
+		if hasDied(s.p) {
 			return ckpt.Made{}, fmt.Errorf("%w; checkpoint=: %v", ckpt.ErrFinishing, err)
 		}
 		return ckpt.Made{}, fmt.Errorf("checkpoint=: %w", err)
 	}
 	if stop && !s.p.goneWithin(ctx, leaveTime) {
-		if err := s.p.end(ctx, s.m.killWait); err != nil {
+		if err := s.p.end(ctx, killWait); err != nil {
 			return ckpt.Made{}, err
 		}
 	}

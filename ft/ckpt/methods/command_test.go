@@ -19,7 +19,6 @@ func byCommand() candidate {
 	return candidate{
 		name: "command",
 		options: Options{
-			KillWait:   5 * time.Second,
 			Setup:      `echo prepared >> setup`,
 			Checkpoint: askAndCopy,
 			Restart:    `cp "$BURST_GENERATION/state" state && exec "$@"`,
@@ -97,6 +96,7 @@ func TestCommandSetup(t *testing.T) {
 }
 
 func TestCommandSays(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ checkpoint, want string }{
 		"exit code":  {`echo no room; exit 4`, "checkpoint=: exit code 4: no room"},
 		"no file":    {`true`, "exit code 0, but in $BURST_DIR: no file with content"},
@@ -120,6 +120,22 @@ func TestCommandSays(t *testing.T) {
 				r.awaitAt(r.out.last() + 1) // the step goes on
 			}
 		})
+	}
+}
+
+// checkpoint= has seen the program's end, while its output, which another process holds
+// open, is still waited for.
+func TestCommandEndsBeforeItsOutput(t *testing.T) {
+	t.Parallel()
+	c := byCommand()
+	c.options = Options{Checkpoint: `kill -9 "$BURST_PID"; while kill -0 "$BURST_PID" 2>/dev/null; do sleep 0.01; done; exit 1`, Restart: "true"}
+	p := newPlace(t, c)
+	l := p.launch("count", "-to=1000000", "-pace=10ms")
+	l.Args = append([]string{"sh", "-c", `sleep 1 & exec "$@"`, "sh"}, l.Args...)
+	r := p.start(l)
+	r.awaitAt(3)
+	if _, err := r.step.Checkpoint(t.Context(), p.folder(), false); !errors.Is(err, ckpt.ErrFinishing) {
+		t.Errorf("%v, want ErrFinishing", err)
 	}
 }
 

@@ -18,11 +18,11 @@ import (
 // criuMethod makes images of a step's processes by CRIU. The step is a program
 // on the batch host, for which srun is left out: CRIU restores a process below
 // the one that asks for it, and srun's tasks have another parent.
-type criuMethod struct{ o Options }
+type criuMethod struct{}
 
 var _ ckpt.Method = criuMethod{}
 
-func newCRIU(o Options) (ckpt.Method, error) { return criuMethod{o}, nil }
+func newCRIU(Options) (ckpt.Method, error) { return criuMethod{}, nil }
 
 // criuTool is the criu on PATH.
 type criuTool struct {
@@ -133,7 +133,7 @@ func (m criuMethod) Start(ctx context.Context, given ckpt.Launch) (ckpt.Step, er
 	if err != nil {
 		return nil, fmt.Errorf("criu: %w", err)
 	}
-	s := &criuStep{o: m.o, tool: tool}
+	s := &criuStep{tool: tool}
 	if s.work, err = os.MkdirTemp(l.Scratch, "criu-"); err != nil {
 		return nil, fmt.Errorf("criu: a folder for its logs: %w", err)
 	}
