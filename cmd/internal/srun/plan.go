@@ -12,7 +12,7 @@ import (
 // plan is what is done with a step.
 type plan struct {
 	// Direct: srun takes this process's place. Why is what the user is told of it,
-	// once for a job; empty: nothing.
+	// once in an attempt; empty: nothing.
 	Direct bool
 	Why    string
 	// unlessKept: a step that has checkpoints restarts from them all the same.
