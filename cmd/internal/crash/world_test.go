@@ -130,50 +130,6 @@ func (w *world) gate(ctx context.Context, id uint32) {
 	}
 }
 
-// machines boots what runs: the slurmd of an instance registers when the
-// instance knows its node, and is lost when the instance ends.
-func (w *world) machines(ctx context.Context) {
-	for tick := time.NewTicker(50 * time.Millisecond); ; {
-		select {
-		case <-ctx.Done():
-			tick.Stop()
-			return
-		case <-tick.C:
-		}
-		nodes := w.fake.Nodes()
-		live := map[string]int{}
-		for _, i := range w.fake.Instances() {
-			node := nodes[i.ID]
-			if node == "" {
-				continue
-			}
-			if i.State.Live() {
-				live[node]++
-			}
-			if i.State == cloud.Running && w.complains != nil && w.complains(i) {
-				continue
-			}
-			if i.State == cloud.Running && !w.booted[i.ID] {
-				w.booted[i.ID] = true
-				w.ctl.RegisterBooted(node, i.Launched)
-			}
-			if !i.State.Live() && w.booted[i.ID] {
-				w.booted[i.ID] = false
-				if live[node] == 0 {
-					w.ctl.Lost(node)
-				}
-			}
-		}
-		for node, n := range live {
-			if n > 1 {
-				w.mu.Lock()
-				w.twice[node] = true
-				w.mu.Unlock()
-			}
-		}
-	}
-}
-
 // point is passed by the daemon; it dies where it is told to, and whatever it
 // tries afterwards does not happen.
 func (l *life) point(name string) error {
