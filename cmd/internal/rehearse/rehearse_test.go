@@ -188,19 +188,19 @@ func TestVerdicts(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	again := r
-	again.Verdict, again.Verify = Unverified, ""
+	again.Verdict, again.Verify, again.Reason = Unverified, "", unjudged
 	if err := again.keep(dir); err != nil {
 		t.Fatal(err)
 	}
 	if v := Of(dir, "signal", "heat", filepath.Dir(program)); v == nil || v.Verdict != Trusted {
 		t.Errorf("nobody judged it, and it is %+v", v)
 	}
-	again.Verify = "false"
+	again.Reason = "the step left"
 	if err := again.keep(dir); err != nil {
 		t.Fatal(err)
 	}
 	if v := Of(dir, "signal", "heat", filepath.Dir(program)); v == nil || v.Verdict != Unverified {
-		t.Errorf("it was judged, and is %+v", v)
+		t.Errorf("its strategy does not do for it, and it is %+v", v)
 	}
 	write(t, program, "v2")
 	if v := Of(dir, "signal", program, ""); v != nil {
