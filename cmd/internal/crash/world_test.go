@@ -75,6 +75,9 @@ func newWorld(t *testing.T, o slurmtest.Options, c cloudtest.Options, market str
 	o.OnResume = func(nodes, file string) { w.order(power.Resume, nodes, file) }
 	o.OnSuspend = func(nodes string) { w.order(power.Suspend, nodes, "") }
 	o.OnResumeFail = func(nodes string) { w.order(power.ResumeFail, nodes, "") }
+	if err := os.WriteFile(w.db, empty, 0o640); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	o.Gate = func(id uint32) { w.gate(ctx, id) }
 	w.pool = power.Pool{Name: "p", Provider: "fake", Nodes: o.Nodes, Partition: "cloud",
