@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/burst-hpc/burst/ft/ckpt/methods"
 	"github.com/burst-hpc/burst/slurm/directive"
 	"github.com/burst-hpc/burst/slurm/step"
 )
@@ -97,6 +98,16 @@ func TestLaunch(t *testing.T) {
 		}
 		if got := strings.Join(l.Env, " "); got != "A=b BURST_STEP=17/0" {
 			t.Errorf("environment %s", got)
+		}
+	}
+}
+
+// TestFilesAreJudgedBeforeTheJob: what the method refuses on the node, burst explain does.
+func TestFilesAreJudgedBeforeTheJob(t *testing.T) {
+	for _, files := range []string{"heat.ckpt", "out/*.ckpt", "out", "/scratch/x", "./heat.ckpt", "out/", "../x", ".", "/", "/a/../b", "a//b", "a[", "..", "x/..", "a b/"} {
+		_, err := methods.New(directive.BySignal, methods.Options{Signal: "USR1", Files: strings.Fields(files)})
+		if said := directive.Check("files", files); (said == nil) != (err == nil) {
+			t.Errorf("files=%s: at submission %v, on the node %v", files, said, err)
 		}
 	}
 }
