@@ -114,13 +114,13 @@ func adviseMethod(m Merged, j Job, add adder) {
 	if m.Strategy == None {
 		add(Note, "strategy", "none: no checkpoint is made")
 	}
-	switch one := m.Method == DMTCP || m.Method == CRIU; {
+	switch one := m.Method == DMTCP || m.Method == CRIU || m.Preset != ""; {
 	case one && j.Nodes > 1:
-		add(Warning, "ckpt", "%s checkpoints what runs on one node, and the job asks for %d", m.Method, j.Nodes)
+		add(Warning, "ckpt", "%s checkpoints what runs on one node, and the job asks for %d", cmp.Or(m.Preset, m.Method), j.Nodes)
 	case m.Method == DMTCP && j.Tasks > 1 && !j.Launches:
 		add(Warning, "ckpt", "dmtcp checkpoints one task below srun, and the job has %d: write burst-srun mpirun before the program, or ask for one task with --cpus-per-task=%[1]d, else the step is not protected", j.Tasks)
-	case m.Method == CRIU && j.Tasks > 1:
-		add(Warning, "ckpt", "criu checkpoints one task, and the job has %d: ask for one with --cpus-per-task=%[1]d, else the step is not protected", j.Tasks)
+	case one && m.Method != DMTCP && j.Tasks > 1:
+		add(Warning, "ckpt", "%[2]s checkpoints one task, and the job has %[1]d: ask for one with --cpus-per-task=%[1]d, else the step is not protected", j.Tasks, cmp.Or(m.Preset, m.Method))
 	}
 	for _, own := range []string{"/tmp", "/var/tmp", "/dev/shm", "/run", "/local"} {
 		if dir := filepath.Clean(m.Dir); dir == own || strings.HasPrefix(dir, own+"/") {

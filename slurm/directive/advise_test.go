@@ -30,6 +30,7 @@ func TestAdvise(t *testing.T) {
 		{"a TaskProlog may have burst-srun called", "ckpt=scr dir=/s", with(func(j *Job) { j.Protected, j.TaskProlog = No, "/etc/slurm/task.sh" }), []string{"note ckpt: nothing in the script calls burst-srun, which makes the checkpoints: srun is burst-srun if the site's TaskProlog, /etc/slurm/task.sh, makes it so"}},
 		{"one task's method for several", "ckpt=dmtcp dir=/s", with(func(j *Job) { j.Tasks = 8 }), []string{"warning ckpt: dmtcp checkpoints one task below srun, and the job has 8: write burst-srun mpirun before the program, or ask for one task with --cpus-per-task=8"}},
 		{"several below mpirun", "ckpt=dmtcp dir=/s", with(func(j *Job) { j.Tasks, j.Launches = 8, true }), nil},
+		{"blcr for several", "ckpt=command preset=blcr dir=/s", with(func(j *Job) { j.Tasks = 8 }), []string{"warning ckpt: blcr checkpoints one task, and the job has 8: ask for one with --cpus-per-task=8"}},
 		{"criu for several", "ckpt=criu dir=/s", with(func(j *Job) { j.Tasks, j.Launches = 8, true }), []string{"warning ckpt: criu checkpoints one task, and the job has 8: ask for one with --cpus-per-task=8"}},
 		{"one task", "ckpt=dmtcp dir=/s", with(func(j *Job) { j.Tasks = 1 }), nil},
 		{"the node's own folder", "ckpt=scr dir=/tmp/../tmp/x", good, []string{"warning dir: /tmp/../tmp/x is as a rule a node's own"}},

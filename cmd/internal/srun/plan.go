@@ -63,6 +63,14 @@ func freezes(m directive.Merged) bool {
 	return slices.Contains(launchers, m.Method) || m.Preset != ""
 }
 
+// userWord is the user's word for the method.
+func userWord(m directive.Merged) string {
+	if m.Preset != "" {
+		return "preset=" + m.Preset
+	}
+	return "ckpt=" + m.Method
+}
+
 // facts are what a step's protection depends on.
 type facts struct {
 	request
@@ -97,10 +105,10 @@ func after(f facts, env func(string) string) plan {
 		return plan{Direct: true, unlessKept: true}
 	case !m.Periodical() && !f.burstd:
 		return plan{Direct: true, unlessKept: true, Why: f.nowhere() + ", and checkpoints are asked for on its word alone: the job is not protected"}
-	case slices.Contains(launchers, m.Method) && !f.call.Whole(env):
-		return direct(fmt.Sprintf("ckpt=%s cannot checkpoint a step of several programs (--multi-prog, or parted by ':'): it is not protected", m.Method))
-	case m.Method == directive.CRIU && only != "":
-		return direct(fmt.Sprintf("ckpt=criu starts the program without srun, and %s is for srun: the step is not protected", only))
+	case freezes(m) && !f.call.Whole(env):
+		return direct(fmt.Sprintf("%s cannot checkpoint a step of several programs (--multi-prog, or parted by ':'): it is not protected", userWord(m)))
+	case (m.Method == directive.CRIU || m.Preset != "") && only != "":
+		return direct(fmt.Sprintf("%s starts the program without srun, and %s is for srun: the step is not protected", userWord(m), only))
 	case f.usable != nil:
 		return direct(fmt.Sprintf("ckpt=%s: %v: the step is not protected", m.Method, f.usable))
 	}

@@ -52,6 +52,7 @@ func TestOptionsThatOnlySrunCarriesOut(t *testing.T) {
 		line, says                  string
 	}{
 		{"criu", "#BURST ckpt=criu strategy=periodic\n", "-i in ./sim", "", "", cli.Failed, "srun -i in ./sim", "ckpt=criu starts the program without srun, and --input=in is for srun: the step is not protected"},
+		{"blcr", "#BURST ckpt=command preset=blcr strategy=periodic\n", "-i in ./sim", "", "", cli.Failed, "srun -i in ./sim", "preset=blcr starts the program without srun, and --input=in is for srun: the step is not protected"},
 		{"a launcher, protected", bySignal, "-n1 --chdir=run mpirun ./sim", "", "", cli.Usage, "", "--chdir=run is for srun, and mpirun is started without srun: cd there before it"},
 		{"a launcher, explained", bySignal, "--explain -o out mpirun ./sim", "", "", cli.Usage, "", "--output=out is for srun"},
 		{"a launcher under mana", "#BURST ckpt=mana strategy=periodic\n", "-o out mpirun ./sim", "", "srun", cli.Usage, "", "redirect in the shell, with >"},

@@ -24,16 +24,20 @@ type commands struct {
 	setup, run, checkpoint, restart string
 	about                           string
 	needs                           []string // programs, and files in /proc
+	images                          string   // the tool that makes images of the program, which runs without srun; empty: none
 }
 
 // presets are commands for tools that are known.
 var presets = map[string]commands{
-	// BLCR 0.8.5. The process ids of the old node may be taken on the new one.
+	// BLCR 0.8.5 saves a process and its children, and no sockets: of srun it would have
+	// nothing, and neither of the program below Slurm's own processes. The process ids of
+	// the old node may be taken on the new one. cr_restart stays, as the program's parent.
 	"blcr": {
-		about:      "images of the step's processes, by BLCR, on kernels of its time",
+		about:      "images of one program's processes, by BLCR, on kernels of its time",
+		images:     "BLCR",
 		run:        `exec cr_run "$@"`,
 		checkpoint: `if [ "$BURST_STOP" = 1 ]; then set -- --term; fi; exec cr_checkpoint "$@" -f "$BURST_DIR/context" "$BURST_PID"`,
-		restart:    `exec cr_restart --no-restore-pid "$BURST_GENERATION/context"`,
+		restart:    `exec cr_restart --omit-always --no-restore-pid "$BURST_GENERATION/context"`,
 		needs:      []string{"cr_run", "cr_checkpoint", "cr_restart", "/proc/checkpoint"},
 	},
 }
@@ -95,6 +99,12 @@ func (m *commandMethod) Start(ctx context.Context, given ckpt.Launch) (ckpt.Step
 	l := launch(given)
 	if err := l.madeBy(m.Name()); err != nil {
 		return nil, err
+	}
+	if m.images != "" {
+		if err := l.fitsAlone(m.images); err != nil {
+			return nil, fmt.Errorf("command: preset=%s: %w", strings.ToLower(m.images), err)
+		}
+		l.Args, l.Program = l.Args[l.Program:], 0
 	}
 	env := m.env(l, nil)
 	if m.setup != "" {

@@ -167,7 +167,8 @@ func TestCommandBLCR(t *testing.T) {
 	for name, script := range map[string]string{
 		"cr_run":        `exec "$@"`,
 		"cr_checkpoint": `echo "$@" > "$BURST_DIR/arguments"; for f; do last=$f; done; kill -s USR1 $last; until [ -s state ]; do sleep 0.05; done; [ "$1" != --term ] || kill $last; exec cp state "$BURST_DIR/context"`,
-		"cr_restart":    `[ "$1" = --no-restore-pid ] && cp "$2" state && exec ` + os.Args[0] + ` count -to=300 -state=state`,
+		"cr_restart":    `[ "$1 $2" = "--omit-always --no-restore-pid" ] && cp "$3" state && exec ` + os.Args[0] + ` count -to=300 -state=state`,
+		"srun":          `echo "srun is imaged, and not the program"; exit 9`,
 	} {
 		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
 			t.Fatal(err)
@@ -175,8 +176,9 @@ func TestCommandBLCR(t *testing.T) {
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	c := byCommand()
-	c.options = Options{Preset: "blcr"}
+	c.options, c.program = Options{Preset: "blcr"}, append([]string{"srun", "-n1", "--mpi=none"}, c.program...)
 	p := newPlace(t, c)
+	p.at = 3
 	m, err := New("command", c.options)
 	if err != nil {
 		t.Fatal(err)
@@ -195,4 +197,14 @@ func TestCommandBLCR(t *testing.T) {
 		t.Errorf("exit code %d, want 143 of --term", r.code)
 	}
 	p.restart(300, g)
+	for args, want := range map[string]string{
+		"srun -n2 -- /bin/true":     "command: preset=blcr: checkpoints one task, and the step has 2",
+		"srun -n1 -- mpirun ./true": "mpirun is not restored by BLCR: use dmtcp",
+	} {
+		l := p.launch()
+		l.Args, l.Program = strings.Fields(args), 3
+		if _, err := m.Start(t.Context(), l); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
 }

@@ -200,7 +200,7 @@ func TestCRIUFits(t *testing.T) {
 		{"no program", "srun", 1, "", "no program is given"},
 		{"not there", "/nonexistent/program", 0, "", "no such file"},
 	} {
-		err := launch{Args: strings.Fields(c.args), Program: c.program, Env: []string{c.env}}.fitsCRIU()
+		err := launch{Args: strings.Fields(c.args), Program: c.program, Env: []string{c.env}}.fitsAlone("CRIU")
 		if (c.fails == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.fails) {
 			t.Errorf("%s: %v; want %q", c.name, err, c.fails)
 		}

@@ -88,16 +88,17 @@ type place struct {
 	c       candidate
 	dir     string
 	scratch string
+	at      int // of the program in its command line
 }
 
 func newPlace(t *testing.T, c candidate) *place {
 	t.Helper()
-	return &place{t, c, t.TempDir(), t.TempDir()}
+	return &place{t: t, c: c, dir: t.TempDir(), scratch: t.TempDir()}
 }
 
 func (p *place) launch(args ...string) ckpt.Launch {
 	return ckpt.Launch{
-		Args: append(append([]string{}, p.c.program...), args...), Dir: p.dir, Scratch: p.scratch,
+		Args: append(append([]string{}, p.c.program...), args...), Program: p.at, Dir: p.dir, Scratch: p.scratch,
 		Env: slices.Concat(os.Environ(), []string{programEnv + "=1"}, p.c.env),
 	}
 }
