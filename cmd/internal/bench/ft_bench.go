@@ -28,7 +28,8 @@ func ftBenches(run func(context.Context, Env, ftTask) (FTRun, error)) (all []Ben
 		}
 		all = append(all, Bench{
 			Name: ftName(m.name), Unit: "ratio", Better: Lower, Goal: m.goal, Long: true,
-			Method: fmt.Sprintf("time of a run through two evictions with ckpt=%s strategy=preemptive, from the script's first act to its last%s over that of a run by srun without any; nodes: %d; %s", m.name, less, m.nodes, FTMethod(FTDefault())),
+			Method: fmt.Sprintf("time of a run through two evictions with ckpt=%s strategy=preemptive, from the script's first act to its last%s "+
+				"over that of a run by srun without any; nodes: %d; %s", m.name, less, m.nodes, FTMethod(FTDefault())),
 			Absent: func(env Env) string { return ftAbsent(env, m.name, m.tool) },
 			Run: func(ctx context.Context, env Env) ([]float64, error) {
 				b, err := base(ctx, env)
