@@ -68,16 +68,6 @@ func (r *runner) begin(ctx context.Context) error {
 	}
 }
 
-// cost is what a checkpoint of the step may take; 0: it is not known.
-func (r *runner) cost() (longest time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, c := range r.costs {
-		longest = max(longest, c.Took)
-	}
-	return longest
-}
-
 // tell says which generations were passed over.
 func (r *runner) tell(c ckpt.Choice) {
 	for _, e := range c.Passed {
@@ -140,12 +130,13 @@ func (r *runner) began(s ckpt.Step, from *ckpt.Generation) {
 		was.Ended = r.halted
 	}
 	r.step, r.from, r.started, r.ended, r.halted = s, from, time.Now(), make(chan struct{}), time.Time{}
-	if from != nil && len(r.costs) == 0 && from.Took > 0 && from.Took < patience {
-		r.costs = []ckpt.Cost{{Took: from.Took, Bytes: from.Bytes()}} // until there is one of this attempt
+	if from != nil && r.took == 0 && from.Took < patience {
+		r.took = max(0, from.Took) // until there is one of this attempt
 	}
 	if again {
 		r.stats.Restarts++
 		r.stats.Lost += lostWork(was, from)
+		r.stats.LostIterations += was.Behind
 	}
 	r.mu.Unlock()
 	switch {

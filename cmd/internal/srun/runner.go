@@ -55,8 +55,8 @@ type runner struct {
 	halting   time.Time        // when we began to end it
 	halted    time.Time        // when it ended
 	cut       bool             // a later attempt runs
-	costs     []ckpt.Cost
-	stats     stats // of this attempt
+	took      time.Duration    // by the last checkpoint; 0: there was none
+	stats     stats            // of this attempt
 	advised   time.Duration
 	advice    chan struct{}    // has a value when advised has changed
 	delivered ckpt.ID          // the newest that burstd has on record by this attempt
@@ -221,22 +221,19 @@ func (r *runner) total() stats {
 		end = r.halted // since then it waits to be requeued
 	}
 	return stats{Ran: a.Ran + end.Sub(r.entry.Began), Checkpoints: a.Checkpoints + b.Checkpoints, Writing: a.Writing + b.Writing,
-		Restarts: a.Restarts + b.Restarts, Lost: a.Lost + b.Lost, LostUnknown: a.LostUnknown + b.LostUnknown}
+		Restarts: a.Restarts + b.Restarts, Lost: a.Lost + b.Lost, LostUnknown: a.LostUnknown + b.LostUnknown,
+		LostIterations: a.LostIterations + b.LostIterations}
 }
 
 // askAgain is the time between two questions to a Slurm that does not answer.
 const askAgain = time.Minute
-
-// waitTime is how long a stopped step waits to be requeued, beyond the time by
-// which it should have been.
-const waitTime = 10 * time.Minute
 
 // wait waits until Slurm ends the job to requeue it: to return would have the
 // script go on as if the step were done. True: it has not, in time.
 func (r *runner) wait(ctx context.Context, by time.Time, told <-chan time.Time) bool {
 	r.jot()
 	r.say("the step is ended, and waits for its job to be requeued")
-	timer := time.NewTimer(time.Until(by) + waitTime + rand.N(askAgain)) // others began to wait when it did
+	timer := time.NewTimer(time.Until(by) + session.WaitTime + rand.N(askAgain)) // others began to wait when it did
 	defer timer.Stop()
 	r.mu.Lock()
 	since := r.halting

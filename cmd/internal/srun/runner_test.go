@@ -115,7 +115,7 @@ func TestNotRequeued(t *testing.T) {
 				if code := <-done; code != c.code {
 					t.Errorf("exit code %d, want %d", code, c.code)
 				}
-				if took := time.Since(start); took < waitTime || c.code != 0 && took > waitTime+2*time.Minute {
+				if took := time.Since(start); took < session.WaitTime || c.code != 0 && took > session.WaitTime+2*time.Minute {
 					t.Errorf("it ended %v after it was stopped", took)
 				}
 				if !b.heard(c.says) {

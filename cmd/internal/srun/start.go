@@ -171,7 +171,7 @@ func (p *program) within(ctx context.Context, k known, r *runner, signals <-chan
 	c := session.ClientConfig{Hello: session.Hello{
 		Key:  session.Key{Job: k.job.ID, Attempt: k.job.Attempt, Step: r.name},
 		Host: hostname(), Method: k.merged.Method, Strategy: k.merged.Strategy, Dir: r.folder.Path(), Interval: k.merged.Interval,
-		Cost: r.cost(), Retries: k.merged.Retries, Label: k.merged.Label,
+		Cost: r.took, Retries: k.merged.Retries, Label: k.merged.Label,
 	}, Do: r.order, Progress: r.progress, Say: func(text string) { p.say("%s", text) }}
 	if k.merged.Periodical() && k.merged.Interval == 0 {
 		c.Advise = r.advise
