@@ -338,7 +338,7 @@ func TestALaterAttemptFindsItsCheckpoints(t *testing.T) {
 				if code != c.code || !strings.Contains(a.said.String(), c.says) {
 					t.Errorf("exit code %d, said %s", code, a.said.String())
 				}
-				if code == cli.Failed && from == "" && !strings.Contains(a.said.String(), "to begin anew, without checkpoints: scontrol update jobid=17 comment='burst: ckpt=none', then scontrol requeue 17") {
+				if code == cli.Failed && from == "" && !strings.Contains(a.said.String(), "to begin anew, without checkpoints: scontrol requeuehold 17 && scontrol update jobid=17 comment='burst: ckpt=none' && scontrol release 17") {
 					t.Errorf("it says no way out: %s", a.said.String())
 				}
 				if direct := from == "direct"; direct != a.direct {

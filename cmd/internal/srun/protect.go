@@ -132,7 +132,7 @@ func (p *program) known(ctx context.Context, k *known, said directive.Said) (pla
 	if k.heard {
 		return p.judge(ctx, k, said)
 	}
-	return d, fmt.Errorf("%w: the step is not begun anew for that; to name the folder: scontrol update jobid=%d comment='burst: dir=FOLDER', and requeue it; %s", why, k.job.ID, anew(k.job))
+	return d, fmt.Errorf("%w: the step is not begun anew for that; %s; or so with dir=FOLDER in place of ckpt=none, to name the folder", why, anew(k.job))
 }
 
 // senselessError is of what is said, which does not go together.

@@ -77,10 +77,10 @@ func (p *program) but(k known, d plan) string {
 	return text
 }
 
-// anew is how a user has the job begin anew though it has checkpoints. The comment holds
-// for all of the job's steps.
+// anew is how a user has the job begin anew though it has checkpoints. Slurm takes no
+// comment of a job that has ended. It holds for all of the job's steps.
 func anew(j step.Job) string {
-	return fmt.Sprintf("to begin anew, without checkpoints: scontrol update jobid=%[1]d comment='burst: ckpt=none', then scontrol requeue %[1]d", j.ID)
+	return fmt.Sprintf("to begin anew, without checkpoints: scontrol requeuehold %[1]d && scontrol update jobid=%[1]d comment='burst: ckpt=none' && scontrol release %[1]d", j.ID)
 }
 
 // how a step is protected, in a line.
