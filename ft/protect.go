@@ -56,10 +56,8 @@ func (h hubSessions) Protection(ctx context.Context, job uint32, attempt int) (P
 		return Protection{}, false, err
 	}
 	blessed := map[string]session.Blessed{}
-	last := -1 // attempt that made a generation, of whatever step
 	for _, b := range all {
 		blessed[b.Step] = b
-		last = max(last, b.Attempt)
 	}
 	for i, s := range steps {
 		need := 2 * s.Cost // many may write at once
@@ -83,6 +81,17 @@ func (h hubSessions) Protection(ctx context.Context, job uint32, attempt int) (P
 			p.Saved, p.SavedIteration, p.Iteration = saved, count, s.Progress.Iteration
 		}
 	}
-	p.Fruitless, err = h.Attempts(ctx, job, last)
-	return p, true, err
+	return p, true, nil
+}
+
+func (h hubSessions) Fruitless(ctx context.Context, job uint32) (int, error) {
+	all, err := h.BlessedOf(ctx, job)
+	if err != nil {
+		return 0, err
+	}
+	last := -1 // attempt that made a generation, of whatever step
+	for _, b := range all {
+		last = max(last, b.Attempt)
+	}
+	return h.Attempts(ctx, job, last)
 }

@@ -252,7 +252,7 @@ func TestStepsKillAtEveryPoint(t *testing.T) {
 			}
 			w.mu.Lock()
 			for _, e := range w.evictions {
-				if e.Lost != 0 || !strings.HasPrefix(e.Outcome, "requeued") || !strings.Contains(e.Outcome, "checkpoint of 12.0 MB in 10s") {
+				if e.Lost != 0 || e.LostIterations != 0 || e.Ending != ft.Moved || !strings.Contains(e.Outcome, "checkpoint of 12.0 MB in 10s") {
 					t.Errorf("what became of it: %+v", e)
 				}
 			}

@@ -35,6 +35,9 @@ type entry struct {
 	// Settings are those that its generations were made by, of whoever: the site may
 	// say another thing when they are needed, or nothing.
 	Settings []directive.Setting `json:"settings,omitempty"`
+	// Behind is how many iterations that attempt has lost, as burstd noted; 0: none, or
+	// it is not known.
+	Behind int64 `json:"behind,omitempty"`
 	stats
 }
 
@@ -45,7 +48,9 @@ type stats struct {
 	Writing     time.Duration `json:"checkpointing_ns"`
 	Restarts    int           `json:"restarts"`
 	Lost        time.Duration `json:"lost_ns"`
-	LostUnknown int           `json:"lost_unknown"` // attempts that ended without a word
+	LostUnknown int           `json:"lost_unknown"` // attempts that ended without a word, and of which burstd has none
+	// LostIterations are the iterations of that work, where the program counts them.
+	LostIterations int64 `json:"lost_iterations,omitempty"`
 }
 
 // record is the file.
@@ -97,7 +102,7 @@ func (r *record) claim(e entry, once string) (index int, was entry) {
 	s := &r.Steps[i]
 	was = *s
 	if !s.Done || once == "" {
-		s.Done, s.Ended = false, time.Time{}
+		s.Done, s.Ended, s.Behind = false, time.Time{}, 0
 		s.Args, s.Program, s.Dir, s.Attempt, s.Began = e.Args, e.Program, e.Dir, r.Attempt, e.Began
 		if len(e.Settings) > 0 {
 			s.Settings = e.Settings
@@ -140,11 +145,12 @@ type book struct {
 	began   time.Time // when the attempt's batch script did, by this host's clock; zero: not known
 	// identity tells the job's records from an earlier one's.
 	identity ckpt.Identity
+	ends     map[int]Evicted
 }
 
 // book is the job's in a checkpoint directory.
 func (k known) book(dir string) book {
-	return book{dir: dir, cluster: k.job.Cluster, ctld: k.ctld, job: k.job.Folder(), attempt: k.job.Attempt, script: k.script, began: k.began, identity: k.identity()}
+	return book{dir: dir, cluster: k.job.Cluster, ctld: k.ctld, job: k.job.Folder(), attempt: k.job.Attempt, script: k.script, began: k.began, identity: k.identity(), ends: k.word.Evicted}
 }
 
 func (b book) fileOf(attempt int) string { return fmt.Sprintf("steps-%d.json", attempt) }
@@ -226,7 +232,7 @@ func (b book) read(root *os.Root) (r record, begun bool, err error) {
 		if b.ours(r) {
 			fresh.Steps = r.Steps
 			for i := range fresh.Steps {
-				fresh.Steps[i].settle()
+				fresh.Steps[i].settle(b.ends)
 			}
 		}
 		break
@@ -234,9 +240,17 @@ func (b book) read(root *os.Root) (r record, begun bool, err error) {
 	return fresh, false, nil
 }
 
-// settle counts an attempt that ended without a word.
-func (e *entry) settle() {
-	if e.Ended.IsZero() {
+// settle counts an attempt that ended without a word, unless burstd knows when.
+func (e *entry) settle(ends map[int]Evicted) {
+	end, known := ends[e.Attempt]
+	if known {
+		e.Behind = end.Iterations
+	}
+	switch {
+	case !e.Ended.IsZero():
+	case known && end.Died.After(e.Began):
+		e.Ended = end.Died.UTC()
+	default:
 		e.LostUnknown++
 	}
 }

@@ -46,6 +46,7 @@ func TestSummary(t *testing.T) {
 			"job 17_3 step prep: ran 1.5s, 3 checkpoints (2s), 1 restarts, 1m1s of work lost, 2s of work in no checkpoint"},
 		{stats{Ran: 1500 * time.Millisecond, Checkpoints: 3, Writing: 2 * time.Second, Restarts: 1, Lost: 61 * time.Second}, 0,
 			"job 17_3 step prep: ran 1.5s, 3 checkpoints (2s), 1 restarts, 1m1s of work lost"},
+		{stats{Restarts: 1, Lost: 61 * time.Second, LostIterations: 120}, 0, "job 17_3 step prep: ran 0s, 0 checkpoints (0s), 1 restarts, 1m1s of work lost (120 iterations)"},
 		{stats{Restarts: 2, LostUnknown: 1}, 0, "job 17_3 step prep: ran 0s, 0 checkpoints (0s), 2 restarts, work lost (not known for 1 of the restarts)"},
 	} {
 		if got := summary(step.Job{ID: 20, Array: 17, Task: "3"}, entry{Name: "prep", stats: c.stats}, c.unsaved); got != c.want {
