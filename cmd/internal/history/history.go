@@ -193,21 +193,23 @@ func (in Input) ours(j slurm.Job) bool {
 	if _, ok := in.Spoken[j.ID]; ok {
 		return true
 	}
-	return in.pool(expand(j.Nodes)) != ""
+	return PoolOf(in.Pools, NodesOf(j)) != ""
 }
 
-func expand(list string) []string {
-	names, err := hostlist.Expand(list)
-	if list == "" || err != nil {
+// NodesOf are the names of the job's nodes; none, if Slurm's list is none.
+func NodesOf(j slurm.Job) []string {
+	names, err := hostlist.Expand(j.Nodes)
+	if j.Nodes == "" || err != nil {
 		return nil
 	}
 	return names
 }
 
-// pool is that of the first of the nodes that has one.
-func (in Input) pool(nodes []string) string {
+// PoolOf is the pool of a job on the nodes: that of the first that has one, since its
+// batch host may be the site's own; empty: none has. Pools has the pool of each node.
+func PoolOf(pools map[string]string, nodes []string) string {
 	for _, n := range nodes {
-		if p := in.Pools[n]; p != "" {
+		if p := pools[n]; p != "" {
 			return p
 		}
 	}
@@ -267,11 +269,11 @@ func left(then, now, next time.Time) time.Time {
 
 // on notes the nodes that the job has or had.
 func (in Input) on(r *Run, j slurm.Job) {
-	nodes := expand(j.Nodes)
+	nodes := NodesOf(j)
 	if len(nodes) == 0 {
 		return
 	}
-	r.Nodes, r.VCPUs, r.Memory, r.Pool = len(nodes), 0, 0, in.pool(nodes)
+	r.Nodes, r.VCPUs, r.Memory, r.Pool = len(nodes), 0, 0, PoolOf(in.Pools, nodes)
 	var types []string
 	if r.Types != "" {
 		types = strings.Split(r.Types, ",")
@@ -288,10 +290,13 @@ func (in Input) on(r *Run, j slurm.Job) {
 }
 
 // runs says whether the job has its nodes, and has begun.
-func runs(j slurm.Job) bool {
+func runs(j slurm.Job) bool { return HasSteps(j) && !j.Start.IsZero() }
+
+// HasSteps says whether a step of the job may run.
+func HasSteps(j slurm.Job) bool {
 	switch j.State {
 	case "RUNNING", "COMPLETING", "SUSPENDED", "SIGNALING", "STAGE_OUT", "RESIZING", "STOPPED":
-		return !j.Start.IsZero()
+		return true
 	}
 	return false
 }

@@ -235,3 +235,13 @@ func TestARunSaysWhat(t *testing.T) {
 		t.Errorf("%d runs", len(b.rows))
 	}
 }
+
+// TestPoolOf: a job's batch host may be the site's own.
+func TestPoolOf(t *testing.T) {
+	pools := map[string]string{"c1": "p", "c2": "p", "d1": "q"}
+	for nodes, want := range map[string]string{"c[1-2]": "p", "on1,d1": "q", "on[1-2]": "", "": "", "c[1-": ""} {
+		if got := PoolOf(pools, NodesOf(slurm.Job{Nodes: nodes})); got != want {
+			t.Errorf("%q is of %q, want %q", nodes, got, want)
+		}
+	}
+}
