@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/slurm"
-	"github.com/burst-hpc/burst/slurm/hostlist"
 )
 
 // Settle is how long ago a job must have ended before its run is closed.
@@ -49,6 +48,7 @@ type Run struct {
 	Nodes  int    // of the last attempt, as all below
 	VCPUs  int    // of these nodes, as Slurm has them
 	Memory int    // MiB of these nodes
+	Measured
 
 	Started  time.Time     // the first attempt that was seen
 	Begun    time.Time     // the last attempt; zero: it waits for one
@@ -61,6 +61,12 @@ type Run struct {
 	Restarts int
 
 	Label, Method string // as its burst-srun has said
+}
+
+// Measured is what a site has measured of a pool, and that no cloud says; 0: it has not.
+type Measured struct {
+	NetworkGbit float64 // between two of its nodes, Gbit/s
+	StorageIOPS float64 // of the shared storage, from one of its nodes
 }
 
 // Time is how long the job has run, over all attempts.
@@ -81,9 +87,10 @@ type Spoken struct{ Label, Method string }
 // Input is what there is to know.
 type Input struct {
 	Snapshot *slurm.Snapshot
-	Pools    map[string]string // of each node of ours
-	Types    map[string]string // of the instance that each node has
-	Spoken   map[uint32]Spoken // jobs that have, or had a moment ago, a session
+	Pools    map[string]string   // of each node of ours
+	Types    map[string]string   // of the instance that each node has
+	Measured map[string]Measured // of the pools of which there is some
+	Spoken   map[uint32]Spoken   // jobs that have, or had a moment ago, a session
 }
 
 // Meant are the jobs that Slurm shows and that are ours or were requeued, of which no
@@ -196,26 +203,6 @@ func (in Input) ours(j slurm.Job) bool {
 	return PoolOf(in.Pools, NodesOf(j)) != ""
 }
 
-// NodesOf are the names of the job's nodes; none, if Slurm's list is none.
-func NodesOf(j slurm.Job) []string {
-	names, err := hostlist.Expand(j.Nodes)
-	if j.Nodes == "" || err != nil {
-		return nil
-	}
-	return names
-}
-
-// PoolOf is the pool of a job on the nodes: that of the first that has one, since its
-// batch host may be the site's own; empty: none has. Pools has the pool of each node.
-func PoolOf(pools map[string]string, nodes []string) string {
-	for _, n := range nodes {
-		if p := pools[n]; p != "" {
-			return p
-		}
-	}
-	return ""
-}
-
 // see is the run after Slurm has been seen to have the job so.
 func (in Input) see(r Run, j slurm.Job) Run {
 	seen, end := r.Seen, r.Ended
@@ -274,6 +261,7 @@ func (in Input) on(r *Run, j slurm.Job) {
 		return
 	}
 	r.Nodes, r.VCPUs, r.Memory, r.Pool = len(nodes), 0, 0, PoolOf(in.Pools, nodes)
+	r.Measured = in.Measured[r.Pool]
 	var types []string
 	if r.Types != "" {
 		types = strings.Split(r.Types, ",")
@@ -287,26 +275,4 @@ func (in Input) on(r *Run, j slurm.Job) {
 	}
 	slices.Sort(types)
 	r.Types = strings.Join(types, ",")
-}
-
-// runs says whether the job has its nodes, and has begun.
-func runs(j slurm.Job) bool { return HasSteps(j) && !j.Start.IsZero() }
-
-// HasSteps says whether a step of the job may run.
-func HasSteps(j slurm.Job) bool {
-	switch j.State {
-	case "RUNNING", "COMPLETING", "SUSPENDED", "SIGNALING", "STAGE_OUT", "RESIZING", "STOPPED":
-		return true
-	}
-	return false
-}
-
-// Over says whether Slurm shows the job as ended.
-func Over(j slurm.Job) bool {
-	switch j.State {
-	case "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "REVOKED", "LAUNCH_FAILED",
-		"RECONFIG_FAIL":
-		return !j.End.IsZero() && !j.Start.IsZero()
-	}
-	return false
 }
