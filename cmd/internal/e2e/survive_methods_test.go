@@ -5,7 +5,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -36,18 +38,26 @@ func commandsOtherNodes(t *testing.T, h *heats) {
 	fewerNodes(t, h, byCommands(heatJob{burst: "strategy=preemptive"}, onAllNodes))
 }
 
-// bySCR: heat with its checkpoints in a real SCR.
+// bySCR: heat with its checkpoints in a real SCR, evicted once, twice and five times.
 func bySCR(t *testing.T, h *heats) {
 	halt, err := exec.LookPath("scr_halt")
 	if err != nil {
 		t.Skip("NOT TESTED: no SCR is here; put the folder of scr_halt into PATH (docs/methods/scr.md)")
 	}
 	buildAt(t, h.program+"-scr", "SCR="+filepath.Dir(filepath.Dir(halt)))
-	r := h.run(t, heatJob{burst: "strategy=preemptive", args: []string{"-N2", "--ntasks-per-node=1", "-prest"}, iterations: 2000, ckpt: "ckpt=scr",
-		before: "export SCR_PREFIX=$PWD USER=${USER:-$(id -un)}",
-		step:   "--mpi=pmix ${heat/heat -n/heat-scr -n} --checkpoint heat.ckpt --restart auto"})
-	r.evictions(1, 2)
-	r.ends(2)
+	var wg sync.WaitGroup
+	for times, nodes := range map[int]string{1: "-N1", 2: "-N2", 5: "-N1"} {
+		wg.Go(func() {
+			t.Run(strconv.Itoa(times), func(t *testing.T) {
+				r := h.run(t, heatJob{burst: "strategy=preemptive", args: []string{nodes, "--ntasks-per-node=1", "-prest"}, iterations: 1000 * (1 + times), ckpt: "ckpt=scr",
+					before: "export SCR_PREFIX=$PWD USER=${USER:-$(id -un)}", pace: 10,
+					step: "--mpi=pmix ${heat/heat -n/heat-scr -n} --checkpoint heat.ckpt --restart auto"})
+				r.evictions(1, times)
+				r.ends(times)
+			})
+		})
+	}
+	wg.Wait()
 }
 
 // coordinatorKilled: heat on two ranks, which knows nothing of checkpoints, below a

@@ -47,7 +47,7 @@ func TestHeatSurvives(t *testing.T) {
 		{"burst-srun of two nodes is killed", srunKilled},
 		{"two evictions by commands", commandsTwice},
 		{"another number of nodes by commands", commandsOtherNodes},
-		{"two evictions by SCR", bySCR},
+		{"evictions by SCR", bySCR},
 		{"DMTCP's coordinator is killed", coordinatorKilled},
 		{"a coordinator as DMTCP's is killed", fakeCoordinatorKilled},
 		{"a task of an array", arrayTask},

@@ -170,9 +170,7 @@ func TestCommandBLCR(t *testing.T) {
 		"cr_restart":    `[ "$1 $2" = "--omit-always --no-restore-pid" ] && cp "$3" state && exec ` + os.Args[0] + ` count -to=300 -state=state`,
 		"srun":          `echo "srun is imaged, and not the program"; exit 9`,
 	} {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		put(t, filepath.Join(bin, name), "#!/bin/sh\n"+script+"\n")
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	c := byCommand()

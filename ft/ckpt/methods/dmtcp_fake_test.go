@@ -30,11 +30,7 @@ image() { printf '` + imageMagic + ` and more' >"$images/$1"; }
 func fakeDMTCP(t *testing.T, command string) string {
 	t.Helper()
 	dir := t.TempDir()
-	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\nfake="+dir+"\n"+text), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := func(name, text string) { put(t, filepath.Join(dir, name), "#!/bin/sh\nfake="+dir+"\n"+text) }
 	const skipOptions = `
 [ "$1" != --version ] || { echo "dmtcp_launch (DMTCP) 4.2.0"; exit; }
 while case $1 in --ckptdir) echo "$2" >$fake/images; shift 2;; -h|-p|--tmpdir) shift 2;; -*) shift;; *) false;; esac; do :; done
@@ -183,8 +179,12 @@ func mapMuch(t *testing.T) func() {
 	}
 }
 
+// put writes a file that may be run at once: no process that is just being started holds
+// it open for writing.
 func put(t *testing.T, path, text string) {
 	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}

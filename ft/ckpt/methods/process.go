@@ -17,19 +17,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Variables for the tests, which need not wait as long.
-var (
+const (
 	// drainTime is how long output is waited for that a process left behind holds open.
 	drainTime = 2 * time.Second
-	// settleTime is what srun's helper gets to end the tasks on other nodes after
-	// srun itself was killed: killed with it, they would run on.
-	settleTime = time.Second
-)
-
-const (
 	// reapTime is how long a killed process may take to be gone.
 	reapTime = 10 * time.Second
 )
+
+// settleTime is what srun's helper gets to end the tasks on other nodes after
+// srun itself was killed: killed with it, they would run on. A variable for the tests.
+var settleTime = time.Second
 
 // process is a command that runs: a step, or a tool of a method.
 //

@@ -120,9 +120,7 @@ func bySCR(t *testing.T) *place {
 	t.Helper()
 	bin := t.TempDir()
 	for name, script := range fakeSCR {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		put(t, filepath.Join(bin, name), "#!/bin/sh\n"+script+"\n")
 	}
 	return newPlace(t, candidate{name: "scr", program: []string{"app"}, env: []string{"PATH=" + bin + ":" + os.Getenv("PATH")}})
 }
