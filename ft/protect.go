@@ -68,12 +68,19 @@ func (h hubSessions) Protection(ctx context.Context, job uint32, attempt int) (P
 		}
 		p.Need = max(p.Need, need)
 		if s.Strategy == "preemptive" || s.Strategy == "both" {
-			if !p.OnNotice || s.Cost < p.Cost {
+			if !p.OnNotice || (s.Cost < p.Cost) != s.Together { // of parts all must fit
 				p.Cost = s.Cost
 			}
 			p.OnNotice = true
 		}
 		b := blessed[s.Step]
+		if s.Together { // what a part has saved alone is worth nothing
+			made := -1
+			if b.Answer.Generation != "" {
+				made = b.Attempt
+			}
+			last = min(last, made)
+		}
 		p.Retries = max(p.Retries, s.Retries)
 		saved, count := time.Time{}, int64(-1)
 		if b.Answer.Generation != "" {

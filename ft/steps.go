@@ -34,7 +34,7 @@ type Asked interface {
 // Protection is how far an attempt's work is safe.
 type Protection struct {
 	OnNotice bool          // some of its steps checkpoint on a notice
-	Cost     time.Duration // the least of these steps' last checkpoints; 0: one has made none yet
+	Cost     time.Duration // the least of these steps' last checkpoints, and of those that are made together the longest; 0: one has made none yet
 	Need     time.Duration // that all of its steps want for a checkpoint where time is no matter
 	Saved    time.Time     // when the oldest of the steps' last good generations was begun; zero: a step has none
 	// Fruitless attempts, this one included, were evicted since one has made a generation;

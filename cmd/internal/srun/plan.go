@@ -89,6 +89,8 @@ func after(f facts, env func(string) string) plan {
 		return direct("no method of checkpoints is asked for (#BURST ckpt=...): the job is not protected")
 	case m.Strategy == directive.None:
 		return plan{Direct: true, unlessKept: true}
+	case f.isPart() && m.Strategy == directive.Periodic:
+		return plan{Direct: true, unlessKept: true, Why: "the steps of a heterogeneous job are checkpointed together, on burstd's word, and strategy=periodic has each checkpointed by its own timer: start its components by one burst-srun (a : b), or say strategy=preemptive: the step is not protected"}
 	case !m.Periodical() && !f.burstd:
 		return plan{Direct: true, unlessKept: true, Why: "it is not known here where burstd is, and checkpoints are asked for on its word alone: the job is not protected"}
 	case slices.Contains(launchers, m.Method) && !f.call.Whole(env):

@@ -35,6 +35,9 @@ type entry struct {
 	// Settings are those that its generations were made by, of whoever: the site may
 	// say another thing when they are needed, or nothing.
 	Settings []directive.Setting `json:"settings,omitempty"`
+	// Components of the heterogeneous job are those that it runs on under a method; none:
+	// the job is none, or the step is not protected.
+	Components []int `json:"components,omitempty"`
 	stats
 }
 
@@ -60,6 +63,7 @@ type record struct {
 	// Submitted is what Slurm said of that in the attempt; zero: not known.
 	Submitted time.Time `json:"submitted,omitzero"`
 	Steps     []entry   `json:"steps"`
+	Sets      []chosen  `json:"sets,omitempty"` // by attempts, the oldest first
 }
 
 // claim finds the step that a command line is in this attempt, or makes a new one:
@@ -98,7 +102,7 @@ func (r *record) claim(e entry, once string) (index int, was entry) {
 	was = *s
 	if !s.Done || once == "" {
 		s.Done, s.Ended = false, time.Time{}
-		s.Args, s.Program, s.Dir, s.Attempt, s.Began = e.Args, e.Program, e.Dir, r.Attempt, e.Began
+		s.Args, s.Program, s.Dir, s.Attempt, s.Began, s.Components = e.Args, e.Program, e.Dir, r.Attempt, e.Began, e.Components
 		if len(e.Settings) > 0 {
 			s.Settings = e.Settings
 		}
@@ -224,7 +228,7 @@ func (b book) read(root *os.Root) (r record, begun bool, err error) {
 			return record{}, false, err
 		}
 		if b.ours(r) {
-			fresh.Steps = r.Steps
+			fresh.Steps, fresh.Sets = r.Steps, r.Sets
 			for i := range fresh.Steps {
 				fresh.Steps[i].settle()
 			}
