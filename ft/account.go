@@ -55,6 +55,9 @@ func (g *Guard) account(ctx context.Context, n *Notice, e *Eviction, r *request)
 	if err != nil || !ok { // or its steps have ended by themselves
 		return
 	}
+	if p.Together && len(r.made()) > 0 {
+		why += "; what the job's other steps have saved is worth nothing without it"
+	}
 	e.Hold = p.Fruitless > p.Retries
 	e.Outcome = join(e.Outcome, g.lost(n, e, p, why))
 	if e.Hold {
@@ -90,6 +93,19 @@ func join(a, b string) string {
 		return a + b
 	}
 	return a + "; " + b
+}
+
+// made are the steps that have made a generation by this request.
+func (r *request) made() (steps []string) {
+	if r == nil || !r.over() {
+		return nil
+	}
+	for step, a := range r.answers {
+		if a.Generation != "" {
+			steps = append(steps, step)
+		}
+	}
+	return steps
 }
 
 // madeText says what was saved: of several steps the sum of the sizes and the longest time.

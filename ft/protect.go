@@ -74,7 +74,7 @@ func (h hubSessions) Protection(ctx context.Context, job uint32, attempt int) (P
 			p.OnNotice = true
 		}
 		b := blessed[s.Step]
-		if s.Together { // what a part has saved alone is worth nothing
+		if p.Together = p.Together || s.Together; s.Together {
 			made := -1
 			if b.Answer.Generation != "" {
 				made = b.Attempt

@@ -40,6 +40,9 @@ type Protection struct {
 	// Fruitless attempts, this one included, were evicted since one has made a generation;
 	// Retries is how many may be.
 	Fruitless, Retries int
+	// Together: what a step has saved is worth nothing without what the others have, by
+	// the same request.
+	Together bool
 	// Iterations that the application counts: of that generation, and now; -1: not known.
 	SavedIteration, Iteration int64
 }

@@ -71,6 +71,11 @@ func TestSteps(t *testing.T) {
 			atLeast: 3 * time.Second, atMost: 5 * time.Second, restarts: 1, outcome: "checkpoint of 2 steps"},
 		{name: "one of two takes too long", steps: []step{{takes: 3 * time.Second}, {hello: session.Hello{Cost: time.Hour}, takes: time.Hour}}, asked: []session.Kind{session.Stop},
 			atLeast: 114 * time.Second, atMost: 117 * time.Second, restarts: 1, lost: 175 * time.Second, outcome: "it goes on from its beginning"},
+		{name: "one of two parts fails", steps: []step{{hello: session.Hello{Together: true}, takes: 3 * time.Second}, {hello: session.Hello{Together: true}, takes: time.Second, fails: "disk full", stays: true}},
+			asked: []session.Kind{session.Stop}, atLeast: 114 * time.Second, atMost: 117 * time.Second, restarts: 1, lost: 175 * time.Second,
+			outcome: "step 1: disk full; what the job's other steps have saved is worth nothing without it: it goes on from its beginning"},
+		{name: "one of two parts will not fit", steps: []step{{hello: session.Hello{Together: true, Cost: time.Second}, takes: time.Second}, {hello: session.Hello{Together: true, Cost: time.Hour}, takes: time.Hour}},
+			asked: []session.Kind{session.Leave}, atMost: 2 * time.Second, restarts: 1, lost: 60 * time.Second, outcome: "no checkpoint was asked for"},
 		{name: "no checkpoint is made", steps: []step{{takes: time.Second, fails: "disk full"}}, asked: []session.Kind{session.Stop},
 			atLeast: time.Second, atMost: 3 * time.Second, restarts: 1, lost: 61 * time.Second, outcome: "step 0: disk full: it goes on from its beginning"},
 		{name: "the step ends by itself, and its script a little later", steps: []step{{takes: time.Hour, alone: 65 * time.Second}},
@@ -199,6 +204,28 @@ func TestRetriesCountOtherStepsProgress(t *testing.T) {
 			w.again(time.Minute, id, n)
 		}
 		w.closed(5 * time.Minute)
+	})
+}
+
+// TestRetriesOfParts: what one part makes, while another never does, is no progress.
+func TestRetriesOfParts(t *testing.T) {
+	bubble(t, "c[1-8]", func(w *world) {
+		s := newSite(w)
+		s.start(ft.Config{}, 0)
+		hello := session.Hello{Retries: 1, Together: true}
+		id := w.begin(s.srun(1, step{hello: hello, takes: time.Second}, step{hello: hello, takes: time.Second, fails: "disk full"}))[0]
+		for n := 1; n <= 2; n++ {
+			time.Sleep(time.Minute)
+			w.evict(w.info(id).Nodes[0], 2*time.Minute)
+			if n == 1 {
+				w.again(time.Minute, id, n)
+			}
+		}
+		w.closed(5 * time.Minute)
+		time.Sleep(time.Hour)
+		if i := w.info(id); i.Reason != "JobHeldUser" || s.good(id) != 1 {
+			t.Errorf("%+v, and the first part's generation is of attempt %d", i, s.good(id))
+		}
 	})
 }
 

@@ -38,6 +38,7 @@ type entry struct {
 	// Components of the heterogeneous job are those that it runs on under a method; none:
 	// the job is none, or the step is not protected.
 	Components []int `json:"components,omitempty"`
+	Runs       bool  `json:"runs,omitempty"` // such a part has begun, and has not ended by itself
 	stats
 }
 
@@ -102,7 +103,8 @@ func (r *record) claim(e entry, once string) (index int, was entry) {
 	was = *s
 	if !s.Done || once == "" {
 		s.Done, s.Ended = false, time.Time{}
-		s.Args, s.Program, s.Dir, s.Attempt, s.Began, s.Components = e.Args, e.Program, e.Dir, r.Attempt, e.Began, e.Components
+		s.Args, s.Program, s.Dir, s.Attempt, s.Began = e.Args, e.Program, e.Dir, r.Attempt, e.Began
+		s.Components, s.Runs = nil, false
 		if len(e.Settings) > 0 {
 			s.Settings = e.Settings
 		}

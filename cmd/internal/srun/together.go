@@ -74,7 +74,13 @@ func (s *parts) whole(kind session.Kind) error {
 	}
 	r, _, err := s.book.peek()
 	if err == nil {
-		_, err = members(r, s.size, isDoneIn(r))
+		var names []string
+		names, err = members(r, s.size, isDoneIn(r))
+		for _, e := range r.Steps {
+			if err == nil && slices.Contains(names, e.Name) && !e.Runs {
+				err = fmt.Errorf("step %s has not begun, or has failed", e.Name)
+			}
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("the job's components are checkpointed together or not at all: %w", err)
@@ -111,11 +117,12 @@ func (s *parts) choose(ctx context.Context, step string) (ckpt.ID, error) {
 		case unseen != "" && late && c.From < 0:
 			return ckpt.ID{}, fmt.Errorf("%s is on record, and not in %s: is the folder's file system mounted here? The step is not begun anew for that", unseen, s.book.dir)
 		case unseen == "" || late:
-			if c, err = s.agree(ctx, c); err != nil {
+			if c, err = s.agree(ctx, c, func() {
+				for _, why := range passed {
+					s.say("%s", why)
+				}
+			}); err != nil {
 				return ckpt.ID{}, err
-			}
-			for _, why := range passed {
-				s.say("%s", why)
 			}
 			if n := c.Set[step]; n > 0 {
 				return ckpt.ID{Attempt: c.From, N: n}, nil
@@ -131,16 +138,21 @@ func (s *parts) choose(ctx context.Context, step string) (ckpt.ID, error) {
 	}
 }
 
-// agree makes c the attempt's choice, unless another part was first.
-func (s *parts) agree(ctx context.Context, c chosen) (chosen, error) {
+// agree makes c the attempt's choice and tells of it, unless another part was first.
+func (s *parts) agree(ctx context.Context, c chosen, tell func()) (chosen, error) {
+	first := false
 	err := s.book.change(ctx, func(r *record) error {
-		if have, ok := r.choice(); ok {
+		have, ok := r.choice()
+		if first = !ok; ok {
 			c = have
 			return nil
 		}
 		r.Sets = append(r.Sets, c)
 		return nil
 	})
+	if err == nil && first {
+		tell()
+	}
 	return c, err
 }
 
@@ -181,6 +193,11 @@ func (r *runner) beginTogether(ctx context.Context) error {
 		return fmt.Errorf("the step does not start from %v, from which the job's other components go on, and takes no other for that: %w", id, err)
 	}
 	r.began(s, choice.From)
+	r.mu.Lock()
+	r.entry.Runs = true
+	e := r.entry
+	r.mu.Unlock()
+	r.note(e)
 	if _, err := r.folder.Prune(ctx); err != nil && ctx.Err() == nil {
 		r.complain("old checkpoints are not deleted", err)
 	}
