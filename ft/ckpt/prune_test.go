@@ -11,7 +11,9 @@ import (
 
 func TestSurplus(t *testing.T) {
 	e := func(attempt, n int, s State) Entry { return Entry{ID: ID{attempt, n}, State: s} }
-	part := func(attempt, n int) Entry { return Entry{ID: ID{attempt, n}, State: Good, Manifest: Manifest{Together: true}} }
+	part := func(attempt, n int) Entry {
+		return Entry{ID: ID{attempt, n}, State: Good, Manifest: Manifest{Together: true}}
+	}
 	for _, test := range []struct {
 		name string
 		keep int

@@ -13,7 +13,6 @@ import (
 
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/ft/session"
-	"github.com/burst-hpc/burst/slurm/directive"
 	"github.com/burst-hpc/burst/slurm/step"
 )
 
@@ -224,57 +223,53 @@ func TestAPartAloneIsNotCheckpointed(t *testing.T) {
 	})
 }
 
-func TestMembers(t *testing.T) {
-	at := func(h int) time.Time { return time.Unix(0, 0).Add(time.Duration(h) * time.Hour) }
-	run := func(name string, began int, components ...int) entry {
-		return entry{Name: name, Attempt: 1, Began: at(began), Components: components}
-	}
-	done := func(e entry, ended int) entry { e.Done, e.Ended = true, at(ended); return e }
+// TestAPartBegins: what the user of a heterogeneous job is told, and what is on record.
+func TestAPartBegins(t *testing.T) {
 	for _, c := range []struct {
-		name  string
-		steps []entry
-		want  string
-		fails string
+		name, words string
+		attempt     int
+		args        []string
+		direct      bool
+		code        int
+		says        string
+		components  int // on record
 	}{
-		{"nothing", nil, "", ""},
-		{"both", []entry{run("0", 1, 0), run("1", 1, 1)}, "0 1", ""},
-		{"of an earlier attempt", []entry{{Name: "0", Components: []int{0}}, run("1", 1, 0), run("2", 1, 1)}, "1 2", ""},
-		{"one alone", []entry{run("0", 1, 0)}, "", "component 1"},
-		{"one is not protected", []entry{run("0", 1, 0), run("1", 1)}, "", "component 1"},
-		{"one had ended before", []entry{done(run("0", 1, 1), 2), run("1", 3, 0)}, "1", ""},
-		{"one has ended beside it", []entry{run("0", 1, 0), done(run("1", 1, 1), 2)}, "", "step 1 has ended"},
-		{"that is not run again", []entry{run("0", 1, 0), done(run("post", 1, 1), 2)}, "0", ""},
-		{"that was not run again", []entry{run("0", 1, 0), done(entry{Name: "post", Components: []int{1}}, 2)}, "0", ""},
-		{"one step of all before", []entry{done(run("0", 1, 0, 1), 2), run("1", 3, 0)}, "1", ""},
+		{name: "both", says: "on a notice of burstd and together with", components: 1},
+		{name: "by a timer", words: " strategy=periodic", direct: true, says: "by its own timer"},
+		{name: "all in one", words: " strategy=periodic interval=1h", args: []string{"-n1", "--het-group=0,1"}, says: "every 1h, in", components: 2},
+		{name: "which of two it was cannot be told", attempt: 1, args: []string{"-n3"}, code: 1, says: "step 2 would begin anew, and not its parts with it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := record{Attempt: 1, Steps: c.steps}
-			names, err := members(r, 2, isDoneIn(r))
-			if c.fails != "" {
-				if err == nil || !strings.Contains(err.Error(), c.fails) {
-					t.Errorf("%v, want %q", err, c.fails)
+			a := newRequeued(t)
+			a.script = strings.TrimSuffix(a.script, "\n") + c.words + " dir=" + a.dir("kept") + "\n"
+			a.env = append(a.env, "SLURM_HET_SIZE=2", fmt.Sprintf("SLURM_RESTART_COUNT=%d", c.attempt))
+			synctest.Test(t, func(t *testing.T) {
+				a.T = t
+				ctld := a.slurm()
+				ctld.job.Restarts = c.attempt
+				a.ctld, a.burstd = ctld, a.knows("")
+				k := known{facts: facts{job: step.Job{ID: 17, Attempt: c.attempt}}, seen: seen{script: a.script}}
+				for i := range 2 * c.attempt {
+					k.job.Attempt = 0
+					err := k.book(a.dir("kept")).change(t.Context(), func(r *record) error {
+						r.Steps = append(r.Steps, entry{Name: fmt.Sprint(i), Args: []string{fmt.Sprint(i)}, Program: "sim", Dir: a.dir("work"), Components: []int{i}})
+						return nil
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
 				}
-				return
-			}
-			if err != nil || strings.Join(names, " ") != c.want {
-				t.Errorf("%q, %v, want %q", names, err, c.want)
-			}
+				args := c.args
+				if args == nil {
+					args = []string{"-n1"}
+				}
+				if code := a.run(append(args, a.dir("bin/sim"))...); code != c.code && !c.direct || a.direct != c.direct || !strings.Contains(a.said.String(), c.says) {
+					t.Errorf("exit code %d, srun alone %v: %s", code, a.direct, a.said.String())
+				}
+				if r, _, err := k.book(a.dir("kept")).peek(); c.components > 0 && (err != nil || len(r.Steps) != 1 || len(r.Steps[0].Components) != c.components || !r.Steps[0].Done || r.Steps[0].Runs) {
+					t.Errorf("on record is %+v, %v", r, err)
+				}
+			})
 		})
-	}
-}
-
-// TestStrategyOfParts: a part has no timer of its own, nor is it protected by one alone.
-func TestStrategyOfParts(t *testing.T) {
-	f := facts{job: step.Job{Place: step.Batch, ID: 17, Components: 2}, burstd: true}
-	f.call.Parts = make([]step.Part, 1)
-	f.merged.Method = directive.BySignal
-	f.merged.Strategy = directive.Periodic
-	env := func(string) string { return "" }
-	if d := after(f, env); !d.Direct || !strings.Contains(d.Why, "together") {
-		t.Errorf("%+v", d)
-	}
-	f.call.Parts = make([]step.Part, 2) // a : b
-	if d := after(f, env); d.Direct {
-		t.Errorf("%+v", d)
 	}
 }
