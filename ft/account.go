@@ -33,17 +33,38 @@ func (g *Guard) told(ctx context.Context, e *Eviction, r *request) *request {
 	return all
 }
 
-// account notes in e what the attempt has lost, and says what of it was saved.
+// account notes in e what the attempt has lost, says what of it was saved, and whether
+// the job may be evicted so once more.
 func (g *Guard) account(ctx context.Context, n *Notice, e *Eviction, r *request) {
-	if e.Ask == "" || e.Lost >= 0 { // or it was requeued before, and Slurm has forgotten it
+	if e.Lost >= 0 || e.Hold { // it was requeued before, and Slurm has forgotten it
 		return
 	}
-	r = g.told(ctx, e, r)
-	if r.saved() {
-		e.Lost, e.LostIterations = 0, 0
-		e.Outcome = join(e.Outcome, madeText(r.answers))
-		return
+	if e.Ask != "" {
+		if r = g.told(ctx, e, r); r.saved() {
+			e.Lost = 0
+			if counts(r.answers) {
+				e.LostIterations = 0
+			}
+			e.Outcome = join(e.Outcome, madeText(r.answers))
+			return
+		}
+		g.unsaved(ctx, n, e, r)
 	}
+	g.bound(ctx, e)
+}
+
+// counts says that the application tells its iterations.
+func counts(answers map[string]session.Answer) bool {
+	for _, a := range answers {
+		if a.Iteration >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// unsaved notes in e what an attempt has lost that did not save its work.
+func (g *Guard) unsaved(ctx context.Context, n *Notice, e *Eviction, r *request) {
 	why := unsavedText(r)
 	if e.Ask == session.Leave {
 		why = "no checkpoint was asked for"
@@ -58,26 +79,39 @@ func (g *Guard) account(ctx context.Context, n *Notice, e *Eviction, r *request)
 	if p.Together && len(r.made()) > 0 {
 		why += "; what the job's other steps have saved is worth nothing without it"
 	}
-	e.Hold = p.Fruitless > p.Retries
-	e.Outcome = join(e.Outcome, g.lost(n, e, p, why))
-	if e.Hold {
+	e.Retries = p.Retries // it may have got its session since
+	end := time.Now()
+	if at := g.deadline(n); !at.IsZero() && at.Before(end) {
+		end = at // burstd was away
+	}
+	e.Outcome = join(e.Outcome, e.lose(p, end, why))
+}
+
+// bound has the job held that was evicted too often without a new checkpoint.
+func (g *Guard) bound(ctx context.Context, e *Eviction) {
+	if g.cfg.Sessions == nil || e.Retries < 0 || e.Hold {
+		return
+	}
+	n, err := g.cfg.Sessions.Fruitless(ctx, e.Job, e.Restarts)
+	if err != nil {
+		g.log.Warn("how often a job was evicted is not known", "job", e.Job, "error", err)
+		return
+	}
+	if e.Hold = n > e.Retries; e.Hold {
 		e.Outcome = join(e.Outcome, fmt.Sprintf("it was evicted %d times without a new checkpoint (retries=%d) and is held: \"scontrol release %d\" lets it start",
-			p.Fruitless, p.Retries, e.Job))
+			n, e.Retries, e.Job))
 	}
 }
 
-// lost notes in e the work after the last checkpoint, and says so; empty: it is not known.
-func (g *Guard) lost(n *Notice, e *Eviction, p Protection, why string) string {
+// lose notes in e the work after the last checkpoint, of an attempt that ended so, and
+// says so; empty: it is not known.
+func (e *Eviction) lose(p Protection, end time.Time, why string) string {
 	from, since := "its beginning", e.Started
 	if p.Saved.After(since) {
 		from, since = "its last checkpoint", p.Saved
 	}
 	if since.IsZero() {
 		return ""
-	}
-	end := time.Now()
-	if at := g.deadline(n); !at.IsZero() && at.Before(end) {
-		end = at // burstd was away
 	}
 	e.Lost = max(0, end.Sub(since))
 	iterations := ""

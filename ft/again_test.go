@@ -38,7 +38,7 @@ func TestTheNextStepIsWaitedFor(t *testing.T) {
 				s.cfg.AtOnce = 1
 				s.start(w.rules("c[1-4]", ft.Replace, ""), 0)
 				id := w.begin(s.then(s.srun(1, step{hello: quick, alone: 90 * time.Second}), 100*time.Second, step{hello: quick, takes: 3 * time.Second}),
-					s.srun(1, step{hello: session.Hello{Cost: 2 * time.Minute}, takes: 3 * time.Minute}))[0]
+					s.srun(1, step{hello: session.Hello{Cost: time.Minute}, takes: time.Minute}))[0]
 				time.Sleep(time.Minute)
 				w.announce("c2", cloud.Rebalance)
 				w.until(time.Minute, "another job writes", func() bool { return len(s.kinds()) == 1 })

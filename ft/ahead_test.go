@@ -65,6 +65,27 @@ func TestARebalanceMovesSteps(t *testing.T) {
 	}
 }
 
+// TestASealThatTakesLong: the step has ended in time, and brings its generation to disk
+// for minutes after. It is not left to wait for a requeue that never comes.
+func TestASealThatTakesLong(t *testing.T) {
+	bubble(t, "c[1-4]", func(w *world) {
+		s := newSite(w)
+		id := w.begin(s.srun(1, step{takes: 18 * time.Minute, seals: true}))[0]
+		s.start(w.rules("c[1-4]", ft.Replace, ""), 0)
+		time.Sleep(time.Minute)
+		w.announce("c1", cloud.Rebalance)
+		w.again(20*time.Minute, id, 1)
+		w.closed(time.Minute)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, e := range w.evictions {
+			if !strings.HasPrefix(e.Outcome, "requeued; checkpoint of 12.0 MB") || len(s.kinds()) != 1 {
+				t.Errorf("%+v; asked %v", e, s.kinds())
+			}
+		}
+	})
+}
+
 // TestARebalanceLeavesOthers: without sessions, and of jobs that cannot be
 // requeued, nothing is moved.
 func TestARebalanceLeavesOthers(t *testing.T) {

@@ -2,7 +2,6 @@ package ft
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
@@ -27,6 +26,7 @@ type attempt struct {
 	grace     time.Duration
 	wrong     string       // with its directive; empty: nothing
 	ask       session.Kind // as in Eviction
+	retries   int          // as in Eviction
 	by        time.Time    // until when the steps have been asked; zero: not yet
 	urgent    bool         // the journal has an eviction of it that is no rebalance's, and not closed
 	request   *request     // of this life of burstd; nil: not yet
@@ -88,7 +88,7 @@ func (g *Guard) joinAll(st State) {
 // come to: none of the others does it again.
 func (a *attempt) recall(e *Eviction) {
 	a.hold, a.held = a.hold || e.Hold, a.held || e.Held
-	if e.Stage == Done && strings.HasPrefix(e.Outcome, requeuedText) {
+	if e.Ending == Moved {
 		a.requeued, a.released = true, true
 	}
 }

@@ -49,6 +49,9 @@ type Guard struct {
 	index    index
 	run      sync.WaitGroup
 
+	fallen map[uint32]int // jobs that died with their nodes, by the attempt
+	wake   chan struct{}  // there is a job to be looked at again soon
+
 	drains crew[*nodeTask]
 	raises crew[*Notice]
 }
@@ -78,7 +81,8 @@ func New(cfg Config, j journal, s controller, providers map[string]cloud.Provide
 		cfg.Parallel = 32
 	}
 	g := &Guard{cfg: cfg, journal: j, slurm: s, acks: map[string]cloud.Acknowledger{}, log: log, turns: turns{free: cfg.Parallel, spare: cfg.Parallel / 4},
-		active: map[noticeKey]*live{}, attempts: map[attemptKey]*attempt{}, ahead: map[string]time.Time{}}
+		active: map[noticeKey]*live{}, attempts: map[attemptKey]*attempt{}, ahead: map[string]time.Time{},
+		fallen: map[uint32]int{}, wake: make(chan struct{}, 1)}
 	for name, p := range providers {
 		if a, ok := p.(cloud.Acknowledger); ok {
 			g.acks[name] = a
@@ -94,6 +98,7 @@ func (g *Guard) Run(ctx context.Context, sources map[string]cloud.NoticeSource) 
 	if err := g.load(ctx); err != nil {
 		return err
 	}
+	g.run.Go(func() { g.watch(ctx) })
 	for name, s := range sources {
 		g.run.Go(func() {
 			hear := func(ctx context.Context, n cloud.Notice) error { return g.Hear(ctx, name, n) }

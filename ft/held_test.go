@@ -8,6 +8,7 @@ import (
 	"github.com/burst-hpc/burst/ft"
 	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/slurmtest"
 )
 
 // fruitless is a step that makes no checkpoint, of a job that may be evicted so often.
@@ -118,29 +119,130 @@ func TestALateNoticeAsksNothing(t *testing.T) {
 	})
 }
 
-// TestAJobThatCannotStartAgain: Slurm holds it itself, and its user is told what to do.
+// TestAJobThatCannotStartAgain: Slurm finds that minutes after the requeue. The job is
+// held, once, and its user is told what to do, also when burstd was restarted meanwhile.
 func TestAJobThatCannotStartAgain(t *testing.T) {
-	bubble(t, "c[1-4]", func(w *world) {
-		id := w.begin(leaves(w, 1, 75))[0]
-		w.rewrite = func(s *slurm.Snapshot) {
-			if j := s.Jobs[id]; j.Restarts == 1 && j.State != "COMPLETING" {
-				j.State, j.Reason, j.Nodes = "PENDING", "BadConstraints", ""
-				s.Jobs[id] = j
+	for _, restarted := range []bool{false, true} {
+		bubble(t, "c1", func(w *world) {
+			id := w.begin(leaves(w, 1, 75))[0]
+			var bad time.Time
+			w.rewrite = func(s *slurm.Snapshot) {
+				if j := s.Jobs[id]; j.Restarts == 1 && j.State == "PENDING" {
+					if j.Reason = "Resources"; time.Now().After(bad) {
+						j.Reason = "BadConstraints"
+					}
+					s.Jobs[id] = j
+				}
+			}
+			w.start(ft.Config{}, 0)
+			bad = time.Now().Add(5 * time.Minute)
+			w.evict("c1", 2*time.Minute)
+			w.until(time.Minute, "it is requeued", func() bool { return w.info(id).State == "PENDING" })
+			w.scontrol("uhold", "1") // it must not start; the guard does not see why
+			w.closed(time.Minute)
+			const want = `no node suits it, says Slurm (BadConstraints), and it is held: mend the nodes, or what it asks for ("scontrol update jobid=1"), then "scontrol release 1" lets it start`
+			if got := w.info(id).AdminComment; strings.Contains(got, want) || w.count("held") > 0 {
+				t.Fatalf("too early: %q", got)
+			}
+			if restarted {
+				w.die()
+				time.Sleep(time.Minute)
+				w.start(ft.Config{}, 0)
+			}
+			w.until(7*time.Minute, "its user is told", func() bool { return strings.Contains(w.info(id).AdminComment, want) })
+			time.Sleep(20 * time.Minute)
+			if w.count("held") != 1 || w.Count("scontrol uhold") != 2 {
+				t.Errorf("held %d times, of which there are %d events", w.Count("scontrol uhold")-1, w.count("held"))
+			}
+		})
+	}
+}
+
+// TestRetriesWithoutASession: what its user says holds for a job whose steps have no
+// session when it is evicted, or never have one. One that says nothing is requeued.
+func TestRetriesWithoutASession(t *testing.T) {
+	for _, tt := range []struct {
+		name, says string
+		held       bool
+	}{
+		{"burst-srun has not begun", "ckpt=signal signal=USR1 files=x retries=1", true},
+		{"a program that checkpoints by itself", "signal=USR1 retries=1", true},
+		{"it does not say how often", "signal=USR1", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, "c[1-9]", func(w *world) {
+				s := newSite(w)
+				s.start(ft.Config{}, 0)
+				id := w.begin(slurmtest.Job{Nodes: 1, Requeue: true, Script: "#!/bin/sh\n#BURST " + tt.says + "\nsrun app\n"})[0]
+				for n := 1; n <= 2; n++ {
+					time.Sleep(time.Minute)
+					w.evictAll(id)
+					if n == 2 && tt.held {
+						w.until(5*time.Minute, "it is held", func() bool { return w.held(id) })
+					} else {
+						w.again(5*time.Minute, id, n)
+					}
+					w.closed(5 * time.Minute)
+				}
+				i := w.info(id)
+				if w.held(id) != tt.held || strings.Contains(i.AdminComment, "evicted 2 times without a new checkpoint (retries=1)") != tt.held {
+					t.Errorf("%+v", i)
+				}
+			})
+		})
+	}
+}
+
+// TestANodeThatDiesWithoutANotice: what its job has lost is known by its last
+// checkpoint, and it counts as an eviction: once, whatever number of its nodes died.
+func TestANodeThatDiesWithoutANotice(t *testing.T) {
+	die := func(w *world, id uint32) {
+		snap, err := slurm.New(runner{w.life}).Snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes := w.info(id).Nodes
+		for _, n := range nodes {
+			if err := w.life.guard.Died(t.Context(), ft.Fall{Node: n, Instance: w.instance(n)}, snap); err != nil {
+				t.Error(err)
 			}
 		}
-		w.start(ft.Config{}, 0)
-		w.evict("c1", 2*time.Minute)
-		w.closed(time.Minute)
-		const want = `Slurm holds it (BadConstraints), since it finds no node for what it asks: when that is mended, an admin's "scontrol release 1" lets it start`
-		if got := w.info(id).AdminComment; !strings.Contains(got, want) {
-			t.Errorf("its comment is %q", got)
+		for _, n := range nodes {
+			w.vanish(w.instance(n))
 		}
+	}
+	bubble(t, "c[1-9]", func(w *world) {
+		s := newSite(w)
+		s.start(ft.Config{}, 0)
+		id := w.begin(s.srun(2, step{hello: session.Hello{Strategy: "periodic", Retries: 1}, every: 45 * time.Second}))[0]
+		time.Sleep(time.Minute)
+		die(w, id)
+		w.again(5*time.Minute, id, 1)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for _, e := range w.evictions {
-			if !strings.Contains(e.Outcome, want) {
-				t.Errorf("its outcome is %q", e.Outcome)
+			if e.Ending != ft.Moved || e.Lost.Round(time.Second) != 15*time.Second || e.Hold ||
+				e.Outcome != "its node died without a notice; no checkpoint was asked for: it goes on from its last checkpoint, 15s ago" {
+				t.Errorf("%+v", e)
 			}
+		}
+		if len(w.evictions) != 1 || len(w.events) != 1 || w.events[0].Kind != "evicted" {
+			t.Errorf("%d evictions, events %+v", len(w.evictions), w.events)
+		}
+	})
+	bubble(t, "c[1-9]", func(w *world) {
+		s := newSite(w)
+		s.start(ft.Config{}, 0)
+		id := w.begin(s.srun(2, fruitless(1)))[0]
+		time.Sleep(time.Minute)
+		die(w, id)
+		w.again(5*time.Minute, id, 1)
+		time.Sleep(time.Minute)
+		die(w, id)
+		w.until(2*time.Minute, "it is held", func() bool { return w.held(id) })
+		time.Sleep(20 * time.Minute)
+		if i := w.info(id); i.Restarts != 2 || !strings.Contains(i.AdminComment, "it was evicted 2 times without a new checkpoint (retries=1) and is held") || w.count("held") != 1 {
+			t.Errorf("%+v", i)
 		}
 	})
 }

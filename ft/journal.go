@@ -29,6 +29,18 @@ const (
 	Acked     Stage = "acked" // the provider has been told: closed
 )
 
+// Died is the kind of the evictions of which there was no notice: the node went with
+// its jobs. They are written down closed, under its instance.
+const Died cloud.NoticeKind = "died"
+
+// Ending is what became of the attempt of an eviction that is Done; empty: neither.
+type Ending string
+
+const (
+	Moved    Ending = "moved"    // its job is in the queue again
+	Finished Ending = "finished" // its job ended well in its grace time
+)
+
 // Notice is the journal's record of a notice. Its key is (Instance, Kind);
 // package notice says how several of one key are merged.
 type Notice struct {
@@ -54,8 +66,10 @@ type Eviction struct {
 	Started     time.Time    // when the attempt began; zero: not known
 	Ask         session.Kind // what the steps are asked in place of a signal; empty: they have no session
 	By          time.Time    // until when
-	Hold        bool         // the attempt is not to be followed by another by itself: Outcome says why
-	Held        bool         // Slurm has been told so, once: an admin may have let it go since
+	Retries     int          // how often in a row the job may be evicted without a new checkpoint; below 0: any number
+	Ending      Ending
+	Hold        bool // the attempt is not to be followed by another by itself: Outcome says why
+	Held        bool // Slurm has been told so, once: an admin may have let it go since
 	// Lost is the time of computing that the attempt has lost, as far as its steps
 	// say; -1: not known. LostIterations is the application's count.
 	Lost           time.Duration
@@ -107,6 +121,8 @@ type journal interface {
 	// NoticeOf is what the key has, merged; zero if there is nothing.
 	NoticeOf(ctx context.Context, instance string, kind cloud.NoticeKind) (Notice, error)
 	LoadFT(ctx context.Context) (State, error)
+	// Moved are the evictions that have ended so, since then.
+	Moved(ctx context.Context, since time.Time) ([]Eviction, error)
 	// CommitFT writes a change; changes that come at once share a transaction. A
 	// notice that is Acked without a node is forgotten, and one that was cancelled
 	// meanwhile, or is no longer, is not closed.

@@ -108,16 +108,28 @@ func (j journal) LoadFT(context.Context) (st ft.State, err error) {
 	open := map[string]bool{}
 	attempt := func(e ft.Eviction) string { return fmt.Sprint(e.Job, e.Restarts, e.Started) }
 	for k, e := range w.evictions {
-		if w.notices[k.noticeKey].Stage != ft.Acked {
+		if e.Kind != ft.Died && w.notices[k.noticeKey].Stage != ft.Acked {
 			open[attempt(e)] = true
 		}
 	}
 	for k, e := range w.evictions {
-		if w.notices[k.noticeKey].Stage != ft.Acked || open[attempt(e)] {
+		if e.Kind != ft.Died && (w.notices[k.noticeKey].Stage != ft.Acked || open[attempt(e)]) {
 			st.Evictions = append(st.Evictions, e)
 		}
 	}
 	return st, nil
+}
+
+func (j journal) Moved(_ context.Context, since time.Time) (all []ft.Eviction, err error) {
+	w := j.l.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.evictions {
+		if e.Ending == ft.Moved && !e.Ended.Before(since) {
+			all = append(all, e)
+		}
+	}
+	return all, nil
 }
 
 func (j journal) CommitFT(_ context.Context, c ft.Change) error {

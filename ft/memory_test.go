@@ -113,6 +113,8 @@ func (l *lean) NoticeOf(context.Context, string, cloud.NoticeKind) (ft.Notice, e
 
 func (l *lean) LoadFT(context.Context) (ft.State, error) { return ft.State{}, nil }
 
+func (l *lean) Moved(context.Context, time.Time) ([]ft.Eviction, error) { return nil, nil }
+
 func (l *lean) CommitFT(_ context.Context, c ft.Change) error {
 	time.Sleep(time.Millisecond)
 	l.mu.Lock()

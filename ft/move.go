@@ -82,6 +82,8 @@ type sight struct {
 	over string
 }
 
+const finishedText = "it finished in the grace time"
+
 func (g *Guard) read(ctx context.Context, e *Eviction) (*sight, error) {
 	snap, err := g.slurm.Fresh(ctx, time.Now())
 	if err != nil {
@@ -101,7 +103,7 @@ func (g *Guard) read(ctx context.Context, e *Eviction) (*sight, error) {
 	case !movable(j) && j.State == "NODE_FAIL":
 		s.over = "it cannot be requeued, and ended with its node"
 	case movable(j) && j.State == "COMPLETED":
-		s.over = "it finished in the grace time"
+		s.over = finishedText
 	case movable(j) && failed(j) && (e.Signal != "" || e.Ask != ""): // it left to be requeued
 	default: // by its user, by a limit, or by itself before it was told anything
 		s.over = "it ended meanwhile: " + j.State
@@ -236,10 +238,17 @@ func (g *Guard) comment(ctx context.Context, e *Eviction, text string) {
 }
 
 func (g *Guard) close(ctx context.Context, e *Eviction, outcome string) error {
+	next := *e
+	if outcome == finishedText {
+		next.Ending = Finished
+	}
+	return g.closed(ctx, e, next, outcome)
+}
+
+func (g *Guard) closed(ctx context.Context, e *Eviction, next Eviction, outcome string) error {
 	if e.Outcome != "" {
 		outcome += "; " + e.Outcome
 	}
-	next := *e
 	next.Stage, next.Outcome, next.Ended = Done, outcome, time.Now()
 	return g.put(ctx, e, next, Event{Time: next.Ended, Kind: "evicted", Node: e.Node, Instance: e.Instance, Job: e.Job, Text: outcome})
 }

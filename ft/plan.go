@@ -16,7 +16,7 @@ import (
 // plan decides how a job is taken off the node.
 func (g *Guard) plan(ctx context.Context, n *Notice, e *Eviction, j slurm.Job) error {
 	next := *e
-	next.Stage, next.Started, next.Lost, next.LostIterations = Planned, j.Start, -1, -1
+	next.Stage, next.Started, next.Lost, next.LostIterations, next.Retries = Planned, j.Start, -1, -1, -1
 	if j.State != "CONFIGURING" || !movable(j) { // else its script has not begun: nothing to save
 		a, release, err := g.hold(ctx, e)
 		if err != nil {
@@ -27,7 +27,7 @@ func (g *Guard) plan(ctx context.Context, n *Notice, e *Eviction, j slurm.Job) e
 		if err != nil {
 			return err
 		}
-		next.Signal, next.Grace, next.Outcome, next.Ask = a.signal, a.grace, a.wrong, a.ask
+		next.Signal, next.Grace, next.Outcome, next.Ask, next.Retries = a.signal, a.grace, a.wrong, a.ask, a.retries
 		if n.Kind == cloud.Rebalance && next.Ask != session.Stop { // its steps have ended since
 			return g.close(ctx, e, "left where it is")
 		}
@@ -49,10 +49,11 @@ func (g *Guard) ask(ctx context.Context, n *Notice, e *Eviction, j slurm.Job, a 
 	if a.asked {
 		return nil
 	}
-	kind, err := g.way(ctx, n, j)
+	kind, retries, err := g.way(ctx, n, j)
 	if err != nil {
 		return err // our own journal: nothing goes on without it
 	}
+	a.retries = retries
 	if kind != "" {
 		a.asked, a.ask = true, kind
 		return nil
@@ -75,6 +76,9 @@ func (g *Guard) ask(ctx context.Context, n *Notice, e *Eviction, j slurm.Job, a 
 		d, err = directive.Merge(g.site(n.Node)...)
 	}
 	a.asked = true
+	if err == nil && (d.Method != directive.None || d.From["retries"].Kind != directive.Default) {
+		a.retries = d.Retries // else nothing says that it checkpoints: it is requeued as Slurm would
+	}
 	switch {
 	case err != nil: // the configuration has been judged: never
 		a.signal, a.grace = g.cfg.Signal, g.cfg.Grace

@@ -56,10 +56,8 @@ func (h hubSessions) Protection(ctx context.Context, job uint32, attempt int) (P
 		return Protection{}, false, err
 	}
 	blessed := map[string]session.Blessed{}
-	last := -1 // attempt that made a generation, of whatever step
 	for _, b := range all {
 		blessed[b.Step] = b
-		last = max(last, b.Attempt)
 	}
 	for i, s := range steps {
 		need := 2 * s.Cost // many may write at once
@@ -74,13 +72,7 @@ func (h hubSessions) Protection(ctx context.Context, job uint32, attempt int) (P
 			p.OnNotice = true
 		}
 		b := blessed[s.Step]
-		if p.Together = p.Together || s.Together; s.Together {
-			made := -1
-			if b.Answer.Generation != "" {
-				made = b.Attempt
-			}
-			last = min(last, made)
-		}
+		p.Together = p.Together || s.Together
 		p.Retries = max(p.Retries, s.Retries)
 		saved, count := time.Time{}, int64(-1)
 		if b.Answer.Generation != "" {
@@ -90,6 +82,27 @@ func (h hubSessions) Protection(ctx context.Context, job uint32, attempt int) (P
 			p.Saved, p.SavedIteration, p.Iteration = saved, count, s.Progress.Iteration
 		}
 	}
-	p.Fruitless, err = h.Attempts(ctx, job, last)
-	return p, true, err
+	return p, true, nil
+}
+
+func (h hubSessions) Fruitless(ctx context.Context, job uint32, attempt int) (int, error) {
+	all, err := h.BlessedOf(ctx, job)
+	if err != nil {
+		return 0, err
+	}
+	last := -1 // attempt that made a generation, of whatever step
+	made := map[string]int{}
+	for _, b := range all {
+		last, made[b.Step] = max(last, b.Attempt), b.Attempt
+	}
+	for _, s := range h.hub.Sessions(job, attempt) {
+		before, ok := made[s.Step]
+		switch {
+		case s.Together && !ok:
+			last = -1
+		case s.Together: // what one has made alone is worth nothing
+			last = min(last, before)
+		}
+	}
+	return h.Attempts(ctx, job, last)
 }

@@ -56,7 +56,7 @@ func (g *Guard) moveAhead(ctx context.Context, n *Notice, own *[]*Eviction) erro
 		}
 		var jobs []slurm.Job
 		for _, j := range g.on(snap, n.Node) {
-			kind, err := g.way(ctx, n, j)
+			kind, _, err := g.way(ctx, n, j)
 			if err != nil {
 				return err
 			}

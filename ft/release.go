@@ -15,9 +15,6 @@ import (
 // the first of several. Killed before, it forgets the change.
 const saved = 10 * time.Second
 
-// requeuedText begins the outcome of each eviction that has moved its job.
-const requeuedText = "requeued"
-
 // release clears the hold that Slurm puts on a requeued job, once for an
 // attempt, and sees that it stays so. While the job's processes end, Slurm would
 // forget it.
@@ -28,7 +25,7 @@ func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 	}
 	defer release()
 	if a.released {
-		return g.close(ctx, e, requeuedText)
+		return g.moved(ctx, e, "")
 	}
 	again := func() error {
 		a.requeued, a.held = false, false
@@ -49,7 +46,7 @@ func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 	}
 	if e.Hold && a.held && (s.over != "" || !strings.HasPrefix(s.Reason, "JobHeld")) {
 		a.released = true
-		return g.close(ctx, e, requeuedText) // an admin has let it go
+		return g.moved(ctx, e, "") // an admin has let it go
 	}
 	restarts := e.Restarts + 1
 	if s.requeued {
@@ -100,16 +97,21 @@ func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 	switch s, err = g.read(ctx, e); {
 	case err != nil:
 		return err
-	case s.requeued && s.Reason == "BadConstraints": // seen of requeued jobs: no node suits them any more, says Slurm, and sets their priority to 0
-		held = fmt.Sprintf("; Slurm holds it (BadConstraints), since it finds no node for what it asks: when that is mended, an admin's \"scontrol release %d\" lets it start", e.Job)
-		g.comment(ctx, e, text+held)
 	case s.over == "" && !s.requeued:
 		return again()
 	case s.over != "" && s.ID != 0 && s.Restarts == e.Restarts:
 		return g.close(ctx, e, s.over)
 	}
 	a.released = true
-	return g.close(ctx, e, requeuedText+held)
+	return g.moved(ctx, e, held)
+}
+
+// moved closes the eviction of a job that is in the queue again. It is looked after
+// until it runs.
+func (g *Guard) moved(ctx context.Context, e *Eviction, more string) error {
+	next := *e
+	next.Ending = Moved
+	return g.closed(ctx, e, next, "requeued"+more)
 }
 
 // again goes back to the requeue: a slurmctld that was killed has come back

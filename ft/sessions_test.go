@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -110,7 +109,7 @@ func (s *site) Attempts(_ context.Context, job uint32, after int) (int, error) {
 		}
 	}
 	for k, e := range s.w.evictions {
-		counts := e.Stage == ft.Signalled || e.Stage == ft.Requeued || strings.HasPrefix(e.Outcome, "requeued")
+		counts := e.Stage == ft.Signalled || e.Stage == ft.Requeued || e.Ending == ft.Moved
 		if k.job == job && e.Restarts > after && counts {
 			all[e.Restarts] = true
 		}
@@ -147,6 +146,7 @@ func (s *site) Do(ctx context.Context, path string, in, out any) (err error) {
 type step struct {
 	hello session.Hello
 	takes time.Duration // a checkpoint; the step may end before it
+	seals bool          // its checkpoint is finished after its time
 	fails string        // why none is made
 	stays bool          // and it runs on
 	every time.Duration // between periodic checkpoints, which take no time; 0: none
@@ -193,6 +193,9 @@ func (s *site) run(id uint32, restarts int, st step) {
 func (st step) do(ctx context.Context, r session.Request) session.Answer {
 	if r.Kind == session.Leave {
 		return session.Answer{Stopped: true, Iteration: -1}
+	}
+	if st.seals {
+		ctx = context.WithoutCancel(ctx)
 	}
 	select {
 	case <-time.After(st.takes):

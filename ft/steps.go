@@ -19,6 +19,10 @@ type Sessions interface {
 	// Protection is what the attempt's steps have said of themselves; false: it has
 	// no session that is open, or was when burstd was stopped.
 	Protection(ctx context.Context, job uint32, attempt int) (Protection, bool, error)
+	// Fruitless is how many attempts of the job, the one that is being evicted included,
+	// were evicted since one has made a generation, or the job was held for it; of steps
+	// that are checkpointed together, since each has.
+	Fruitless(ctx context.Context, job uint32, attempt int) (int, error)
 	// Ask has all steps of an attempt do something, as session.Hub does.
 	Ask(ctx context.Context, o session.Order) (Asked, error)
 	// Answers are what the attempt's steps have answered to its last request, as the
@@ -37,9 +41,7 @@ type Protection struct {
 	Cost     time.Duration // the least of these steps' last checkpoints, and of those that are made together the longest; 0: one has made none yet
 	Need     time.Duration // that all of its steps want for a checkpoint where time is no matter
 	Saved    time.Time     // when the oldest of the steps' last good generations was begun; zero: a step has none
-	// Fruitless attempts, this one included, were evicted since one has made a generation;
-	// Retries is how many may be.
-	Fruitless, Retries int
+	Retries  int           // attempts in a row that may be evicted without a generation
 	// Together: what a step has saved is worth nothing without what the others have, by
 	// the same request.
 	Together bool
@@ -100,36 +102,33 @@ func (r *request) saved() bool {
 	return true
 }
 
-// way chooses what the attempt's steps are asked; empty: they have no session.
-func (g *Guard) way(ctx context.Context, n *Notice, j slurm.Job) (session.Kind, error) {
+// way chooses what the attempt's steps are asked; empty: they have no session. And how
+// often in a row their job may be evicted; -1: they do not say.
+func (g *Guard) way(ctx context.Context, n *Notice, j slurm.Job) (_ session.Kind, retries int, err error) {
 	if g.cfg.Sessions == nil {
-		return "", nil
+		return "", -1, nil
 	}
 	p, ok, err := g.cfg.Sessions.Protection(ctx, j.ID, j.Restarts)
 	switch {
 	case err != nil || !ok:
-		return "", err
+		return "", -1, err
 	case !movable(j):
-		return session.Checkpoint, nil // and goes on while it can
+		return session.Checkpoint, p.Retries, nil // and goes on while it can
 	case n.Kind == cloud.Rebalance && g.fits(n, p.Cost): // nothing hurries
-		return session.Stop, nil
+		return session.Stop, p.Retries, nil
 	case n.Kind == cloud.Rebalance:
-		return "", nil
+		return "", p.Retries, nil
 	case p.OnNotice && g.fits(n, p.Cost):
-		return session.Stop, nil
+		return session.Stop, p.Retries, nil
 	}
-	return session.Leave, nil
+	return session.Leave, p.Retries, nil
 }
 
 // fits says whether a checkpoint may be done in time. KillWait is not taken off
 // that, nor a margin: a step that has checkpointed ends itself, and one that is too
 // late has lost nothing by trying.
 func (g *Guard) fits(n *Notice, cost time.Duration) bool {
-	d := ckpt.Deadline{Now: time.Now(), At: g.by(n, time.Now()), Factor: 1}
-	if cost > 0 {
-		d.Past = []ckpt.Cost{{Took: cost}}
-	}
-	return d.Fits().OK
+	return ckpt.Fits(cost, time.Until(g.by(n, time.Now())))
 }
 
 // noDeadline is what steps are given when the notice says no time.
@@ -233,10 +232,6 @@ func (g *Guard) answered(ctx context.Context, n *Notice, e *Eviction) (bool, err
 	return r.stopped() || !time.Now().Before(by), ctx.Err()
 }
 
-// sealTime is how long after its time a step that has ended for it may still be
-// bringing its generation to disk.
-const sealTime = 90 * time.Second
-
 // stays closes the eviction of a job that need not go and could not checkpoint; it
 // runs on. But once a step has ended for it the job must be requeued.
 func (g *Guard) stays(ctx context.Context, e *Eviction, r *request) (requeue bool, err error) {
@@ -245,14 +240,15 @@ func (g *Guard) stays(ctx context.Context, e *Eviction, r *request) (requeue boo
 		return false, ctx.Err()
 	case slices.ContainsFunc(slices.Collect(maps.Values(r.answers)), func(a session.Answer) bool { return a.Stopped }):
 		return true, nil
-	case errors.Is(r.err, session.ErrLate) && time.Now().Before(r.by.Add(sealTime)):
-		return false, ctx.Err()
 	}
 	p, ok, err := g.cfg.Sessions.Protection(ctx, e.Job, e.Restarts)
 	if err != nil {
 		return false, err
 	}
-	if ok && p.Saved.After(e.SignalledAt) && errors.Is(r.err, session.ErrLate) {
+	switch late := ok && errors.Is(r.err, session.ErrLate); { // one has not answered that is there
+	case late && time.Now().Before(r.by.Add(session.WaitTime)):
+		return false, ctx.Err()
+	case late && p.Saved.After(e.SignalledAt):
 		return true, nil
 	}
 	// Else the script's next step would be told to stop, for nobody to requeue it.

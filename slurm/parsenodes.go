@@ -35,8 +35,9 @@ const (
 	extraKey   = "Extra="
 )
 
-// stamp is what Slurm puts after the first line of a reason: who set it, and when.
-var stamp = regexp.MustCompile(`\s*\[[^\s\[\]]*@[0-9][0-9T:-]*\]`)
+// stamp is what Slurm puts after the first line of a reason, and a space: who set it,
+// and when. It begins with a letter that is searched for quickly.
+var stamp = regexp.MustCompile(`\[[^\s\[\]]*@[0-9][0-9T:-]*\]`)
 
 // parseNodes reads what `scontrol -o show nodes` printed.
 func parseNodes(out []byte) ([]Node, error) {
@@ -115,7 +116,7 @@ func parseReason(free string) string {
 	// Further lines of the reason follow the stamp.
 	more, _, _ := strings.Cut(text[at[1]:], " "+commentKey)
 	more, _, _ = strings.Cut(more, " "+extraKey)
-	return strings.TrimSpace(text[:at[0]] + " " + strings.TrimSpace(more))
+	return strings.TrimSpace(strings.TrimRight(text[:at[0]], " \t\n\f\r") + " " + strings.TrimSpace(more))
 }
 
 // stateSuffix are the letters that some versions put after the base state.

@@ -116,10 +116,6 @@ func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // answering returns a provider whose AWS is the answers.
 func answering(t *testing.T, c Config, given map[string]answer) (*Provider, *answers) {
 	t.Helper()
-	t.Setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
-	t.Setenv("AWS_CONFIG_FILE", "/dev/null")
-	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
 	a := &answers{given: given}
 	if a.given == nil {
 		a.given = map[string]answer{}

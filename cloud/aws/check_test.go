@@ -187,6 +187,7 @@ func TestCheckWithoutDryRun(t *testing.T) {
 }
 
 func TestCheckFinds(t *testing.T) {
+	t.Parallel()
 	const unauthorized = "You are not authorized to perform this operation. User: arn:aws:iam::1:user/u is not authorized to perform: ec2:RunInstances. Encoded authorization failure message: aaaabbbb"
 	groups := func(vpc, rules string) answer {
 		return unlessDry(fixed("<securityGroupInfo><item><groupId>sg-1</groupId><vpcId>" + vpc + "</vpcId>" + rules + "</item></securityGroupInfo>"))

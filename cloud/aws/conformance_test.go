@@ -27,12 +27,6 @@ func (q quick) Limits() cloud.Limits {
 // fakeCloud starts a fake of EC2 that ends with the test.
 func fakeCloud(t *testing.T, o ec2test.Options) *ec2test.Cloud {
 	t.Helper()
-	t.Setenv("AWS_ACCESS_KEY_ID", "test")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
-	t.Setenv("AWS_SESSION_TOKEN", "")
-	t.Setenv("AWS_PROFILE", "")
-	t.Setenv("AWS_CONFIG_FILE", "/dev/null")
-	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
 	c := ec2test.New(o)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -87,6 +81,7 @@ func poolOf(o cloud.Offering) ec2test.Pool {
 }
 
 func TestConformanceFake(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		fleet  string
 		action string
@@ -101,8 +96,9 @@ func TestConformanceFake(t *testing.T) {
 			if testing.Short() && (tt.action == "CreateFleet") != (tt.market == cloud.Spot) {
 				t.Skip("the same call on the other market: slow, run by make test")
 			}
+			t.Parallel()
 			choice := tt.action == "CreateFleet"
-			cloudtest.Conformance(t, cloudtest.Harness{Choice: choice, New: func(t *testing.T) cloudtest.Cloud {
+			cloudtest.Conformance(t, cloudtest.Harness{Choice: choice, Apart: true, New: func(t *testing.T) cloudtest.Cloud {
 				const pageSize, lag = 5, 20 * time.Millisecond
 				c := fakeCloud(t, ec2test.Options{
 					PageSize: pageSize, Lag: lag / 2, Boot: 5 * time.Millisecond, AddrDelay: 10 * time.Millisecond, Shutdown: 5 * time.Millisecond,

@@ -210,6 +210,7 @@ func TestRealBuckets(t *testing.T) {
 // TestOthersEmptyTheBucket: throttled is neither capacity nor settled, and the
 // same request succeeds later.
 func TestOthersEmptyTheBucket(t *testing.T) {
+	t.Parallel()
 	c := fakeCloud(t, ec2test.Options{})
 	p := over(t, c.URL(), fakePool("never"))
 	r := launchOf(2)
@@ -226,6 +227,7 @@ func TestOthersEmptyTheBucket(t *testing.T) {
 
 // TestRefusedLaunches: what only a launch can tell is one clear, settled error.
 func TestRefusedLaunches(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		offering cloud.Offering
 		image    string

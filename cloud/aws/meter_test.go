@@ -12,6 +12,7 @@ import (
 // TestCallsAreCounted: every call that reaches EC2, by operation and result,
 // and none that does not.
 func TestCallsAreCounted(t *testing.T) {
+	t.Parallel()
 	c := fakeCloud(t, ec2test.Options{})
 	p := over(t, c.URL(), fakePool(""))
 	list := func() { p.List(t.Context(), cloud.Filter{Cluster: "c-1"}) }

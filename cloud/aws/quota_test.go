@@ -194,6 +194,7 @@ func TestPrepareRefusesByQuota(t *testing.T) {
 
 // A round waits for quotas once, however many its launches, and the next not at all.
 func TestQuotasThatDoNotAnswer(t *testing.T) {
+	t.Parallel()
 	given := account()
 	given["DescribeInstanceTypes"] = someTypes(map[string]int{"c5.2xlarge": 8, "c6i.2xlarge": 8})
 	done := make(chan struct{})

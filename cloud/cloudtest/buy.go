@@ -51,6 +51,7 @@ func (f *Fake) launch(r cloud.LaunchRequest) ([]cloud.Instance, error) {
 		l = launched{request: request}
 		if l.ids, short = f.buy(r, time.Now()); len(l.ids) > 0 {
 			f.launches[r.Token] = l
+			f.move()
 		}
 	}
 	var live []cloud.Instance

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
@@ -31,6 +32,11 @@ type Harness struct {
 	// Gaps names subtests that an emulator behind the provider cannot pass, with
 	// the reason. A name that is no subtest is an error.
 	Gaps map[string]string
+	// Apart says that New's clouds know nothing of each other: the subtests run
+	// side by side.
+	Apart bool
+	// Bubble runs each subtest in synctest's time, for clouds in memory.
+	Bubble bool
 }
 
 // Cloud is a provider under test. A nil function is a fault that it cannot
@@ -102,13 +108,23 @@ func Conformance(t *testing.T, h Harness) {
 				t.Logf("not tested: %s", gap)
 				return
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), 6*h.Timeout)
-			s := &subject{T: t, Cloud: h.New(t), ctx: ctx, h: h, cluster: "c-" + rand.Text()}
-			t.Cleanup(func() {
-				s.end()
-				cancel()
-			})
-			tt.run(s)
+			if h.Apart {
+				t.Parallel()
+			}
+			run := func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(context.Background(), 6*h.Timeout)
+				s := &subject{T: t, Cloud: h.New(t), ctx: ctx, h: h, cluster: "c-" + rand.Text()}
+				t.Cleanup(func() {
+					s.end()
+					cancel()
+				})
+				tt.run(s)
+			}
+			if h.Bubble {
+				synctest.Test(t, run)
+				return
+			}
+			run(t)
 		})
 	}
 	for name := range gaps {

@@ -96,6 +96,7 @@ func (f *Fake) Announce(n cloud.Notice) {
 	}
 	close(f.changed)
 	f.changed = make(chan struct{})
+	f.move()
 }
 
 // Kill ends an instance at once and without a notice.
@@ -104,6 +105,7 @@ func (f *Fake) Kill(id string) {
 	defer f.mu.Unlock()
 	if m := f.machines[id]; m != nil {
 		m.end(time.Now(), 0)
+		f.move()
 	}
 }
 
@@ -125,6 +127,28 @@ func (f *Fake) Instances() []cloud.Instance {
 		all[i] = f.machines[id].at(now)
 	}
 	return all
+}
+
+// Next is when time changes an instance next, zero if none is to change, and a
+// channel that is closed when a call changes one. Look at Instances after it.
+func (f *Fake) Next() (next time.Time, moved <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	for _, m := range f.machines {
+		for _, at := range []time.Time{m.running, m.ends, m.ended} {
+			if at.After(now) && (next.IsZero() || at.Before(next)) {
+				next = at
+			}
+		}
+	}
+	return next, f.moved
+}
+
+// move tells those who wait for Next's channel.
+func (f *Fake) move() {
+	close(f.moved)
+	f.moved = make(chan struct{})
 }
 
 // Nodes is what Assign has been told: instance id -> node name.
@@ -161,6 +185,7 @@ func (f *Fake) Assign(ctx context.Context, nodes map[string]string) error {
 			m.node = node
 		}
 	}
+	f.move()
 	return lost
 }
 

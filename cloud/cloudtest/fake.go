@@ -72,6 +72,7 @@ type Fake struct {
 	notices  []*announced
 	acked    []cloud.Notice
 	changed  chan struct{} // closed and made anew when a notice comes
+	moved    chan struct{} // closed and made anew when a call changes an instance
 	account  string
 }
 
@@ -101,6 +102,7 @@ func NewFake(o Options) *Fake {
 		faults:   map[Op][]Fault{},
 		calls:    map[Op]int{},
 		changed:  make(chan struct{}),
+		moved:    make(chan struct{}),
 		account:  rand.Text(),
 	}
 }
@@ -218,6 +220,7 @@ func (f *Fake) Terminate(ctx context.Context, ids []string) error {
 			m.end(time.Now(), f.options.Shutdown)
 		}
 	}
+	f.move()
 	return lost
 }
 

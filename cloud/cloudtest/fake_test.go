@@ -28,7 +28,7 @@ func TestConformance(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			Conformance(t, Harness{
-				Poll: time.Millisecond, Choice: options.Choice,
+				Poll: time.Millisecond, Choice: options.Choice, Bubble: true,
 				New: func(t *testing.T) Cloud {
 					f := NewFake(options)
 					return Cloud{

@@ -175,7 +175,7 @@ func (l *lossy) Launch(ctx context.Context, r cloud.LaunchRequest) ([]cloud.Inst
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	cloudtest.Conformance(t, cloudtest.Harness{New: func(t *testing.T) cloudtest.Cloud {
+	cloudtest.Conformance(t, cloudtest.Harness{Apart: true, New: func(t *testing.T) cloudtest.Cloud {
 		cfg := configure(t)
 		p := &lossy{Provider: open(t, cfg)}
 		control := Control{cfg.Dir}

@@ -24,12 +24,15 @@ BURST_SRUN_OFF=1 `+burstSrun+mpiexec+`
 `+burstSrun+`--ckpt "signal signal=USR1" `+mpiexec+`
 `+burstSrun+"-n2 "+mpiexec+`
 echo "code $?"
+`+burstSrun+"-o other "+mpiexec+`
+echo "code $?"
 `)
 	code, out, errs := s.ended(t, id), read(t, dir, "out"), read(t, dir, "err")
-	if want := strings.Repeat("launched\nrank\nrank\n", 4) + "code 2\n"; code != 0 || out != want {
+	if want := strings.Repeat("launched\nrank\nrank\n", 4) + "code 2\ncode 2\n"; code != 0 || out != want {
 		t.Errorf("exit code %d\n%s\nerrors:\n%s", code, out, errs)
 	}
-	if !strings.Contains(errs, "ckpt=mana: mana: ") || !strings.Contains(errs, "leave out the number of tasks before it") {
+	if !strings.Contains(errs, "ckpt=mana: mana: ") || !strings.Contains(errs, "leave out the number of tasks before it") ||
+		!strings.Contains(errs, "--output=other is for srun") {
 		t.Errorf("errors:\n%s", errs)
 	}
 }

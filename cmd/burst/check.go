@@ -17,6 +17,7 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/cli"
 	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/slurm/conf"
+	"github.com/burst-hpc/burst/slurm/directive"
 )
 
 type checkOptions struct {
@@ -72,6 +73,8 @@ func runCheck(ctx context.Context, w io.Writer, o checkOptions) error {
 	r.Config, r.AWS = cfg.Path, asked.aws
 	r.Findings = append(r.Findings, asked.pools...)
 	r.Findings = append(r.Findings, checkPrograms(in.Programs, both.chained(in.Programs))...)
+	unheard := checkListen(cfg)
+	r.Findings = append(r.Findings, unheard...)
 	total := len(r.Findings)
 	for _, f := range r.Findings {
 		if f.MustChange() {
@@ -79,8 +82,11 @@ func runCheck(ctx context.Context, w io.Writer, o checkOptions) error {
 		}
 	}
 	hint := "\"burst genconf\" prints what slurm.conf needs; slurmctld must be restarted after it"
-	if r.Change == 0 {
+	switch r.Change {
+	case 0:
 		hint = "docs/aws.md says what Burst needs of an account"
+	case len(unheard):
+		hint = "burst.toml(5) describes listen"
 	}
 	r.Change += wrongs(r.AWS)
 	for _, a := range r.AWS {
@@ -198,6 +204,21 @@ func checkPrograms(p conf.Programs, chained bool) []conf.Finding {
 		all = append(all, f)
 	}
 	return all
+}
+
+// checkListen finds a method of checkpoints that no job would hear of: burst-srun has it
+// from burstd's listener.
+func checkListen(cfg *config.Config) []conf.Finding {
+	if cfg.Endpoint.Listen != "" {
+		return nil
+	}
+	for _, l := range cfg.Checkpoint.Layers {
+		if s, ok := l.Value("ckpt"); ok && s.Value != directive.None {
+			return []conf.Finding{{Level: conf.Missing, Key: "listen", Want: `"HOST:9811"`, Why: fmt.Sprintf("ckpt=%s of the %s, reaches no job, and no step hears of an eviction: "+
+				"burst-srun asks burstd, which answers no node without listen under [daemon] in burst.toml.", s.Value, directive.Origin{Source: l.Source, Line: s.Line})}}
+		}
+	}
+	return nil
 }
 
 func (r report) print(w io.Writer) error {

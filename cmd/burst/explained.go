@@ -173,6 +173,15 @@ func jobOf(ctx context.Context, cfg *config.Config, b batchJob) directive.Job {
 		least, _, _ := strings.Cut(n.Value, "-")
 		j.Nodes, _ = strconv.Atoi(least) // other ways to write it say nothing of the least
 	}
+	if n, ok := b.head.Last("ntasks"); ok {
+		j.Tasks, _ = strconv.Atoi(n.Value)
+	} else if n, ok := b.head.Last("ntasks-per-node"); ok {
+		perNode, _ := strconv.Atoi(n.Value)
+		j.Tasks = perNode * max(1, j.Nodes)
+	}
+	if v := site.Get("TaskProlog"); v != "(null)" {
+		j.TaskProlog = v
+	}
 	if s, ok := b.head.Last("signal"); ok {
 		j.Signal = s.Value
 	}
@@ -181,6 +190,7 @@ func jobOf(ctx context.Context, cfg *config.Config, b batchJob) directive.Job {
 		if strings.Contains(code, "burst-srun") || strings.Contains(code, "burst env") {
 			j.Protected = directive.Yes
 		}
+		j.Launches = j.Launches || strings.Contains(code, "mpirun") || strings.Contains(code, "mpiexec")
 	}
 	return j
 }

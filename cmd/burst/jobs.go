@@ -28,7 +28,7 @@ func jobsCommand() *cobra.Command {
 		Long: "Show the jobs that run, or have run, on our nodes or under burst-srun, those that\n" +
 			"began last at the end: users see their own, root and SlurmUser all. What is not\n" +
 			"known is \"-\". LOST is work that was done again, with \"+?\" if that of a restart is\n" +
-			"not known; SAVED is how long ago the last checkpoint of a running job was. Below it\n" +
+			"not known, LOST_ITER its iterations, where the program counts them; SAVED is how long ago the last checkpoint of a running job was. Below it\n" +
 			"are the steps that run now, as burst-srun said last: it speaks twice a minute.\n\n" +
 			"Exit codes: 0 done, 1 burstd does not answer, 2 wrong usage.",
 		Example: "  burst jobs --since 2d\n  burst jobs --label heat-4k --json\n  burst jobs --job 4711",
@@ -76,10 +76,10 @@ func runJobs(ctx context.Context, w io.Writer, client *api.Client, o jobsOptions
 	if o.json {
 		return writeJSON(w, append([]api.Job{}, jobs...)) // [] in JSON, not null
 	}
-	rows := [][]string{{"JOB", "USER", "LABEL", "STATE", "STARTED", "RAN", "NODES", "ATTEMPTS", "EVICTED", "CKPTS", "SAVED", "LOST", "USD"}}
+	rows := [][]string{{"JOB", "USER", "LABEL", "STATE", "STARTED", "RAN", "NODES", "ATTEMPTS", "EVICTED", "CKPTS", "SAVED", "LOST", "LOST_ITER", "USD"}}
 	for _, j := range jobs {
 		rows = append(rows, []string{jobName(j), cmp.Or(j.User, "-"), cmp.Or(j.Label, j.Name, "-"), j.State, stamp(j.Started), span(&j.Seconds),
-			strconv.Itoa(j.Nodes), strconv.Itoa(j.Attempts), strconv.Itoa(j.Evictions), strconv.Itoa(j.Checkpoints), span(j.SinceCheckpoint), lost(j), dollars(j)})
+			strconv.Itoa(j.Nodes), strconv.Itoa(j.Attempts), strconv.Itoa(j.Evictions), strconv.Itoa(j.Checkpoints), span(j.SinceCheckpoint), lost(j), count(j.LostIterations), dollars(j)})
 	}
 	if err := writeTable(w, rows); err != nil {
 		return err
@@ -132,6 +132,14 @@ func lost(j api.Job) string {
 		return "?"
 	}
 	return span(j.LostSeconds) + "+?"
+}
+
+// count writes a number, "-" for what is not known.
+func count(n *int64) string {
+	if n == nil {
+		return "-"
+	}
+	return strconv.FormatInt(*n, 10)
 }
 
 func dollars(j api.Job) string {

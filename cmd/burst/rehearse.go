@@ -12,7 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/cmd/internal/endpoint"
 	"github.com/burst-hpc/burst/cmd/internal/rehearse"
+	"github.com/burst-hpc/burst/slurm/directive"
 )
 
 func checkpointRehearseCommand() *cobra.Command {
@@ -45,6 +48,7 @@ func checkpointRehearseCommand() *cobra.Command {
 			if dir := cmd.Flags().Lookup("dir"); dir.Changed { // of the other commands
 				return cli.UsageError(errors.New("--dir is not for rehearse"), "the job's dir= says where its checkpoints go, and --folder where it runs")
 			}
+			o.Site = siteOf(configFlag(cmd), o)
 			return runRehearse(cmd.Context(), cmd.OutOrStdout(), o, asJSON)
 		},
 	}
@@ -62,6 +66,25 @@ func checkpointRehearseCommand() *cobra.Command {
 	f.BoolVar(&o.Keep, "keep", false, "leave the folder also when the job is trusted")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// siteOf is what burst.toml says of the script's job; nil: it cannot be read here, or
+// which pool the job gets is not known. What is wrong with the script others say.
+func siteOf(path string, o rehearse.Options) *directive.Defaults {
+	cfg, err := config.Load(endpoint.Path(path))
+	if err != nil {
+		return nil
+	}
+	j, err := readJob(strings.NewReader(""), explainOptions{}, []string{o.Script})
+	var e explained
+	if err != nil || e.place(cfg, explainOptions{partition: o.Partition}, j) != nil {
+		return nil
+	}
+	site := cfg.Defaults(e.Partition, e.Pool)
+	if e.Partition == "" && len(site.Layers) < len(cfg.Checkpoint.Layers) {
+		return nil
+	}
+	return &site
 }
 
 // verdictError is a verdict that is not trusted.

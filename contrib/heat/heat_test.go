@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,6 +26,7 @@ func TestHeat(t *testing.T) {
 		"killed while it writes":   testKilled,
 		"damaged checkpoint":       testDamaged,
 		"full disk":                testFullDisk,
+		"stopped in its pace":      testFrozen,
 		"bad input":                testBadInput,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, bin) })
@@ -203,6 +206,35 @@ func testFullDisk(t *testing.T, bin string) {
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 1 {
 		t.Errorf("files left behind: %v", left)
+	}
+}
+
+// What stops heat while it sleeps, as DMTCP does, makes the run as much longer,
+// and does not pass within the sleep.
+func testFrozen(t *testing.T, bin string) {
+	const iterations, pace, frozen = 3, 400 * time.Millisecond, 300 * time.Millisecond
+	p := start(t, bin, 1, "-n", "20", "-i", strconv.Itoa(iterations), "--pace", strconv.FormatInt(pace.Milliseconds(), 10), "--progress", "0.001")
+	p.await(t, "heat: iteration 1 of ")
+	pid := p.rank(t, 0)
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(frozen) // which is what is tested
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	got := p.wait(t)
+	_, rest, _ := strings.Cut(got.stdout, " seconds=")
+	var took, compute float64
+	if _, err := fmt.Sscanf(rest, "%f compute=%f", &took, &compute); err != nil {
+		t.Fatalf("%v:\n%s", err, got.stdout)
+	}
+	const slice = 10 * time.Millisecond // of heat's sleep: so much of the stop may pass in it
+	if least := (iterations*pace + frozen - slice).Seconds(); took < least {
+		t.Errorf("it took %g s, want at least %g: the time in which it was stopped is not in it", took, least)
+	}
+	if compute <= 0 || compute > pace.Seconds() {
+		t.Errorf("an iteration computed for %g s", compute)
 	}
 }
 

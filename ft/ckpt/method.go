@@ -11,7 +11,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"time"
 )
 
 // Method is one way to checkpoint a step. It holds nothing of a step that runs.
@@ -66,12 +65,6 @@ type Made struct {
 	Ranks     int    // processes; 0: not known
 	Iteration int64  // the application's own count; -1: not known
 	Extra     map[string]string
-}
-
-// Cost is what a checkpoint took.
-type Cost struct {
-	Took  time.Duration
-	Bytes int64
 }
 
 // ErrFinishing is wrapped by Step.Checkpoint when there is nothing to

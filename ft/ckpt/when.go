@@ -93,50 +93,17 @@ func Again(every, took, between time.Duration, failed int) time.Duration {
 	return max(every, min(wait, mostAgain))
 }
 
-// Deadline is what is known when a notice comes.
-type Deadline struct {
-	Now, At time.Time
-	Past    []Cost        // of this step's checkpoints, oldest first
-	Bytes   int64         // that the next one is expected to have; 0: as the last
-	Factor  float64       // what it may take, over what it took; 0: 1.5
-	Kill    time.Duration // that Slurm needs to end the step after it (KillWait)
-}
+// GuessedCost stands for what a checkpoint takes before there was one.
+const GuessedCost = 10 * time.Second
 
-// Fit says whether a checkpoint still fits.
-type Fit struct {
-	OK    bool
-	Takes time.Duration // what it is expected to take at most; 0: not known
-	By    time.Time     // by when it must be over
-}
+// leastTry is the least time in which a first checkpoint is tried.
+const leastTry = time.Second
 
-const (
-	usualFactor = 1.5
-	// leastTry is the least time in which a first checkpoint is tried.
-	leastTry = time.Second
-)
-
-// Fits says whether a checkpoint that begins now is over, and the step ended,
-// before the deadline: by the slowest of the last three, as much slower as the next one
-// is bigger. A step without one has nothing to lose: it tries in the time that is left.
-func (d Deadline) Fits() Fit {
-	f := Fit{By: d.At.Add(-max(d.Kill, 0))}
-	left := f.By.Sub(d.Now)
-	for _, c := range d.Past[max(0, len(d.Past)-3):] {
-		takes := float64(c.Took)
-		if d.Bytes > c.Bytes && c.Bytes > 0 {
-			takes *= float64(d.Bytes) / float64(c.Bytes)
-		}
-		factor := d.Factor
-		if !(factor > 0) {
-			factor = usualFactor
-		}
-		takes = min(takes*factor, float64(math.MaxInt64/2))
-		f.Takes = max(f.Takes, time.Duration(takes))
+// Fits says whether a checkpoint that begins now is over in the time that is left, if
+// it takes cost. A step that has made none, of cost 0, has nothing to lose: it tries.
+func Fits(cost, left time.Duration) bool {
+	if cost <= 0 {
+		return left >= leastTry
 	}
-	if f.Takes == 0 {
-		f.OK = left >= leastTry
-		return f
-	}
-	f.OK = left >= f.Takes
-	return f
+	return left >= cost
 }

@@ -21,10 +21,7 @@ type order struct {
 	Order
 	answers map[string]Answer // by step
 	asked   bool              // a step has been there to be asked
-	held    bool              // waits for its turn
-	placed  time.Time
-	since   time.Time // when it had its turn; zero: it has not
-	pressed bool      // it had that because it could not wait
+	claimed bool              // by who asks, since burstd was started: what is not in the journal is known
 	over    bool
 	done    chan struct{} // closed when over
 	err     error         // then: nil, ErrLate, ErrReplaced or ErrEnded
@@ -32,8 +29,7 @@ type order struct {
 
 func newOrder(o Order) *order {
 	o.Request.Left, o.Request.Held = 0, false // the hub's to say
-	n := &order{Order: o, answers: map[string]Answer{}, placed: time.Now(), done: make(chan struct{})}
-	n.held = n.writes() // until its turn, which may be at once
+	n := &order{Order: o, answers: map[string]Answer{}, done: make(chan struct{})}
 	return n
 }
 
@@ -109,7 +105,7 @@ func (h *Hub) AskMany(ctx context.Context, orders []Order) ([]Asked, error) {
 			n = newOrder(o)
 			h.place(n)
 		}
-		n.Calm = o.Calm
+		n.Calm, n.claimed = o.Calm, true
 		all[i] = Asked{h, n}
 		h.fresh = append(h.fresh, n)
 	}
@@ -133,8 +129,12 @@ func (h *Hub) place(n *order) {
 	}
 	a := h.attempt(attemptID{n.Job, n.Attempt})
 	if old := a.order; old != nil {
-		if !old.over && !old.held && old.Request.Kind == n.Request.Kind {
-			n.held, n.since, n.pressed = false, old.since, old.pressed // what is being written is for this one
+		if old.wanted() && old.Request.Kind == n.Request.Kind {
+			for step, s := range a.steps {
+				if s.turn.of == old && !old.has(step) {
+					s.turn.of = n // what is being written is for this one
+				}
+			}
 		}
 		old.end(ErrReplaced)
 	}
@@ -149,11 +149,15 @@ func (h *Hub) wake(o *order) {
 		return
 	}
 	for _, s := range a.steps {
-		if s.poll != nil {
-			select {
-			case s.poll <- struct{}{}:
-			default: // it will look anyway
-			}
+		s.wake()
+	}
+}
+
+func (s *session) wake() {
+	if s.poll != nil {
+		select {
+		case s.poll <- struct{}{}:
+		default: // it will look anyway
 		}
 	}
 }
@@ -161,6 +165,7 @@ func (h *Hub) wake(o *order) {
 // note takes a step's answer to its attempt's order. The lock is held.
 func (h *Hub) note(a *attempt, step string, answer Answer) {
 	if o := a.order; o != nil && answer.ID == o.Request.ID {
+		h.timed(a.steps[step], o, answer)
 		o.asked, o.answers[step] = true, answer
 		h.settle(a)
 	}

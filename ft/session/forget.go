@@ -83,7 +83,9 @@ func (h *Hub) Load(ctx context.Context) error {
 		a := h.attempt(attemptID{s.Job, s.Attempt})
 		h.enter(a, s.UID, s.Hello)
 		a.steps[s.Step].lost = true
+		h.lost++
 	}
+	h.loaded = time.Now()
 	return nil
 }
 

@@ -15,9 +15,9 @@ type HubConfig struct {
 	Most   int           // sessions; 20,000
 	Steps  int           // sessions of one attempt of a job that are open at once; 256
 	User   int           // sessions of one user; half of Most
-	// AtOnce is how many jobs may write a checkpoint at once, those that must be
-	// ready first before the others, and of each user in turn; 0: all. Those that
-	// would be late if they waited longer come on top.
+	// AtOnce is how many steps may write a checkpoint at once because they are asked
+	// to, those that must be ready first before the others, and of each user in turn;
+	// 0: all. One that waits until its time does not do any more is told to leave.
 	AtOnce int
 	// Interval advises a time between periodic checkpoints, 0 for none, to a step
 	// whose Hello has its present cost; nil: never. It must not block.
@@ -39,11 +39,14 @@ type Hub struct {
 	sessions int
 	toldFull time.Time // when the log was told last that there is no room
 
-	entering map[Key]int   // sessions that are being written down as opened
-	shutting chan struct{} // closed when others are written down as closed; nil: none are being
-	fresh    []*order      // of which nobody has been told
-	stirred  bool          // turns are given in a moment
-	given    time.Time     // when they were last
+	entering map[Key]int     // sessions that are being written down as opened
+	shutting chan struct{}   // closed when others are written down as closed; nil: none are being
+	fresh    []*order        // of which nobody has been told
+	stirred  bool            // turns are given in a moment
+	given    time.Time       // when they were last
+	took     []time.Duration // that the last steps wrote which were let do so
+	loaded   time.Time       // when the journal's sessions were taken up
+	lost     int             // of them, those that have not spoken since
 }
 
 type attemptID struct {
@@ -67,8 +70,7 @@ type session struct {
 	lost     bool
 	costs    []time.Duration // of the last three checkpoints
 	newest   string          // the last generation that was learnt of
-	heard    time.Time       // when that was, or when it was opened
-	proven   time.Duration   // as a checkpoint has taken for all that the hub knows, not by the step's word alone
+	turn     turn
 	progress Progress
 	told     time.Time     // when it said so
 	seen     time.Time     // when it asked last
@@ -177,11 +179,11 @@ func (h *Hub) drop(a *attempt) {
 // enter puts the session into its attempt. The lock is held.
 func (h *Hub) enter(a *attempt, uid int, hello Hello) {
 	now := time.Now()
-	s := &session{Session: Session{uid, hello}, progress: Progress{Done: -1, Iteration: -1}, seen: now, heard: now}
+	s := &session{Session: Session{uid, hello}, progress: Progress{Done: -1, Iteration: -1}, seen: now}
 	if old := a.steps[hello.Step]; old != nil {
 		s.costs = old.costs
-		if old.UID == uid {
-			s.proven = old.proven
+		if old.Token == hello.Token {
+			s.turn = old.turn
 		}
 		h.leave(a, old) // a question under the old token, or of a client that opens again, is over
 	}
@@ -203,6 +205,9 @@ func (h *Hub) leave(a *attempt, s *session) {
 		s.poll = nil
 	}
 	delete(a.steps, s.Step)
+	if s.lost {
+		h.lost--
+	}
 	h.sessions--
 	if h.users[s.UID]--; h.users[s.UID] == 0 {
 		delete(h.users, s.UID)
@@ -267,7 +272,6 @@ func (s *session) learn(a Answer) {
 	s.costs = lately(s.costs, a)
 	s.Cost = longest(s.costs)
 	if a.Generation != "" {
-		s.proven, s.heard = max(s.proven, min(a.Took, time.Since(s.heard))), time.Now()
 		s.progress.Generation, s.progress.Attempt, s.progress.Since, s.told = a.N, s.Attempt, a.Took, time.Now()
 	}
 }

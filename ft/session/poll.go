@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,10 +52,11 @@ func (h *Hub) Poll(ctx context.Context, uid int, q Question) (Word, error) {
 func (h *Hub) begin(uid int, q Question, mine chan struct{}) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, s, err := h.find(uid, q.Key, q.Token)
+	a, s, err := h.find(uid, q.Key, q.Token)
 	if err != nil {
 		return err
 	}
+	s.heardWriting(a.order, q)
 	if s.poll != nil {
 		close(s.poll)
 	}
@@ -83,12 +85,15 @@ func (h *Hub) look(uid int, q Question, mine chan struct{}) (*Request, Hello, er
 	if o == nil || !o.wanted() || o.has(q.Step) {
 		return nil, s.Hello, nil
 	}
-	left, held := time.Until(o.Request.By), o.held && !o.over // no turn comes when it is over
+	left, held := time.Until(o.Request.By), o.writes() && s.stands(o) < writes
 	if left <= 0 || q.Have == o.Request.ID && (!q.Held || held) {
 		return nil, s.Hello, nil
 	}
 	r := o.Request
 	r.Left, r.Held = left, held
+	if s.stands(o) == leaves {
+		r.Kind, r.Why = Leave, r.Why+"; "+noTurn
+	}
 	return &r, s.Hello, nil
 }
 
@@ -110,10 +115,13 @@ func (h *Hub) Answer(ctx context.Context, uid int, g Given) error {
 		return err
 	}
 	h.mu.Lock()
-	_, s, err := h.find(uid, g.Key, g.Token)
+	a, s, err := h.find(uid, g.Key, g.Token)
 	dir := ""
 	if err == nil {
 		dir, s.seen = s.Dir, time.Now()
+		if a.order != nil && s.stands(a.order) == leaves && g.Answer.ID == a.order.Request.ID {
+			g.Answer.Error = cmp.Or(g.Answer.Error, noTurn)
+		}
 	}
 	h.mu.Unlock()
 	if err != nil {
@@ -128,7 +136,7 @@ func (h *Hub) Answer(ctx context.Context, uid int, g Given) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	a, s, err := h.find(uid, g.Key, g.Token)
+	a, s, err = h.find(uid, g.Key, g.Token)
 	if err != nil {
 		return nil // closed meanwhile; what is written counts
 	}

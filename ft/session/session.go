@@ -30,6 +30,11 @@ import (
 // firewalls and NAT gateways forget a silent connection.
 const Poll = 27 * time.Second
 
+// WaitTime is for how long beyond a request's time a step that has ended for it waits
+// to be requeued, and burstd for its answer: it may still be bringing its generation
+// to disk.
+const WaitTime = 10 * time.Minute
+
 // The paths of the four things that burst-srun says.
 const (
 	PathOpen   = "/v1/job/open"   // Hello -> Word

@@ -2,160 +2,190 @@ package session
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
+
+	"github.com/burst-hpc/burst/ft/ckpt"
 )
 
 const (
-	// firstNeed is for how long a step has its turn that has made no checkpoint yet.
-	firstNeed = time.Minute
-	// leastNeed is for the word to come, and the answer to go: also to and from a
-	// burst-srun that pauses after a failure.
-	leastNeed = absent
-	// mostTurn is for how long a turn is kept from others, whatever a step says that
-	// it needs.
-	mostTurn = 5 * time.Minute
-	// hurried is the time of an order below which none waits that is not known to
-	// be able to: its checkpoint may take all of that.
-	hurried = 5 * time.Minute
 	// together is how near to each other two times are that count as the same.
 	together = 30 * time.Second
+	// farOff is the time of an order with which nothing hurries.
+	farOff = 15 * time.Minute
+	// fewTimes is of how many checkpoints what they took is kept.
+	fewTimes = 64
+	// noTurn is why a step ends without a checkpoint that waited for its turn.
+	noTurn = "too many others were writing, and no time is left for its checkpoint"
 )
 
-// need is what the steps of an order need that are there to answer.
-type need struct {
-	uid  int
-	left time.Duration // to begin in time
-	turn time.Duration // so long they have theirs, once they have it
-}
+// stand is how a step stands with an order that has it write.
+//
+//	fresh -> waits -> writes | leaves
+type stand int
 
-// need is twice the longest of the steps' last checkpoints, since many may write at
-// once. A step may say anything: beyond what the hub has seen it keeps others waiting
-// for a part of the order's time only, and does not wait itself beyond a part of
-// that, as if it had made none. False: none is there.
-func (a *attempt) need(now time.Time) (n need, there bool) {
-	all := a.order.Request.By.Sub(a.order.placed)
-	unknown := all
-	if all >= hurried {
-		unknown -= all / 4
-	}
-	for step, s := range a.steps {
-		if a.order.has(step) || s.lost || s.poll == nil && now.Sub(s.seen) >= absent {
-			continue
-		}
-		left, turn := max(2*s.Cost, leastNeed), max(2*s.Cost, leastNeed)
-		if s.Cost == 0 {
-			left, turn = unknown, firstNeed
-		}
-		left = min(left, max(unknown, 2*s.proven))
-		turn = min(turn, max(firstNeed, all/4), mostTurn)
-		n, there = need{s.UID, max(n.left, left), max(n.turn, turn)}, true
-	}
-	return n, there
-}
+const (
+	fresh  stand = iota // no turns were given since it came
+	waits               // others write
+	writes              // until it has answered, or cannot any more
+	leaves              // it is told to end without a checkpoint
+)
 
-// turn is an order that waits for one.
+// turn is a step's, of one order.
 type turn struct {
-	*order
-	uid  int
-	late bool // it has no more time to wait
-	at   int  // its time, as so many times together from now
-	rank int  // among those of its user, those that write included
+	of    *order
+	stand stand
+	since time.Time // when it was let write; zero: by an earlier life of burstd
 }
 
-// crowd is who writes.
-type crowd struct {
-	users   map[int]int
-	late    map[int]int // of them, those that could not wait
-	writing int         // of a user's late ones at most so many as most
-	most    int
-}
-
-func (c *crowd) add(uid int, late bool) {
-	c.users[uid]++
-	if late {
-		c.late[uid]++
+// stands says how the step stands with the order. The lock is held.
+func (s *session) stands(o *order) stand {
+	if s.turn.of != o {
+		return fresh
 	}
-	if !late || c.late[uid] <= c.most {
-		c.writing++
+	return s.turn.stand
+}
+
+// there says whether the step's burst-srun can take a turn, or use it.
+func (s *session) there(now time.Time) bool {
+	return !s.lost && (s.poll != nil || now.Sub(s.seen) < absent)
+}
+
+// heardWriting notes that a step goes on which was let write before burstd was started.
+func (s *session) heardWriting(o *order, q Question) {
+	if o != nil && q.Have == o.Request.ID && !q.Held && s.stands(o) < writes && !o.has(q.Step) {
+		s.turn = turn{of: o, stand: writes}
 	}
 }
 
-// before is how many write, as one of the user's has to see it: those of others that
-// came on top because they could not wait keep it waiting in part only.
-func (c *crowd) before(uid int) int { return c.writing + max(0, c.late[uid]-c.most) }
+// waiter is a step that waits for its turn.
+type waiter struct {
+	*session
+	order *order
+	idle  bool          // nothing hurries, or is lost
+	vain  bool          // it would be late if it began now
+	scant bool          // or, if its cost is not known, probably
+	at    int           // its time, as so many times together from now
+	cost  time.Duration // of its checkpoint, as far as can be said
+	rank  int           // among those of its user, those that write included
+}
 
-// give lets as many write as may. One that is not answered when its time is
-// over holds no turn any more, though it may still be written. One that could
-// not be done in time if it waited longer gets its turn whoever has one: too many
-// at once cost less than a checkpoint that is not made. The lock is held.
+// give lets as many steps write as may, never more. A step has its turn until it has
+// answered or ended, its time is over, or its burst-srun has been silent for so long
+// that it is not there. One that waited, and would be late if it began now, is told to
+// leave: its last generation counts, as if there had been no time when it was asked. The
+// lock is held.
 func (h *Hub) give() {
-	var waiting []*turn
-	full := crowd{users: map[int]int{}, late: map[int]int{}, most: (h.cfg.AtOnce + 1) / 2}
-	now := time.Now()
+	now, guess := time.Now(), h.guess()
+	users, writing := map[int]int{}, 0
+	if now.Before(h.loaded.Add(absent)) {
+		writing = h.lost // of which each may be writing: soon it says so
+	}
+	var waiting []*waiter
 	for o, a := range h.asked {
-		if o.over {
+		left := o.Request.By.Sub(now)
+		if left <= 0 || !o.wanted() {
 			delete(h.asked, o)
 			continue
 		}
-		n, there := a.need(now)
-		left := o.Request.By.Sub(now)
-		switch {
-		case !o.writes() || !there: // nobody is there to take the turn, or to use it
-		case o.held:
-			waiting = append(waiting, &turn{order: o, uid: n.uid, late: !o.Calm && left <= n.left, at: int(left / together)})
-		case now.Sub(o.since) < n.turn:
-			full.add(n.uid, o.pressed)
+		for name, s := range a.steps {
+			switch {
+			case !o.writes() || o.has(name) || !s.there(now) || s.stands(o) == leaves:
+			case s.stands(o) == writes:
+				users[s.UID]++
+				writing++
+			default:
+				cost := cmp.Or(s.Cost, guess)
+				waiting = append(waiting, &waiter{session: s, order: o, idle: o.Calm || left > farOff, vain: !ckpt.Fits(s.Cost, left), scant: left < cost,
+					at: int(left / together), cost: cost})
+			}
 		}
 	}
-	arrange(waiting, full.users)
-	for _, t := range waiting {
-		if !t.late && full.before(t.uid) >= h.places(t.Calm) {
-			continue // one that is not calm may come after it
+	if len(h.asked) == 0 {
+		h.took = nil // the storm is over
+	}
+	arrange(waiting, users)
+	for _, w := range waiting {
+		room := writing < h.places(w.idle)
+		switch {
+		case w.vain && w.order.leavable() && (!room || w.stands(w.order) == waits):
+			w.turn = turn{of: w.order, stand: leaves}
+		case room:
+			w.turn = turn{w.order, writes, now}
+			writing++
+		default:
+			w.turn = turn{of: w.order, stand: waits}
+			continue
 		}
-		t.held, t.since, t.pressed = false, now, t.late
-		full.add(t.uid, t.late)
-		h.wake(t.order)
+		w.wake()
 	}
 }
 
+// leavable says whether a step may be ended for the order without a checkpoint: what
+// it has lost by that it loses anyway.
+func (o *order) leavable() bool { return o.Request.Kind == Stop && o.claimed && !o.Calm }
+
 // places is how many may write at once when another begins: a quarter of them, and
-// not the only one, is kept from those with which nothing is lost.
-func (h *Hub) places(calm bool) int {
+// not the only one, is kept from those with which nothing hurries.
+func (h *Hub) places(idle bool) int {
 	most := h.cfg.AtOnce
 	switch {
 	case most <= 0:
-		return len(h.asked) + 1
-	case calm && most > 1:
+		return math.MaxInt
+	case idle && most > 1:
 		return most - (most+3)/4
 	}
 	return most
 }
 
-// arrange brings those that wait into their order: first those that cannot wait,
-// last those with which nothing is lost; among them those that must be ready
-// first; of what must be ready at about the same time one of each user in turn,
-// beginning with who has the fewest of those that write.
-func arrange(waiting []*turn, users map[int]int) {
-	slices.SortFunc(waiting, func(a, b *turn) int {
-		return cmp.Or(a.Request.By.Compare(b.Request.By), cmp.Compare(a.Job, b.Job))
+// arrange brings those that wait into their order. Those with which nothing is lost
+// are last; before them those whose time will hardly do; first of the others who must be
+// ready first. Of what must be ready at about the same time it is one of each user in
+// turn, beginning with who has the fewest of those that write, and of one user's the
+// quickest: so the most are done in time.
+func arrange(waiting []*waiter, users map[int]int) {
+	class := func(a, b *waiter) int {
+		return cmp.Or(noFirst(a.order.Calm, b.order.Calm), noFirst(a.scant, b.scant), cmp.Compare(a.at, b.at))
+	}
+	slices.SortFunc(waiting, func(a, b *waiter) int {
+		return cmp.Or(class(a, b), cmp.Compare(a.cost, b.cost), a.order.Request.By.Compare(b.order.Request.By),
+			cmp.Compare(a.Job, b.Job), cmp.Compare(a.Step, b.Step))
 	})
 	ranks := map[int]int{}
-	for _, t := range waiting {
-		t.rank = users[t.uid] + ranks[t.uid]
-		ranks[t.uid]++
+	for _, w := range waiting {
+		w.rank = users[w.UID] + ranks[w.UID]
+		ranks[w.UID]++
 	}
-	slices.SortStableFunc(waiting, func(a, b *turn) int {
-		return cmp.Or(yesFirst(a.late, b.late), yesFirst(b.Calm, a.Calm), cmp.Compare(a.at, b.at), cmp.Compare(a.rank, b.rank))
-	})
+	slices.SortStableFunc(waiting, func(a, b *waiter) int { return cmp.Or(class(a, b), cmp.Compare(a.rank, b.rank)) })
 }
 
-func yesFirst(a, b bool) int {
+func noFirst(a, b bool) int {
 	switch {
 	case a == b:
 		return 0
-	case a:
+	case b:
 		return -1
 	}
 	return 1
+}
+
+// timed notes for how long a step wrote that has made its checkpoint, as seen from
+// here: what a step says of that might be wrong. The lock is held.
+func (h *Hub) timed(s *session, o *order, a Answer) {
+	if s == nil || s.stands(o) != writes || s.turn.since.IsZero() || a.Generation == "" || o.has(s.Step) {
+		return
+	}
+	h.took = append(h.took, time.Since(s.turn.since))
+	h.took = h.took[max(0, len(h.took)-fewTimes):]
+}
+
+// guess is what a checkpoint is taken to need of a step that has made none: the
+// median of those that were made in this storm.
+func (h *Hub) guess() time.Duration {
+	if len(h.took) == 0 {
+		return ckpt.GuessedCost
+	}
+	all := slices.Sorted(slices.Values(h.took))
+	return all[len(all)/2]
 }

@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -59,71 +60,98 @@ func (s *step) after(at time.Time) time.Duration {
 	return s.begun[0].Sub(at)
 }
 
-// TestWhoeverCouldNotWait: with one turn, which is held by a step that never
-// answers, another begins while what its checkpoint needs is still left, or when
-// the turn is taken from the one that holds it.
-func TestWhoeverCouldNotWait(t *testing.T) {
+// counted has c count the step's writing.
+func (s *step) counted(c *writers) *step {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy = c.count
+	return s
+}
+
+// TestNobodyComesOnTop: with one turn, which another has, a step begins when that is
+// free, and never before; when it would be late it is told to leave.
+func TestNobodyComesOnTop(t *testing.T) {
 	const never = 24 * time.Hour
+	closes := func(s *step) {
+		s.cancel()
+		<-s.ended
+		token := s.world.live().Sessions(1, 0)[0].Token
+		if err := s.world.live().Close(s.world.ctx, user, session.End{Key: s.hello.Key, Token: token}); err != nil {
+			s.world.Error(err)
+		}
+	}
 	for _, tt := range []struct {
-		name        string
-		holds       time.Duration // its last checkpoint; 0: none
-		cost        time.Duration // of the other's; 0: none
-		runs        time.Duration // that one, before it says so
-		left        time.Duration
-		calm        bool
-		begins, yet time.Duration // the other, at the earliest and at the latest
+		name   string
+		takes  time.Duration // the first one, whose time is an hour
+		then   func(*step)   // with it, after 10 s
+		cost   time.Duration // of the other's last; 0: it made none
+		kind   session.Kind
+		left   time.Duration
+		calm   bool
+		begins time.Duration // the other; -1: not at all
+		does   session.Kind
+		err    error
 	}{
-		{"twice its cost is left", time.Hour, 20 * time.Second, 0, 110 * time.Second, false, 69 * time.Second, 72 * time.Second},
-		{"it would hardly fit now", time.Hour, time.Minute, 0, 110 * time.Second, false, 0, 2 * time.Second},
-		{"it has made none: it may need all that is left", time.Hour, 0, 0, 110 * time.Second, false, 0, 2 * time.Second},
-		{"it has made none, and there are minutes", time.Hour, 0, 0, 12 * time.Minute, false, 179 * time.Second, 182 * time.Second},
-		{"quick ones leave time for the word", time.Hour, time.Millisecond, 0, 110 * time.Second, false, 89 * time.Second, 92 * time.Second},
-		{"it says that it takes a year", time.Hour, 365 * 24 * time.Hour, 0, 12 * time.Minute, false, 179 * time.Second, 182 * time.Second},
-		{"it takes as long as burstd has seen", time.Hour, 5 * time.Minute, 5 * time.Minute, 12 * time.Minute, false, 119 * time.Second, 122 * time.Second},
-		{"the holder's time is over", 10 * time.Second, time.Second, 0, time.Hour, false, 19 * time.Second, 22 * time.Second},
-		{"and of one that has made none", 0, time.Second, 0, time.Hour, false, 59 * time.Second, 62 * time.Second},
-		{"and of one that says that it takes an hour", time.Hour, time.Second, 0, time.Hour, false, 299 * time.Second, 302 * time.Second},
-		{"nothing is lost if it is late", time.Hour, 20 * time.Second, 0, 110 * time.Second, true, -1, -1},
+		{name: "the first has answered", takes: 30 * time.Second, cost: 20 * time.Second, kind: session.Stop, left: 110 * time.Second, begins: 30 * time.Second, does: session.Stop},
+		{name: "also if it takes long", takes: 10 * time.Minute, cost: time.Second, kind: session.Stop, left: 15 * time.Minute, begins: 10 * time.Minute, does: session.Stop},
+		{name: "its time is over", takes: never, cost: time.Second, kind: session.Stop, left: 2 * time.Hour, begins: time.Hour, does: session.Stop},
+		{name: "its step has ended", takes: never, then: closes, kind: session.Stop, left: 110 * time.Second, begins: 10 * time.Second, does: session.Stop},
+		{name: "it is dead", takes: never, then: (*step).kill, kind: session.Stop, left: 110 * time.Second, begins: 30 * time.Second, does: session.Stop},
+		{name: "what it needs is not left", takes: never, cost: 20 * time.Second, kind: session.Stop, left: 110 * time.Second, begins: 90 * time.Second, does: session.Leave},
+		{name: "nor when it is asked", takes: never, cost: 365 * 24 * time.Hour, kind: session.Stop, left: 110 * time.Second, does: session.Leave},
+		{name: "what it needs is not known", takes: never, kind: session.Stop, left: 110 * time.Second, begins: 109 * time.Second, does: session.Leave},
+		{name: "nothing is lost if it is late", takes: never, cost: 20 * time.Second, kind: session.Stop, left: 110 * time.Second, calm: true, begins: -1, err: session.ErrLate},
+		{name: "it is to go on", takes: never, cost: 20 * time.Second, kind: session.Checkpoint, left: 110 * time.Second, begins: -1, err: session.ErrLate},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, session.HubConfig{AtOnce: 1}, func(w *world) {
-				holder, other := w.job(1, never, tt.holds), w.job(2, time.Second, 0)
-				time.Sleep(tt.runs)
+				var busy writers
+				first, other := w.job(1, tt.takes, time.Hour).counted(&busy), w.job(2, time.Second, 0).counted(&busy)
 				other.costs(tt.cost)
 				time.Sleep(time.Second)
-				w.asks(order(holder.hello.Key, "r", session.Stop, 12*time.Hour))
+				w.asks(order(first.hello.Key, "r", session.Stop, time.Hour))
 				time.Sleep(time.Millisecond)
-				if holder.after(time.Now()) == -1 {
-					t.Fatal("the first has no turn")
+				if tt.then != nil {
+					w.runs.Go(func() { time.Sleep(10 * time.Second); tt.then(first) })
 				}
-				o := order(other.hello.Key, "r", session.Stop, tt.left)
+				o := order(other.hello.Key, "r", tt.kind, tt.left)
 				o.Calm = tt.calm
 				told := time.Now()
 				answers, err := w.asks(o)[0].Wait(w.ctx)
-				if got := other.after(told); got < tt.begins || got > tt.yet {
-					t.Errorf("it began after %s, want %s to %s", got, tt.begins, tt.yet)
+				if got := other.after(told); got < 0 != (tt.begins < 0) || (got-tt.begins).Abs() > 2*time.Second {
+					t.Errorf("it began after %s, want %s", got, tt.begins)
 				}
-				if tt.begins >= 0 {
-					w.want(answers, err, nil, map[string]int{"0": 1})
+				if did, _ := other.doing(); did != string(tt.does) || !errors.Is(err, tt.err) {
+					t.Errorf("it did %q, %v", did, err)
+				}
+				a := answers["0"]
+				if left := tt.does == session.Leave; left != a.Stopped && a.Generation == "" || left != strings.Contains(a.Error, "no time is left for its checkpoint") {
+					t.Errorf("it answered %+v", a)
+				}
+				if busy.most > 1 {
+					t.Errorf("%d wrote at once", busy.most)
 				}
 			})
 		})
 	}
 }
 
-// TestCalmOnesLeaveTurns: however many are asked for what need not be, an eviction
-// finds a turn; and one by one they have theirs.
+// TestCalmOnesLeaveTurns: however many are asked for what need not be, or not soon, an
+// eviction finds a turn; and one by one they have theirs.
 func TestCalmOnesLeaveTurns(t *testing.T) {
+	for _, calm := range []bool{true, false} {
+		leaveTurns(t, calm)
+	}
+}
+
+func leaveTurns(t *testing.T, calm bool) {
 	bubble(t, session.HubConfig{AtOnce: 4}, func(w *world) {
 		var busy writers
 		var orders []session.Order
 		for n := range uint32(9) {
-			s := w.job(n+1, 30*time.Second, 20*time.Second)
-			s.mu.Lock()
-			s.busy = busy.count
-			s.mu.Unlock()
-			o := order(s.hello.Key, "r", session.Stop, 15*time.Minute)
-			o.Calm = true
+			s := w.job(n+1, 30*time.Second, 20*time.Second).counted(&busy)
+			o := order(s.hello.Key, "r", session.Stop, map[bool]time.Duration{true: 15 * time.Minute, false: time.Hour}[calm])
+			o.Calm = calm
 			orders = append(orders, o)
 		}
 		urgent := w.job(20, 10*time.Second, 10*time.Second)
@@ -208,32 +236,6 @@ func TestUsersTakeTurns(t *testing.T) {
 		}
 		if mine.after(told) > single.after(told) {
 			t.Error("the one with much more time was first")
-		}
-	})
-}
-
-// TestLateOnesOfOneUser keep another user's waiting for half of the turns at most,
-// and each other for all.
-func TestLateOnesOfOneUser(t *testing.T) {
-	bubble(t, session.HubConfig{AtOnce: 4}, func(w *world) {
-		for n := range uint32(10) {
-			s := w.job(n+1, 90*time.Second, 0)
-			w.asks(order(s.hello.Key, "r", session.Stop, 110*time.Second))
-		}
-		same := w.job(11, time.Second, time.Second)
-		wire := w.wire()
-		wire.UID = user + 1
-		other := w.run(key(99, 0, "0"), wire)
-		other.costs(time.Second)
-		time.Sleep(time.Second)
-		told := time.Now()
-		w.asks(order(same.hello.Key, "r", session.Stop, 55*time.Second), order(other.hello.Key, "r", session.Stop, time.Minute))
-		time.Sleep(40 * time.Second)
-		if got := other.after(told); got < 0 || got > time.Second {
-			t.Errorf("the other user's began after %s", got)
-		}
-		if got := same.after(told); got < 30*time.Second {
-			t.Errorf("the same user's began after %s", got)
 		}
 	})
 }

@@ -177,7 +177,7 @@ func (s *step) do(ctx context.Context, r session.Request) session.Answer {
 	s.did, s.begun = append(s.did, r), append(s.begun, time.Now())
 	busy, takes := s.busy, s.takes
 	s.mu.Unlock()
-	if busy != nil {
+	if busy != nil && r.Kind != session.Leave {
 		busy(1)
 		defer busy(-1)
 	}

@@ -26,7 +26,10 @@ type Job struct {
 	Append      Known         // whether its output is added to that of the attempts before
 	Array, Het  bool          //
 	Nodes       int           // at least so many
-	Protected   Known         // whether burst-srun starts its steps
+	Tasks       int           // of a step that names no number
+	Launches    bool          // the script calls mpirun or mpiexec
+	Protected   Known         // whether the script has burst-srun start its steps
+	TaskProlog  string        // the site's, which may have it start them; empty: none
 	Signal      string        // sbatch's --signal
 	KillWait    time.Duration // of Slurm: from SIGTERM to SIGKILL
 	Margin      time.Duration // a job leaves so long before its node's end
@@ -102,14 +105,22 @@ func adviseMethod(m Merged, j Job, add adder) {
 	if m.Method == None || j.Interactive {
 		return
 	}
-	if j.Protected == No {
+	switch {
+	case j.Protected == No && j.TaskProlog != "":
+		add(Note, "ckpt", "nothing in the script calls burst-srun, which makes the checkpoints: srun is burst-srun if the site's TaskProlog, %s, makes it so", clip(j.TaskProlog))
+	case j.Protected == No:
 		add(Warning, "ckpt", "nothing in the script calls burst-srun, which makes the checkpoints: write burst-srun in place of srun, or eval \"$(burst env)\" before it")
 	}
 	if m.Strategy == None {
 		add(Note, "strategy", "none: no checkpoint is made")
 	}
-	if (m.Method == DMTCP || m.Method == CRIU) && j.Nodes > 1 {
-		add(Warning, "ckpt", "%s checkpoints what runs on one node, and the job asks for %d", m.Method, j.Nodes)
+	switch one := m.Method == DMTCP || m.Method == CRIU || m.Preset != ""; {
+	case one && j.Nodes > 1:
+		add(Warning, "ckpt", "%s checkpoints what runs on one node, and the job asks for %d", cmp.Or(m.Preset, m.Method), j.Nodes)
+	case m.Method == DMTCP && j.Tasks > 1 && !j.Launches:
+		add(Warning, "ckpt", "dmtcp checkpoints one task below srun, and the job has %d: write burst-srun mpirun before the program, or ask for one task with --cpus-per-task=%[1]d, else the step is not protected", j.Tasks)
+	case one && m.Method != DMTCP && j.Tasks > 1:
+		add(Warning, "ckpt", "%[2]s checkpoints one task, and the job has %[1]d: ask for one with --cpus-per-task=%[1]d, else the step is not protected", j.Tasks, cmp.Or(m.Preset, m.Method))
 	}
 	for _, own := range []string{"/tmp", "/var/tmp", "/dev/shm", "/run", "/local"} {
 		if dir := filepath.Clean(m.Dir); dir == own || strings.HasPrefix(dir, own+"/") {

@@ -174,8 +174,14 @@ func setFiles(d *Directive, v string) error {
 		return err
 	}
 	for _, p := range strings.Fields(v) {
-		if _, err := filepath.Match(p, ""); err != nil {
+		_, err := filepath.Match(p, "")
+		switch clean := filepath.Clean(p); {
+		case err != nil || clean == "." || clean == "/":
 			return fmt.Errorf("%q is not a pattern such as \"out/*.ckpt\"", p)
+		case !filepath.IsAbs(p) && !filepath.IsLocal(p):
+			return fmt.Errorf("%q is not below the step's folder: name it by an absolute path", p)
+		case clean != p:
+			return fmt.Errorf("%q is not in its shortest form: write %q", p, clean)
 		}
 	}
 	d.Files = v

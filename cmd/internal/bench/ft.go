@@ -99,16 +99,19 @@ func (c FTCase) undisturbed() FTCase { return FTCase{Method: FTNone, Nodes: c.No
 
 // ftMethods are the methods that are measured, and what they need. DMTCP
 // restores MPI on one node only.
-var ftMethods = []struct {
+var ftMethods = []ftMethod{
+	{"signal", 2, "", 1.05, true},
+	{"command", 2, "", 0, false},
+	{"dmtcp", 1, "dmtcp_launch", 1.15, false},
+	{"scr", 2, "scr_halt", 1.05, true},
+}
+
+type ftMethod struct {
 	name  string
 	nodes int
-	tool  string // a program on PATH; "": none
-	goal  float64
-}{
-	{"signal", 2, "", 1.05},
-	{"command", 2, "", 0},
-	{"dmtcp", 1, "dmtcp_launch", 1.15},
-	{"scr", 2, "scr_halt", 1.05},
+	tool  string  // a program on PATH; "": none
+	goal  float64 // of its preemptive case's ratio; 0: none
+	boots bool    // the goal is of the time without a node's boot for each eviction
 }
 
 // FTCases are all cases that can run here, each after the one that it is

@@ -108,7 +108,7 @@ func (t ftTask) script(env Env, exports string) string {
 			run += " --exit-on-signal" // its exit code proves the checkpoint
 		}
 	case "command":
-		line("#BURST checkpoint='touch asked && kill -s USR1 $BURST_PID && until [ heat.ckpt -nt asked ]; do sleep 0.1; done && cp heat.ckpt \"$BURST_DIR\"'")
+		line("#BURST checkpoint='rm -f heat.ckpt && kill -s USR1 $BURST_PID && until [ -e heat.ckpt ]; do sleep 0.1; done && cp heat.ckpt \"$BURST_DIR\"'")
 		line("#BURST restart='cp \"$BURST_GENERATION/heat.ckpt\" . && exec \"$@\" --restart heat.ckpt'")
 		run += " --checkpoint heat.ckpt"
 	case "dmtcp":

@@ -15,6 +15,7 @@ type ftTrace struct {
 	checkpoints int           // in all attempts, as burst-srun says
 	writing     time.Duration // them
 	iterations  int           // heat's own count at its end
+	compute     float64       // seconds of an iteration that it computed, on average
 }
 
 // ftAttempt is one start of the batch script.
@@ -40,7 +41,7 @@ var (
 	ftBeginsLine  = regexp.MustCompile(`^` + ftBegins + ` (\S+)$`)
 	ftEndsLine    = regexp.MustCompile(`^` + ftEnds + ` (\d+) at (\S+)$`)
 	iterationLine = regexp.MustCompile(`heat: iteration (\d+) of `)
-	doneLine      = regexp.MustCompile(`heat: done iterations=(\d+) checksum=(0x[0-9a-f]{16}) `)
+	doneLine      = regexp.MustCompile(`heat: done iterations=(\d+) checksum=(0x[0-9a-f]{16}) .*\bcompute=([0-9.]+)$`)
 	summaryLine   = regexp.MustCompile(`burst-srun: job \S+ step \S+: ran \S+, (\d+) checkpoints \((\S+)\), \d+ restarts, `)
 )
 
@@ -54,7 +55,9 @@ func (t *ftTrace) add(at time.Time, line string) (err error) {
 	}
 	if m := doneLine.FindStringSubmatch(line); m != nil {
 		t.checksum = m[2]
-		t.iterations, err = strconv.Atoi(m[1])
+		if t.iterations, err = strconv.Atoi(m[1]); err == nil {
+			t.compute, err = strconv.ParseFloat(m[3], 64)
+		}
 		return err
 	}
 	if m := summaryLine.FindStringSubmatch(line); m != nil {
@@ -107,6 +110,7 @@ type FTRun struct {
 	StartSeconds      float64 `json:"start_seconds"`      // from sbatch to the script's first act, on nodes that were powered down
 	BootSeconds       float64 `json:"boot_seconds"`       // of a node: from Slurm's order to its registration
 	IterationSeconds  float64 `json:"iteration_seconds"`  // median
+	ComputeSeconds    float64 `json:"compute_seconds"`    // of an iteration: the rest of it is --pace
 	Checkpoints       int     `json:"checkpoints"`        // that were completed
 	CheckpointSeconds float64 `json:"checkpoint_seconds"` // to write them, in all
 	IdleSeconds       float64 `json:"idle_seconds"`       // from an attempt's last iteration to computing again
@@ -136,7 +140,7 @@ func (t *ftTrace) figures(c FTCase, s FTSize) (FTRun, error) {
 		return FTRun{}, fmt.Errorf("heat told of no iterations")
 	}
 	r := FTRun{
-		FTCase: c, Seconds: t.now().ended.Sub(t.attempts[0].began).Seconds(), IterationSeconds: Median(t.gaps),
+		FTCase: c, Seconds: t.now().ended.Sub(t.attempts[0].began).Seconds(), IterationSeconds: Median(t.gaps), ComputeSeconds: t.compute,
 		Checkpoints: t.checkpoints, CheckpointSeconds: t.writing.Seconds(), Restarts: []int{}, Checksum: t.checksum,
 	}
 	for i, a := range t.attempts[1:] {

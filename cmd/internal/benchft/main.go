@@ -72,11 +72,12 @@ func check(f *flag.FlagSet, o options) error {
 
 // report is bench-ft.json.
 type report struct {
-	Method string         `json:"method"`
-	Absent []string       `json:"absent"`
-	Size   bench.FTSize   `json:"size"`
-	Cases  []bench.FTRow  `json:"cases"`
-	Ratios []bench.Result `json:"benchmarks"` // as `burst bench` has them
+	Method string             `json:"method"`
+	Absent []string           `json:"absent"`
+	Size   bench.FTSize       `json:"size"`
+	Cases  []bench.FTRow      `json:"cases"`
+	Paper  []bench.FTPaperRow `json:"paper"`      // what it states, as it words it
+	Ratios []bench.Result     `json:"benchmarks"` // as `burst bench` has them
 }
 
 // run measures, and prints and writes what it has, even if a case failed.
@@ -111,8 +112,11 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	if err := bench.FTTable(out, rows); err != nil {
 		return errors.Join(failed, err)
 	}
-	fmt.Fprintf(out, "\n%s\n\n", bench.FTPaper)
-	r := report{bench.FTMethod(o.size), append([]string{}, absent...), o.size, rows, bench.FTResults(rows)}
+	fmt.Fprintf(out, "\n%s\n\n", bench.FTPaperNote)
+	if err := bench.FTPaperTable(out, rows); err != nil {
+		return errors.Join(failed, err)
+	}
+	r := report{bench.FTMethod(o.size), append([]string{}, absent...), o.size, rows, bench.FTPaper, bench.FTResults(rows)}
 	return errors.Join(failed, write(o.out, r), draw(o.out, rows))
 }
 

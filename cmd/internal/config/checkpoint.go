@@ -18,7 +18,7 @@ import (
 type Checkpoint struct {
 	Signal string        // of [checkpoint], as "USR1" or "B:USR1"; empty: none is sent
 	Grace  time.Duration // between that signal and the requeue; 0 without one
-	// AtOnce is how many jobs may write a checkpoint at once; 0: all.
+	// AtOnce is how many steps may write a checkpoint at once; 0: all.
 	AtOnce int
 	// Reserve is left free on the file system of the checkpoints, in bytes; 0:
 	// the methods' own default.

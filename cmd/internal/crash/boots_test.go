@@ -171,7 +171,7 @@ func TestKillAtEveryPointOfFailingBoots(t *testing.T) {
 	chosen := choose(points)
 	t.Logf("%d points passed, %d of them tried", len(points), len(chosen))
 	for i, p := range chosen {
-		if testing.Short() && i%30 > 0 && !strings.Contains(p, "console") && !strings.Contains(p, "boot-failed") {
+		if testing.Short() && i%40 > 0 && !strings.Contains(p, "console") && !strings.Contains(p, "boot-failed") {
 			continue
 		}
 		t.Run(strings.ReplaceAll(p, " ", "_"), func(t *testing.T) {

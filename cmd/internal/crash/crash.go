@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/ft"
@@ -29,6 +30,7 @@ type Journal interface {
 	AddNotice(ctx context.Context, provider string, n cloud.Notice) (bool, error)
 	NoticeOf(ctx context.Context, instance string, kind cloud.NoticeKind) (ft.Notice, error)
 	LoadFT(ctx context.Context) (ft.State, error)
+	Moved(ctx context.Context, since time.Time) ([]ft.Eviction, error)
 	CommitFT(ctx context.Context, c ft.Change) error
 	NodeOf(ctx context.Context, instance string) (string, error)
 	CommitSession(ctx context.Context, c session.Change) error

@@ -114,21 +114,22 @@ func TestRule9TheNextAttemptWaitsForTheEndOfTheOld(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		then func(t *testing.T, s *story) // after the node is lost
+		full bool                         // only in the full run: much virtual time
 	}{
-		{"undisturbed", func(_ *testing.T, s *story) { s.cutOff("c1") }},
+		{"undisturbed", func(_ *testing.T, s *story) { s.cutOff("c1") }, false},
 		{"burstd dies when the fence is written", func(_ *testing.T, s *story) {
 			s.cutOff("c1")
 			s.wait(10*time.Second, "the fence is in the journal", func() bool { return strings.Contains(s.open(), "Fences:[{") })
 			s.die()
 			time.Sleep(3 * time.Minute)
 			s.start("")
-		}},
+		}, false},
 		{"burstd is away when Slurm gives the node up", func(_ *testing.T, s *story) {
 			s.die()
 			s.cutOff("c1")
 			time.Sleep(3 * time.Minute)
 			s.start("")
-		}},
+		}, true},
 		{"the node is powered down while burstd is away", func(t *testing.T, s *story) {
 			s.die()
 			s.cutOff("c1")
@@ -137,16 +138,16 @@ func TestRule9TheNextAttemptWaitsForTheEndOfTheOld(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			s.start("")
-		}},
+		}, false},
 		{"the cloud refuses to end it at first", func(_ *testing.T, s *story) {
 			s.fake.Inject(cloudtest.Terminate, cloudtest.Fault{Err: transient(cloudtest.Terminate), Times: 20})
 			s.cutOff("c1")
-		}},
+		}, true},
 		{"the cloud does not answer for long", func(_ *testing.T, s *story) {
 			s.cutOff("c1")
 			s.wait(10*time.Second, "the fence is in the journal", func() bool { return strings.Contains(s.open(), "Fences:[{") })
 			s.fake.Inject(cloudtest.List, cloudtest.Fault{Err: transient(cloudtest.List), Times: 40})
-		}},
+		}, false},
 		{"an admin looks at the node, and ends it in the end", func(t *testing.T, s *story) {
 			if _, _, err := s.ctl.Run(t.Context(), "scontrol", "update", "nodename=c1", "state=drain", "reason=mine"); err != nil {
 				t.Fatal(err)
@@ -156,8 +157,11 @@ func TestRule9TheNextAttemptWaitsForTheEndOfTheOld(t *testing.T) {
 			if _, _, err := s.ctl.Run(t.Context(), "scontrol", "update", "nodename=c1", "state=power_down_force", "reason=mine"); err != nil {
 				t.Fatal(err)
 			}
-		}},
+		}, true},
 	} {
+		if tt.full && testing.Short() {
+			continue
+		}
 		long(tt.name, t, func(t *testing.T, s *story) {
 			var old atomic.Value // a mutex would hold the bubble's time
 			var early atomic.Bool

@@ -283,7 +283,7 @@ func TestKillAtEveryPointOfAFailedLaunch(t *testing.T) {
 		t.Fatalf("only these points: %v", points)
 	}
 	for n, p := range chosen {
-		if !testing.Short() || n%8 == 0 {
+		if !testing.Short() || n%15 == 0 {
 			bubble(strings.ReplaceAll(p, " ", "_"), t, cloudtest.Options{}, func(_ *testing.T, s *story) { s.freed(p) })
 		}
 	}

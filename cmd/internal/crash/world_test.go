@@ -75,6 +75,9 @@ func newWorld(t *testing.T, o slurmtest.Options, c cloudtest.Options, market str
 	o.OnResume = func(nodes, file string) { w.order(power.Resume, nodes, file) }
 	o.OnSuspend = func(nodes string) { w.order(power.Suspend, nodes, "") }
 	o.OnResumeFail = func(nodes string) { w.order(power.ResumeFail, nodes, "") }
+	if err := os.WriteFile(w.db, empty, 0o640); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	o.Gate = func(id uint32) { w.gate(ctx, id) }
 	w.pool = power.Pool{Name: "p", Provider: "fake", Nodes: o.Nodes, Partition: "cloud",
@@ -126,50 +129,6 @@ func (w *world) gate(ctx context.Context, id uint32) {
 		}
 		if why, err := l.engine.Fenced(l.ctx, snap, id); err == nil && why == "" {
 			return
-		}
-	}
-}
-
-// machines boots what runs: the slurmd of an instance registers when the
-// instance knows its node, and is lost when the instance ends.
-func (w *world) machines(ctx context.Context) {
-	for tick := time.NewTicker(50 * time.Millisecond); ; {
-		select {
-		case <-ctx.Done():
-			tick.Stop()
-			return
-		case <-tick.C:
-		}
-		nodes := w.fake.Nodes()
-		live := map[string]int{}
-		for _, i := range w.fake.Instances() {
-			node := nodes[i.ID]
-			if node == "" {
-				continue
-			}
-			if i.State.Live() {
-				live[node]++
-			}
-			if i.State == cloud.Running && w.complains != nil && w.complains(i) {
-				continue
-			}
-			if i.State == cloud.Running && !w.booted[i.ID] {
-				w.booted[i.ID] = true
-				w.ctl.RegisterBooted(node, i.Launched)
-			}
-			if !i.State.Live() && w.booted[i.ID] {
-				w.booted[i.ID] = false
-				if live[node] == 0 {
-					w.ctl.Lost(node)
-				}
-			}
-		}
-		for node, n := range live {
-			if n > 1 {
-				w.mu.Lock()
-				w.twice[node] = true
-				w.mu.Unlock()
-			}
 		}
 	}
 }

@@ -165,7 +165,7 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	d.market = newMarket(o.Config.Pools, d.prices.tables, providers, o.Log)
 	engine := o.Config.Power(id)
 	engine.Price, engine.Cores, engine.Tried = d.market.price, d.market.coresOf, d.meters.Tried
-	d.engine = power.New(engine, journal, ctl, providers, o.Log)
+	d.engine = power.New(engine, fallen{journal, d}, ctl, providers, o.Log)
 	d.rates = newRates(d, o.Config.Pools)
 	d.hub = session.NewHub(session.HubConfig{AtOnce: o.Config.Checkpoint.AtOnce, Interval: d.rates.interval}, d.journal, o.Log)
 	d.guard = ft.New(ft.Config{Signal: o.Config.Checkpoint.Signal, Grace: o.Config.Checkpoint.Grace, Margin: o.Config.Checkpoint.Margin, Pools: poolRules(o.Config),

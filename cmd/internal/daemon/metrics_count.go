@@ -30,6 +30,7 @@ type meters struct {
 	checkpoints *prometheus.CounterVec
 	requeues    *prometheus.CounterVec
 	lost        *prometheus.CounterVec
+	iterations  *prometheus.CounterVec
 	actions     *prometheus.CounterVec
 	events      *prometheus.CounterVec
 	spent       *prometheus.CounterVec
@@ -94,6 +95,7 @@ func newMeters(pools []config.Pool, latest func() *slurm.Snapshot) *meters {
 		checkpoints: counter("burst_checkpoints_total", "Attempts of jobs that were asked to save their work, by a signal or through burst-srun, and how they ended.", "outcome"),
 		requeues:    counter("burst_requeues_total", "Attempts of jobs that were requeued because their node went.", "cause"),
 		lost:        counter("burst_work_lost_seconds_total", "Run time of attempts that were requeued without a sign that they had saved their work.", "cause"),
+		iterations:  counter("burst_iterations_lost_total", "Iterations of applications that count them, that were computed again after their job was requeued.", "cause"),
 		actions:     counter("burst_reconcile_actions_total", "What rounds of reconciliation have mended, by kind.", "action"),
 		events:      counter("burst_events_total", "Events of the history, by kind.", "kind"),
 		spent:       counter("burst_spend_usd_total", "What the ledger has booked since burstd started, in USD, of instances with a known price.", "pool"),
@@ -154,6 +156,9 @@ func (m *meters) prepare() {
 	for _, c := range lostCauses {
 		m.lost.WithLabelValues(c)
 	}
+	for _, c := range []string{"since-checkpoint", "died"} {
+		m.iterations.WithLabelValues(c)
+	}
 	for _, k := range []string{"died", "gone", "boot-failed", "terminate", "evicted", "requeue", "pool-stopped", "job-waits"} {
 		m.event(k)
 	}
@@ -161,7 +166,7 @@ func (m *meters) prepare() {
 
 func (m *meters) register(reg prometheus.Registerer) {
 	reg.MustRegister(m.orders, m.launches, m.launched, m.boots, m.bootSeconds, m.notices, m.lead, m.checkpoints,
-		m.requeues, m.lost, m.actions, m.events, m.spent, m.rate, m.unpriced)
+		m.requeues, m.lost, m.iterations, m.actions, m.events, m.spent, m.rate, m.unpriced)
 }
 
 // maxKinds bounds the kinds of events: they are constants of ours, and fewer.

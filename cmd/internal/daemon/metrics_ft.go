@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
@@ -155,6 +154,10 @@ func (m *meters) attempt(e ft.Eviction) *attempt {
 
 // evicted counts what an eviction's next stage says of its job's attempt.
 func (m *meters) evicted(e ft.Eviction, now time.Time) {
+	if e.Kind == ft.Died {
+		m.fell(e)
+		return
+	}
 	asked := m.moving[e.Job] != nil && m.moving[e.Job].restarts == e.Restarts && !m.moving[e.Job].end.IsZero()
 	a := m.attempt(e)
 	notice := m.open[noticeKey{e.Instance, e.Kind}]
@@ -183,7 +186,7 @@ const requeueMargin = 6 * time.Second
 // was asked for, and the work that may be lost. A job that left by itself after
 // its signal is taken to have saved what it had.
 func (m *meters) ended(e ft.Eviction, a *attempt, now, deadline time.Time) {
-	requeued := e.Stage == ft.Requeued || strings.HasPrefix(e.Outcome, "requeued")
+	requeued := e.Stage == ft.Requeued || e.Ending == ft.Moved
 	if requeued {
 		m.requeues.WithLabelValues("notice").Inc()
 	}
@@ -195,6 +198,7 @@ func (m *meters) ended(e ft.Eviction, a *attempt, now, deadline time.Time) {
 		if e.Lost != 0 {
 			outcome = "unsaved"
 			m.lost.WithLabelValues("since-checkpoint").Add(max(0, e.Lost.Seconds()))
+			m.iterations.WithLabelValues("since-checkpoint").Add(float64(max(0, e.LostIterations)))
 		}
 	case a.end.IsZero() && requeued:
 		cause = "no-signal"
@@ -202,7 +206,7 @@ func (m *meters) ended(e ft.Eviction, a *attempt, now, deadline time.Time) {
 		outcome, cause = "grace-over", "grace-over"
 	case requeued:
 		outcome = "left"
-	case strings.HasPrefix(e.Outcome, "it finished"):
+	case e.Ending == ft.Finished:
 		outcome = "finished"
 	}
 	if !a.end.IsZero() {
@@ -211,6 +215,20 @@ func (m *meters) ended(e ft.Eviction, a *attempt, now, deadline time.Time) {
 	if cause != "" {
 		m.lose(cause, a.start, now)
 	}
+}
+
+// fell counts an attempt under burst-srun that died with its node, once: what it had
+// done since its last checkpoint.
+func (m *meters) fell(e ft.Eviction) {
+	if r, counted := m.died[e.Job]; counted && r == e.Restarts {
+		return
+	}
+	m.died[e.Job] = e.Restarts
+	if e.Ending == ft.Moved {
+		m.requeues.WithLabelValues("died").Inc()
+	}
+	m.lost.WithLabelValues("died").Add(max(0, e.Lost.Seconds()))
+	m.iterations.WithLabelValues("died").Add(float64(max(0, e.LostIterations)))
 }
 
 // lose counts the run of an attempt whose start is known.

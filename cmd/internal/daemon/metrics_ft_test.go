@@ -108,7 +108,7 @@ func TestAttemptsAreCountedOnce(t *testing.T) {
 	planned, requeued, done := asked, asked, asked
 	planned.Stage, planned.SignalledAt = ft.Planned, time.Time{}
 	requeued.Stage = ft.Requeued
-	done.Stage, done.Outcome = ft.Done, "requeued"
+	done.Stage, done.Ending = ft.Done, ft.Moved
 	steps := asked
 	steps.Signal, steps.Ask, steps.By, steps.Lost = "", session.Stop, at(110), -1
 	unasked := planned
@@ -142,7 +142,7 @@ func TestAttemptsAreCountedOnce(t *testing.T) {
 		{"finished in its grace", func(c *counted) {
 			put(c, asked, at(1))
 			e := done
-			e.Outcome = "it finished in the grace time"
+			e.Ending = ft.Finished
 			put(c, e, at(5))
 		}, []string{"checkpoints_total{outcome=asked} 1", "checkpoints_total{outcome=finished} 1", "notice_lead_seconds{kind=spot-interruption,moment=signalled} 1"}},
 		{"no signal", func(c *counted) {
@@ -161,10 +161,10 @@ func TestAttemptsAreCountedOnce(t *testing.T) {
 		{"its steps go on from an older generation", func(c *counted) {
 			put(c, steps, at(1))
 			e := steps
-			e.Stage, e.Lost = ft.Requeued, 90*time.Second
+			e.Stage, e.Lost, e.LostIterations = ft.Requeued, 90*time.Second, 120
 			put(c, e, at(50))
 		}, []string{"checkpoints_total{outcome=asked} 1", "checkpoints_total{outcome=unsaved} 1", "requeues_total{cause=notice} 1",
-			"work_lost_seconds_total{cause=since-checkpoint} 90", "notice_lead_seconds{kind=spot-interruption,moment=signalled} 1"}},
+			"work_lost_seconds_total{cause=since-checkpoint} 90", "iterations_lost_total{cause=since-checkpoint} 120", "notice_lead_seconds{kind=spot-interruption,moment=signalled} 1"}},
 		{"had not begun", func(c *counted) {
 			c.snap.Jobs[seven] = slurm.Job{ID: seven, State: "CONFIGURING", Start: noon}
 			e := unasked
@@ -185,6 +185,12 @@ func TestAttemptsAreCountedOnce(t *testing.T) {
 				c.power(power.Change{Events: []power.Event{{Kind: "died", Node: n}}}, at(0))
 			}
 		}, []string{"requeues_total{cause=died} 1", "work_lost_seconds_total{cause=died} 3600"}},
+		{"two nodes of a job under burst-srun died", func(c *counted) {
+			for _, i := range []string{"i-1", "i-2"} {
+				put(c, ft.Eviction{Instance: i, Kind: ft.Died, Job: seven, Stage: ft.Done, Ending: ft.Moved, Lost: 5 * time.Minute, LostIterations: 40}, at(0))
+			}
+			c.power(power.Change{Events: []power.Event{{Kind: "died", Node: "c1"}, {Kind: "died", Node: "c2"}}}, at(1))
+		}, []string{"requeues_total{cause=died} 1", "work_lost_seconds_total{cause=died} 300", "iterations_lost_total{cause=died} 40"}},
 		{"a node died that had a notice", func(c *counted) {
 			put(c, asked, at(1))
 			c.power(power.Change{Events: []power.Event{{Kind: "died", Node: "c1"}}}, at(2))
@@ -195,7 +201,7 @@ func TestAttemptsAreCountedOnce(t *testing.T) {
 			c.snap = &slurm.Snapshot{Jobs: map[uint32]slurm.Job{seven: job}}
 			c.resume(ft.State{Notices: []ft.Notice{{Notice: spot(), Stage: ft.Draining}}})
 			tt.do(c)
-			c.want([]string{"checkpoints_total", "requeues_total", "work_lost_seconds_total", "notice_lead_seconds"}, tt.want...)
+			c.want([]string{"checkpoints_total", "requeues_total", "work_lost_seconds_total", "iterations_lost_total", "notice_lead_seconds"}, tt.want...)
 		})
 	}
 }

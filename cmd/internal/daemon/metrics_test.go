@@ -237,7 +237,7 @@ func TestSeriesAreBounded(t *testing.T) {
 		j.AddNotice(ctx, "east", n)
 		e := ft.Eviction{Instance: id, Kind: n.Kind, Job: job, Stage: ft.Signalled, Signal: "USR1", SignalledAt: noon}
 		j.CommitFT(ctx, ft.Change{Notices: []ft.Notice{{Notice: n, Stage: ft.Draining}}, Evictions: []ft.Eviction{e}})
-		e.Stage, e.Outcome, e.Ended = ft.Done, "requeued "+id, noon
+		e.Stage, e.Ending, e.Ended = ft.Done, ft.Moved, noon
 		j.CommitFT(ctx, ft.Change{Notices: []ft.Notice{{Notice: n, Stage: ft.Acked}}, Evictions: []ft.Eviction{e}})
 		c.spend(nil, []ledger.Row{{Instance: id, Pool: "pool" + id, From: noon, To: noon.Add(time.Hour), Share: 1}})
 		if i == 500 {

@@ -19,8 +19,6 @@ import (
 const (
 	ratesEvery = 10 * time.Minute    // between two readings of the history
 	ratesOf    = 60 * 24 * time.Hour // that is looked at: prices and so evictions change with seasons
-	// guessedCost stands for a checkpoint's before a step had one.
-	guessedCost = 10 * time.Second
 )
 
 // rates advises steps on their interval=auto by how often the instances of their
@@ -104,15 +102,14 @@ func costOf(h session.Hello) time.Duration {
 	if h.Cost > 0 {
 		return h.Cost
 	}
-	return guessedCost
+	return ckpt.GuessedCost
 }
 
 // heeded is the part of evictions for which the step has a checkpoint made in
 // time. One is taken to be untold that has not happened yet.
 func heeded(h session.Hello, e store.Evicted) float64 {
-	now := time.Time{}
-	lead := ckpt.Deadline{Now: now, At: now.Add(directive.Notice), Past: []ckpt.Cost{{Took: costOf(h)}}}
-	if h.Strategy != "both" || !lead.Fits().OK {
+	cost := costOf(h)
+	if h.Strategy != "both" || !ckpt.Fits(cost+cost/2, directive.Notice) { // when it counts many write
 		return 0
 	}
 	return float64(e.Told) / float64(e.Evictions+1)

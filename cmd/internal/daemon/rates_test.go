@@ -54,7 +54,7 @@ func TestAdvisedIntervals(t *testing.T) {
 		"a pool without any":       {hello(4, "periodic"), ckpt.Interval(cost, ckpt.Rate{}.Between(1), 0)},
 		"no pool":                  {hello(5, "periodic"), ckpt.Interval(cost, bad.Between(1), 0)},
 		"unknown to Slurm's image": {hello(9, "periodic"), ckpt.Interval(cost, bad.Between(1), 0)},
-		"no checkpoint yet":        {first, ckpt.Interval(guessedCost, bad.Between(1), 0)},
+		"no checkpoint yet":        {first, ckpt.Interval(ckpt.GuessedCost, bad.Between(1), 0)},
 	} {
 		if got := r.interval(tt.hello); got.Round(time.Second) != tt.want.Round(time.Second) || got <= 0 {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)

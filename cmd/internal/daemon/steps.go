@@ -11,6 +11,7 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/nodeapi"
 	"github.com/burst-hpc/burst/cmd/internal/srun"
 	"github.com/burst-hpc/burst/cmd/internal/store"
+	"github.com/burst-hpc/burst/ft"
 	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/hostlist"
@@ -45,7 +46,30 @@ func (s *steps) Before(ctx context.Context, c nodeapi.Caller, job uint32, attemp
 	}
 	b, err := srun.Tell(s.cfg.Defaults(j.Partition, s.pool(j)), slices.DeleteFunc(blessed, func(g session.Blessed) bool { return !ofJob(g, j, first) }))
 	b.First = first
+	if err != nil {
+		return b, err
+	}
+	b.Evicted, err = s.evicted(ctx, job)
 	return b, err
+}
+
+// evicted is what of a job's earlier attempts only burstd knows.
+func (s *steps) evicted(ctx context.Context, job uint32) (map[int]srun.Evicted, error) {
+	all, err := s.store.AttemptsOf(ctx, job)
+	if err != nil {
+		return nil, err
+	}
+	known := map[int]srun.Evicted{}
+	for _, e := range all {
+		k := known[e.Restarts]
+		if k.Iterations = max(k.Iterations, e.LostIterations); e.Kind == ft.Died {
+			k.Died = e.Ended
+		}
+		if k != (srun.Evicted{}) {
+			known[e.Restarts] = k
+		}
+	}
+	return known, nil
 }
 
 // ofJob says whether a generation can be the job's, which was first submitted then

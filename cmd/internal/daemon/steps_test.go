@@ -18,6 +18,7 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/nodeapi"
 	"github.com/burst-hpc/burst/cmd/internal/srun"
 	"github.com/burst-hpc/burst/cmd/internal/store"
+	"github.com/burst-hpc/burst/ft"
 	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm"
 )
@@ -224,6 +225,10 @@ esac
 		return strings.Contains(m, "burst_sessions 1") && strings.Contains(m, "burst_requests_open 1")
 	})
 	r.finish()
+	died := ft.Eviction{Instance: "i-9", Kind: ft.Died, Job: 7, Stage: ft.Done, Ending: ft.Moved, Began: time.Now(), Ended: time.Now(), LostIterations: 40}
+	s.journal(func(st *store.Store) error {
+		return st.CommitFT(t.Context(), ft.Change{Evictions: []ft.Eviction{died}})
+	})
 	close(finish)
 	r = s.start()
 	r.until("the answer has come", func() bool { return strings.Contains(r.scrape(), "burst_requests_open 0") })
@@ -231,7 +236,8 @@ esac
 	defer stop()
 	c.Close(end)
 	r.until("the session is closed", func() bool { return strings.Contains(r.scrape(), "burst_sessions 0") })
-	if err := transport.Do(t.Context(), srun.PathBefore, srun.Asking{Job: 7, Attempt: 1}, &before); err != nil || before.Blessed["0"].N != 3 || before.Blessed["0"].Attempt != 1 {
+	if err := transport.Do(t.Context(), srun.PathBefore, srun.Asking{Job: 7, Attempt: 1}, &before); err != nil || before.Blessed["0"].N != 3 || before.Blessed["0"].Attempt != 1 ||
+		len(before.Evicted) != 1 || before.Evicted[0].Iterations != 40 || before.Evicted[0].Died.Unix() != died.Ended.Unix() {
 		t.Errorf("after it: %+v, %v", before, err)
 	}
 	said.Range(func(text, _ any) bool { t.Errorf("it said %q", text); return true })

@@ -43,7 +43,12 @@ func TestRehearse(t *testing.T) {
 	})
 	t.Run("heat is trusted", s.heat)
 	t.Run("dmtcp", s.dmtcp)
-	t.Run("a restart that is wrong", s.wrong)
+	t.Run("side by side", func(t *testing.T) {
+		t.Run("a restart that is wrong", s.wrong)
+		t.Run("only the first restart is right", func(t *testing.T) { s.once(t, 1) })
+		t.Run("only the second restart is right", func(t *testing.T) { s.once(t, 2) })
+		t.Run("a program that leaves", s.leaves)
+	})
 	t.Run("no checkpoint", s.never)
 	t.Run("no burst-srun", s.plain)
 	t.Run("interrupted", s.interrupted)
@@ -196,6 +201,7 @@ echo $sum >sum
 `
 
 func (s site) wrong(t *testing.T) {
+	t.Parallel()
 	dir := user(t, batch, counts)
 	r, code := s.rehearse(t, dir, "job.sh", "--copy", "program", "--for", "2s", "--verify", `echo "sum $(cat sum)" >&2; test $(cat sum) = 1830`)
 	if code != 3 || r.Verdict != Unverified || len(r.Restarts) != 2 || *r.Restarts[0].Verified || *r.Restarts[1].Verified {
@@ -206,6 +212,27 @@ func (s site) wrong(t *testing.T) {
 	}
 	if all, err := Known(filepath.Join(dir, "burst-checkpoints")); err != nil || len(all) != 1 || all[0].Verdict != Unverified {
 		t.Errorf("verdicts %+v, %v", all, err)
+	}
+}
+
+// once: trusted is only what was right after both restarts.
+func (s site) once(t *testing.T, right int) {
+	t.Parallel()
+	dir := user(t, batch, counts)
+	r, code := s.rehearse(t, dir, "job.sh", "--copy", "program", "--for", "2s", "--run-for", "1s", "--verify", fmt.Sprintf("test $BURST_REHEARSE_RESTART = %d", right))
+	if code != 3 || r.Verdict != Unverified || len(r.Restarts) != 2 || *r.Restarts[0].Verified != (right == 1) || *r.Restarts[1].Verified != (right == 2) ||
+		!strings.Contains(r.Reason, fmt.Sprintf("after restart %d that the results are not right", 3-right)) {
+		t.Errorf("exit code %d, %+v", code, r)
+	}
+}
+
+// leaves: the default strategy has the program go on after the periodic checkpoints.
+func (s site) leaves(t *testing.T) {
+	t.Parallel()
+	dir := user(t, strings.Replace(batch, "strategy=periodic ", "", 1), strings.Replace(counts, "mv ck.new ck", "mv ck.new ck; exit 75", 1))
+	r, code := s.rehearse(t, dir, "job.sh", "--copy", "program", "--for", "2s", "--run-for", "1s", "--verify", "true")
+	if code != 3 || r.Verdict != Unverified || len(r.Restarts) != 2 || !strings.Contains(r.Reason, "left with exit code 75 at a checkpoint after which strategy=both has it go on") {
+		t.Errorf("exit code %d, %+v", code, r)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/burst-hpc/burst/slurm/directive"
 )
 
 func write(t *testing.T, path, text string) {
@@ -58,8 +60,21 @@ func TestScriptsThatCannotBeRehearsed(t *testing.T) {
 	} {
 		file := filepath.Join(t.TempDir(), "job.sh")
 		write(t, file, "#!/bin/sh\n"+text)
-		_, err := readScript(Options{Script: file})
+		_, err := readScript(Options{Script: file, Site: &directive.Defaults{}})
 		if wrong := new(UsageError); !errors.As(err, &wrong) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestTheSiteMayNameTheSignal: the job that has it from burst.toml is no wrong one, and
+// where burst.toml is not to be read nobody can say so.
+func TestTheSiteMayNameTheSignal(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "job.sh")
+	write(t, file, "#!/bin/sh\n#BURST ckpt=signal files=heat.ckpt\n")
+	site := directive.Layer{Source: directive.Source{Kind: directive.Site}, Settings: []directive.Setting{{Key: "signal", Value: "USR1"}}}
+	for name, s := range map[string]*directive.Defaults{"known": {Layers: []directive.Layer{site}}, "not known": nil} {
+		if _, err := readScript(Options{Script: file, Site: s}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -188,19 +203,19 @@ func TestVerdicts(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	again := r
-	again.Verdict, again.Verify = Unverified, ""
+	again.Verdict, again.Verify, again.Reason = Unverified, "", unjudged
 	if err := again.keep(dir); err != nil {
 		t.Fatal(err)
 	}
 	if v := Of(dir, "signal", "heat", filepath.Dir(program)); v == nil || v.Verdict != Trusted {
 		t.Errorf("nobody judged it, and it is %+v", v)
 	}
-	again.Verify = "false"
+	again.Reason = "the step left"
 	if err := again.keep(dir); err != nil {
 		t.Fatal(err)
 	}
 	if v := Of(dir, "signal", "heat", filepath.Dir(program)); v == nil || v.Verdict != Unverified {
-		t.Errorf("it was judged, and is %+v", v)
+		t.Errorf("its strategy does not do for it, and it is %+v", v)
 	}
 	write(t, program, "v2")
 	if v := Of(dir, "signal", program, ""); v != nil {

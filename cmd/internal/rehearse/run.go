@@ -98,6 +98,7 @@ func (r *rehearsal) play(ctx context.Context) (unverified string, err error) {
 	if err := r.begin(ctx); err != nil {
 		return "", err
 	}
+	unverified = r.made.Amiss
 	r.say("kills the job")
 	if err := r.job.hold(ctx, 1); err != nil {
 		return "", err

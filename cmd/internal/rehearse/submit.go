@@ -30,6 +30,8 @@ type Options struct {
 	Copy      []string // copied into that
 	Keep      bool     // the folder is left, whatever the result
 
+	Site *directive.Defaults // what burst.toml says of the job; nil: it is not known here
+
 	For    time.Duration // from the step's start to its checkpoint
 	Within time.Duration // bounds the wait for a step to start, and the checkpoint
 	RunFor time.Duration // of a restarted step; 0: to the end of the job
@@ -78,7 +80,12 @@ func readScript(o Options) (s script, err error) {
 	if c, ok := s.head.Last("comment"); ok {
 		said.Comment = c.Value
 	}
-	if _, err := said.Merge(); err != nil {
+	judged := said.Own // the job hears the rest of burstd
+	if o.Site != nil {
+		said.Site = *o.Site
+		judged = said.Merge
+	}
+	if _, err := judged(); err != nil {
 		return s, &UsageError{fmt.Errorf("%s: %w", o.Script, err)}
 	}
 	if s.head.Parts > 1 {

@@ -83,6 +83,7 @@ type Report struct {
 	Ended   time.Time     `json:"ended,omitzero"` // by itself
 	Code    int           `json:"code"`           // with this exit code
 	Error   string        `json:"error,omitempty"`
+	Amiss   string        `json:"amiss,omitempty"` // why the job would not do well with its strategy, though Made is there
 }
 
 // Made is the checkpoint of a rehearsal.

@@ -67,7 +67,7 @@ const verdicts = "rehearsals"
 
 // silent says that r, which nobody has judged, is no word against what is known.
 func (r Result) silent(old Result) bool {
-	return r.Verdict == Unverified && r.Verify == "" && old.Verdict == Trusted && old.Program == r.Program
+	return r.Verdict == Unverified && r.Reason == unjudged && old.Verdict == Trusted && old.Program == r.Program
 }
 
 // keep writes the verdict where burst-srun, burst explain and burst checkpoint

@@ -14,10 +14,13 @@ import (
 	"time"
 )
 
+// unjudged is why the results of a rehearsal are not known to be right.
+const unjudged = "no --verify command says whether the results are right"
+
 // verify runs the user's command on the results of the n-th restart.
 func (r *rehearsal) verify(ctx context.Context, n int) (ok *bool, why string, err error) {
 	if r.o.Verify == "" {
-		return nil, "no --verify command says whether the results are right", nil
+		return nil, unjudged, nil
 	}
 	if err := refresh(r.room.work); err != nil {
 		return nil, "", err

@@ -40,6 +40,15 @@ type Before struct {
 	// First is when the job was submitted, which Slurm says in its attempt 0 alone;
 	// zero: burstd has not seen that.
 	First time.Time `json:"first,omitzero"`
+	// Evicted are the job's attempts that have ended so, but those of which there is
+	// nothing to say.
+	Evicted map[int]Evicted `json:"evicted,omitempty"`
+}
+
+// Evicted is an attempt that was.
+type Evicted struct {
+	Died       time.Time `json:"died,omitzero"`        // when its node went without a notice; zero: it did not
+	Iterations int64     `json:"iterations,omitempty"` // that were lost, of a program that counts them
 }
 
 // OnRecord is a generation that burstd has on record.

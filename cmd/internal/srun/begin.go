@@ -35,7 +35,7 @@ func (r *runner) begin(ctx context.Context) error {
 	from, none := choice.From, choice.From == nil
 	seen := slices.ContainsFunc(choice.Passed, func(e ckpt.Entry) bool { return !e.ID.Before(r.recorded) })
 	if none && r.recorded != (ckpt.ID{}) && !seen && r.step == nil && !r.folder.Cleared() {
-		return fmt.Errorf("%v is on record, and not in %s: is the folder's file system mounted here? The step is not begun anew for that", r.recorded, r.folder.Path())
+		return fmt.Errorf("%v is on record, and not in %s: is the folder's file system mounted here? The step is not begun anew for that; %s", r.recorded, r.folder.Path(), anew(r.job))
 	}
 	for {
 		if err := r.fits(from); err != nil {
@@ -61,7 +61,7 @@ func (r *runner) begin(ctx context.Context) error {
 		}
 		r.tell(choice)
 		if from = choice.From; from == nil {
-			return fmt.Errorf("the step starts from none of its checkpoints, and is not begun anew for that: they stay in %s: %w", r.folder.Path(), failed)
+			return fmt.Errorf("the step starts from none of its checkpoints, and is not begun anew for that: they stay in %s: %w; %s", r.folder.Path(), failed, anew(r.job))
 		}
 	}
 }
@@ -74,16 +74,6 @@ func (r *runner) isCut(err error) error {
 		r.mu.Unlock()
 	}
 	return err
-}
-
-// cost is what a checkpoint of the step may take; 0: it is not known.
-func (r *runner) cost() (longest time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, c := range r.costs {
-		longest = max(longest, c.Took)
-	}
-	return longest
 }
 
 // tell says which generations were passed over.
@@ -148,12 +138,13 @@ func (r *runner) began(s ckpt.Step, from *ckpt.Generation) {
 		was.Ended = r.halted
 	}
 	r.step, r.from, r.started, r.ended, r.halted = s, from, time.Now(), make(chan struct{}), time.Time{}
-	if from != nil && len(r.costs) == 0 && from.Took > 0 && from.Took < patience {
-		r.costs = []ckpt.Cost{{Took: from.Took, Bytes: from.Bytes()}} // until there is one of this attempt
+	if from != nil && r.took == 0 && from.Took < patience {
+		r.took = max(0, from.Took) // until there is one of this attempt
 	}
 	if again {
 		r.stats.Restarts++
 		r.stats.Lost += lostWork(was, from)
+		r.stats.LostIterations += was.Behind
 	}
 	r.mu.Unlock()
 	switch {

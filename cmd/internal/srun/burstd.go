@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -33,21 +34,23 @@ type where struct {
 const agentEnv = "/etc/burst/agent.env"
 
 // findBurstd reads BURST_URLS, BURST_DAEMON_UID and BURST_CHECKPOINTS, of the
-// environment or of file. No URLs: it is not known.
-func findBurstd(env func(string) string, file string) where {
+// environment or of file. No URLs: it is not known. An error is of a file that is there.
+func findBurstd(env func(string) string, file string) (where, error) {
 	urls, uid, checkpoints := env("BURST_URLS"), env("BURST_DAEMON_UID"), env("BURST_CHECKPOINTS")
 	if urls == "" {
-		if text, err := os.ReadFile(file); err == nil {
-			for line := range strings.Lines(string(text)) {
-				name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-				switch name {
-				case "BURST_URLS":
-					urls = value
-				case "BURST_DAEMON_UID":
-					uid = value
-				case "BURST_CHECKPOINTS":
-					checkpoints = value
-				}
+		text, err := os.ReadFile(file)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return where{}, fmt.Errorf("where burstd is cannot be read: %w", err)
+		}
+		for line := range strings.Lines(string(text)) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			switch name {
+			case "BURST_URLS":
+				urls = value
+			case "BURST_DAEMON_UID":
+				uid = value
+			case "BURST_CHECKPOINTS":
+				checkpoints = value
 			}
 		}
 	}
@@ -58,7 +61,7 @@ func findBurstd(env func(string) string, file string) where {
 	if n, err := strconv.Atoi(uid); err == nil && n > 0 {
 		w.uid = n
 	}
-	return w
+	return w, nil
 }
 
 const (

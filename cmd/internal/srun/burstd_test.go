@@ -140,8 +140,9 @@ func TestFindBurstd(t *testing.T) {
 		{"", none, "{[http://a:1] 42 true}"},
 		{"", file + "x", "{[] 0 false}"},
 	} {
-		if got := fmt.Sprint(findBurstd(vars(c.env), c.file)); got != c.want {
-			t.Errorf("%s: %s, want %s", c.env, got, c.want)
+		w, err := findBurstd(vars(c.env), c.file)
+		if got := fmt.Sprint(w); got != c.want || err != nil {
+			t.Errorf("%s: %s, %v, want %s", c.env, got, err, c.want)
 		}
 	}
 }

@@ -63,7 +63,8 @@ func without(environ []string, name string) []string {
 // What a burst-srun leaves for the next ones of the same attempt of its job, on
 // this host.
 const (
-	saidPlain     = "said"      // the user has been told that the job is not protected
+	saidPlain     = "said-"     // the user has been told that the job is not protected; the reason's sum follows
+	saidUnheard   = "unheard"   // … that it is not protected against evictions
 	saidAppend    = "append"    // … that its output will be overwritten
 	saidWait      = "wait"      // … that BURST_WAIT is no time
 	saidUnread    = "unread"    // … that the job's comment is not known

@@ -205,7 +205,7 @@ func (p *program) seek(ctx context.Context, k known, n directive.Names) (past, e
 		case err != nil || unseen == "":
 			return found, err
 		case time.Now().After(end):
-			return found, fmt.Errorf("checkpoints of job %s are on record in %s, and nothing of it is there: is the file system mounted here? The step is not begun anew for that", k.job.Folder(), unseen)
+			return found, fmt.Errorf("checkpoints of job %s are on record in %s, and nothing of it is there: is the file system mounted here? The step is not begun anew for that; %s", k.job.Folder(), unseen, anew(k.job))
 		case !said:
 			p.say("checkpoints are on record in %s, and not to be seen on this node yet: they are waited for", unseen)
 			said = true

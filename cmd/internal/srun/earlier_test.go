@@ -34,6 +34,7 @@ type requeued struct {
 	burstd transport // nil: it is not known where it is
 	said   words
 	name   string // that it is called by; empty: burst-srun
+	agent  string // the path of agent.env
 	line   []string
 	direct bool // srun, or another line, has taken its place
 	// settings are those of the step that attempt 0 has left.
@@ -171,7 +172,7 @@ func (a *requeued) run(args ...string) int {
 	if args == nil {
 		args = []string{"-n1", a.dir("bin/sim")}
 	}
-	p := &program{name: cmp.Or(a.name, "burst-srun"), args: args, environ: a.env, stdout: &a.said, stderr: &a.said, tests: doubles{slurm: a.ctld,
+	p := &program{name: cmp.Or(a.name, "burst-srun"), args: args, environ: a.env, stdout: &a.said, stderr: &a.said, tests: doubles{slurm: a.ctld, agent: a.agent,
 		burstd: func() session.Transport {
 			if a.burstd == nil {
 				return nil
@@ -336,6 +337,9 @@ func TestALaterAttemptFindsItsCheckpoints(t *testing.T) {
 				}
 				if code != c.code || !strings.Contains(a.said.String(), c.says) {
 					t.Errorf("exit code %d, said %s", code, a.said.String())
+				}
+				if code == cli.Failed && from == "" && !strings.Contains(a.said.String(), "to begin anew, without checkpoints: scontrol requeuehold 17 && scontrol update jobid=17 comment='burst: ckpt=none' && scontrol release 17") {
+					t.Errorf("it says no way out: %s", a.said.String())
 				}
 				if direct := from == "direct"; direct != a.direct {
 					t.Errorf("srun has taken its place: %v; said %s", a.direct, a.said.String())

@@ -64,7 +64,7 @@ func (p *program) kept(ctx context.Context, k known, steps []string) (held, erro
 		case err != nil || h.good != nil || h.missing == "":
 			return h, err
 		case time.Now().After(end):
-			return h, fmt.Errorf("%s is on record, and not in %s: is the folder's file system mounted here? The step is not begun anew for that", h.missing, k.dir)
+			return h, fmt.Errorf("%s is on record, and not in %s: is the folder's file system mounted here? The step is not begun anew for that; %s", h.missing, k.dir, anew(k.job))
 		case !said:
 			p.say("%s is on record, and not to be seen on this node yet: it is waited for", h.missing)
 			said = true
@@ -91,7 +91,7 @@ func (p *program) goesOn(ctx context.Context, k known, d plan, steps []string) (
 		}
 		return d, nil
 	case d.unlessKept:
-		p.once(k.job, saidPlain, d.Why)
+		p.notProtected(k, d.Why)
 		return plan{}, nil
 	case k.usable != nil:
 		err = fmt.Errorf("ckpt=%s: %w", k.merged.Method, k.usable)
@@ -100,7 +100,7 @@ func (p *program) goesOn(ctx context.Context, k known, d plan, steps []string) (
 	default:
 		err = errors.New(d.Why)
 	}
-	return d, fmt.Errorf("%w: the step is not begun anew while %s is there: ask for its method again, or in the job's comment for ckpt=none, to begin anew", err, h.good.Dir)
+	return d, fmt.Errorf("%w: the step is not begun anew while %s is there: ask for its method again; %s", err, h.good.Dir, anew(k.job))
 }
 
 // unadoptedError is of a generation whose method is not asked for any more, and that does

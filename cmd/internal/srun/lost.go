@@ -45,6 +45,9 @@ func summary(j step.Job, e entry, unsaved time.Duration) string {
 	case e.LostUnknown > 0:
 		lost = "work lost"
 	}
+	if e.LostIterations > 0 {
+		lost += fmt.Sprintf(" (%d iterations)", e.LostIterations)
+	}
 	if e.LostUnknown > 0 {
 		lost += fmt.Sprintf(" (not known for %d of the restarts)", e.LostUnknown)
 	}

@@ -27,7 +27,7 @@ comment, in the site's defaults, or in --ckpt; burst explain job.sh shows it.
 Standard input, output, exit codes and signals are srun's.
 
 Outside of a job, in salloc, within a step, with --pty, and where no method is
-asked for, it is srun and no more; one line says so, once for a job.
+asked for, it is srun and no more; one line says so, each reason once.
 
   --ckpt TEXT     key=value ... as in #BURST lines, for this step and over them;
                   a first word without = is the method

@@ -1,6 +1,7 @@
 package srun
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,8 +17,6 @@ const (
 	// firstAuto is when the first checkpoint of interval=auto is taken at the latest:
 	// what it costs decides on the others, and on whether one fits before a deadline.
 	firstAuto = 10 * time.Minute
-	// guessedCost stands for what a checkpoint takes before there was one.
-	guessedCost = 10 * time.Second
 )
 
 // periodic takes checkpoints until ctx ends.
@@ -68,13 +67,9 @@ func (r *runner) interval() time.Duration {
 	defer r.mu.Unlock()
 	every, between := r.advised, ckpt.Rate{}.Between(r.job.Nodes)
 	if every <= 0 {
-		cost := guessedCost
-		if n := len(r.costs); n > 0 {
-			cost = r.costs[n-1].Took
-		}
-		every = ckpt.Interval(cost, between, 0)
+		every = ckpt.Interval(cmp.Or(r.took, ckpt.GuessedCost), between, 0)
 	}
-	if len(r.costs) == 0 && every > 0 {
+	if r.took == 0 && every > 0 {
 		every = min(every, firstAuto)
 	}
 	return ckpt.Again(every, r.vain, between, r.failed)

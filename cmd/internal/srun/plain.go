@@ -57,7 +57,7 @@ func (p *program) recorded(ctx context.Context, k known, d plan, e recorded) int
 	if launcher {
 		l.Args, l.Program, l.Env = line, 0, p.marked(k.job)
 	}
-	p.once(k.job, saidPlain, d.Why)
+	p.notProtected(k, d.Why)
 	signals := listen()
 	s, err := plainMethod{}.Start(ctx, l)
 	if err != nil {

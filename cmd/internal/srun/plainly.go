@@ -28,6 +28,9 @@ func (p *program) plainly(k known, args []string) (line []string, launcher bool,
 	case !is || p.name == "srun" && !leaves:
 		return line, false, nil
 	case once:
+		if err := k.alone(p.env); err != nil {
+			return nil, false, err
+		}
 		return slices.Clone(k.call.Program()), true, nil
 	case asked:
 		return nil, false, fmt.Errorf("ckpt=%s: %s is started once, and its ranks by it: leave out the number of tasks before it", k.own.Method, k.call.Program()[0])
@@ -59,7 +62,7 @@ func (p *program) plain(why string, k known) int {
 	if err != nil {
 		return p.wrong(err)
 	}
-	p.once(k.job, saidPlain, why)
+	p.notProtected(k, why)
 	if !launcher {
 		line[0] = "srun"
 		return p.failed(p.become(p.srun, line, p.environ))

@@ -61,6 +61,9 @@ func TestLaunchersAreStartedOnce(t *testing.T) {
 					t.Errorf("its environment has %q", ran)
 				}
 			}
+			if strings.Contains(a.said.String(), "step 0 of job 17:") {
+				t.Errorf("said to be protected: %s", a.said.String())
+			}
 			if code != c.code || got != c.want || code == cli.Usage && !strings.Contains(a.said.String(), "leave out the number of tasks") {
 				t.Errorf("exit code %d, %q, want %q; said %s", code, got, c.want, a.said.String())
 			}

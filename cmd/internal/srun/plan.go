@@ -12,7 +12,7 @@ import (
 // plan is what is done with a step.
 type plan struct {
 	// Direct: srun takes this process's place. Why is what the user is told of it,
-	// once for a job; empty: nothing.
+	// once in an attempt; empty: nothing.
 	Direct bool
 	Why    string
 	// unlessKept: a step that has checkpoints restarts from them all the same.
@@ -63,12 +63,21 @@ func freezes(m directive.Merged) bool {
 	return slices.Contains(launchers, m.Method) || m.Preset != ""
 }
 
+// userWord is the user's word for the method.
+func userWord(m directive.Merged) string {
+	if m.Preset != "" {
+		return "preset=" + m.Preset
+	}
+	return "ckpt=" + m.Method
+}
+
 // facts are what a step's protection depends on.
 type facts struct {
 	request
 	job     step.Job
 	merged  directive.Merged
 	burstd  bool  // it is known where burstd is
+	deaf    error // why that is not known, though it may be; nil: nothing says it
 	usable  error // why the method cannot work here
 	garbled error // why srun's arguments are not understood
 }
@@ -76,6 +85,7 @@ type facts struct {
 // after judges what is asked for.
 func after(f facts, env func(string) string) plan {
 	m := f.merged
+	only, _ := f.srunOnly(env)
 	switch {
 	case f.garbled != nil:
 		return direct(fmt.Sprintf("%v: the step is not protected", f.garbled))
@@ -86,17 +96,52 @@ func after(f facts, env func(string) string) plan {
 		if f.job.Attempt > 0 && !f.burstd {
 			return direct("no method of checkpoints is asked for (#BURST ckpt=...), and it is not known here where burstd is: if the site had checkpoints taken before, the job begins anew without them, and is not protected")
 		}
-		return direct("no method of checkpoints is asked for (#BURST ckpt=...): the job is not protected")
+		why := "no method of checkpoints is asked for (#BURST ckpt=...)"
+		if f.deaf != nil {
+			why += ", and " + f.nowhere()
+		}
+		return direct(why + ": the job is not protected")
 	case m.Strategy == directive.None:
 		return plan{Direct: true, unlessKept: true}
 	case f.isPart() && m.Strategy == directive.Periodic:
 		return plan{Direct: true, unlessKept: true, Why: "the steps of a heterogeneous job are checkpointed together, on burstd's word, and strategy=periodic has each checkpointed by its own timer: start its components by one burst-srun (a : b), or say strategy=preemptive: the step is not protected"}
 	case !m.Periodical() && !f.burstd:
-		return plan{Direct: true, unlessKept: true, Why: "it is not known here where burstd is, and checkpoints are asked for on its word alone: the job is not protected"}
-	case slices.Contains(launchers, m.Method) && !f.call.Whole(env):
-		return direct(fmt.Sprintf("ckpt=%s cannot checkpoint a step of several programs (--multi-prog, or parted by ':'): it is not protected", m.Method))
+		return plan{Direct: true, unlessKept: true, Why: f.nowhere() + ", and checkpoints are asked for on its word alone: the job is not protected"}
+	case freezes(m) && !f.call.Whole(env):
+		return direct(fmt.Sprintf("%s cannot checkpoint a step of several programs (--multi-prog, or parted by ':'): it is not protected", userWord(m)))
+	case (m.Method == directive.CRIU || m.Preset != "") && only != "":
+		return direct(fmt.Sprintf("%s starts the program without srun, and %s is for srun: the step is not protected", userWord(m), only))
 	case f.usable != nil:
 		return direct(fmt.Sprintf("ckpt=%s: %v: the step is not protected", m.Method, f.usable))
 	}
 	return plan{}
+}
+
+// nowhere says that burstd is not to be found here.
+func (f facts) nowhere() string {
+	if f.deaf != nil {
+		return fmt.Sprintf("it is not known here where burstd is (%v)", f.deaf)
+	}
+	return "it is not known here where burstd is"
+}
+
+// unheard says, of a step that takes checkpoints at intervals, that it hears of no
+// eviction; "" if it does, or is not to.
+func (f facts) unheard() string {
+	if m := f.merged; f.burstd || !m.OnNotice() || !m.Periodical() {
+		return ""
+	}
+	why := "burstd is not known here (BURST_URLS or agent.env)"
+	if f.deaf != nil {
+		why = f.deaf.Error()
+	}
+	return fmt.Sprintf("not protected against evictions: %s; checkpoints are made %s", why, every(f.merged))
+}
+
+// every says how often checkpoints are made.
+func every(m directive.Merged) string {
+	if m.Interval == 0 {
+		return "as often as pays (interval=auto)"
+	}
+	return "every " + m.Value("interval")
 }

@@ -43,8 +43,8 @@ type known struct {
 // protect runs a step of a batch job under its method.
 func (p *program) protect(ctx context.Context, k known) int {
 	j, err := k.job, error(nil)
-	k.started, k.transport = time.Now(), p.transport()
-	k.burstd, k.siteNone = k.transport != nil, findBurstd(p.env, agentEnv).none
+	k.started = time.Now()
+	p.finds(&k)
 	if k.wait, err = waitOf(p.env); err != nil {
 		p.once(j, saidWait, fmt.Sprintf("warning: %v: a later attempt waits for up to %v", err, defaultWait))
 		k.wait = defaultWait
@@ -72,6 +72,9 @@ func (p *program) protect(ctx context.Context, k known) int {
 	if k.own, err = said.Own(); err != nil {
 		return p.wrong(err)
 	}
+	if k.deaf != nil && j.Attempt > 0 && !k.off() {
+		return p.failed(fmt.Errorf("%w: the step is not begun anew for that; BURST_URLS in the job's environment says it as well, as http://HOST:PORT", k.deaf))
+	}
 	if k.burstd {
 		if err := p.hearSoon(ctx, &k); errors.Is(err, session.ErrReplaced) {
 			return p.noFolder(j, err)
@@ -93,8 +96,11 @@ func (p *program) protect(ctx context.Context, k known) int {
 			return p.decided(d, k)
 		}
 	}
+	if _, _, err := p.plainly(k, nil); err != nil && !d.Direct {
+		return p.wrong(err)
+	}
 	if k.explain {
-		fmt.Fprint(p.stdout, k.explained(d))
+		fmt.Fprint(p.stdout, k.explained(d), p.but(k, d))
 		return cli.OK
 	}
 	if k.later() && k.past.dir == "" && !d.Direct {
@@ -126,7 +132,7 @@ func (p *program) known(ctx context.Context, k *known, said directive.Said) (pla
 	if k.heard {
 		return p.judge(ctx, k, said)
 	}
-	return d, fmt.Errorf("%w: the step is not begun anew for that; to name the folder, or begin anew, write dir= or ckpt=none in the job's comment", why)
+	return d, fmt.Errorf("%w: the step is not begun anew for that; %s; or so with dir=FOLDER in place of ckpt=none, to name the folder", why, anew(k.job))
 }
 
 // senselessError is of what is said, which does not go together.

@@ -39,6 +39,9 @@ type entry struct {
 	// the job is none, or the step is not protected.
 	Components []int `json:"components,omitempty"`
 	Runs       bool  `json:"runs,omitempty"` // such a part has begun, and has not ended by itself
+	// Behind is how many iterations that attempt has lost, as burstd noted; 0: none, or
+	// it is not known.
+	Behind int64 `json:"behind,omitempty"`
 	stats
 }
 
@@ -49,7 +52,9 @@ type stats struct {
 	Writing     time.Duration `json:"checkpointing_ns"`
 	Restarts    int           `json:"restarts"`
 	Lost        time.Duration `json:"lost_ns"`
-	LostUnknown int           `json:"lost_unknown"` // attempts that ended without a word
+	LostUnknown int           `json:"lost_unknown"` // attempts that ended without a word, and of which burstd has none
+	// LostIterations are the iterations of that work, where the program counts them.
+	LostIterations int64 `json:"lost_iterations,omitempty"`
 }
 
 // record is the file.
@@ -102,7 +107,7 @@ func (r *record) claim(e entry, once string) (index int, was entry) {
 	s := &r.Steps[i]
 	was = *s
 	if !s.Done || once == "" {
-		s.Done, s.Ended = false, time.Time{}
+		s.Done, s.Ended, s.Behind = false, time.Time{}, 0
 		s.Args, s.Program, s.Dir, s.Attempt, s.Began = e.Args, e.Program, e.Dir, r.Attempt, e.Began
 		s.Components, s.Runs = nil, false
 		if len(e.Settings) > 0 {
@@ -121,17 +126,6 @@ func only(all []entry, meant func(entry) bool) int {
 	return i
 }
 
-// strays are the steps of earlier attempts that e, which is new, may have been meant to
-// be: they are not done, and nothing tells which is which.
-func (r *record) strays(e entry) (n int) {
-	for _, s := range r.Steps {
-		if s.Attempt < r.Attempt && !s.Done && !named(s) && e.Program != "" && s.Program == e.Program {
-			n++
-		}
-	}
-	return n
-}
-
 // named says whether a step has a name of --once.
 func named(e entry) bool { _, err := strconv.Atoi(e.Name); return err != nil }
 
@@ -146,11 +140,12 @@ type book struct {
 	began   time.Time // when the attempt's batch script did, by this host's clock; zero: not known
 	// identity tells the job's records from an earlier one's.
 	identity ckpt.Identity
+	ends     map[int]Evicted
 }
 
 // book is the job's in a checkpoint directory.
 func (k known) book(dir string) book {
-	return book{dir: dir, cluster: k.job.Cluster, ctld: k.ctld, job: k.job.Folder(), attempt: k.job.Attempt, script: k.script, began: k.began, identity: k.identity()}
+	return book{dir: dir, cluster: k.job.Cluster, ctld: k.ctld, job: k.job.Folder(), attempt: k.job.Attempt, script: k.script, began: k.began, identity: k.identity(), ends: k.word.Evicted}
 }
 
 func (b book) fileOf(attempt int) string { return fmt.Sprintf("steps-%d.json", attempt) }
@@ -232,7 +227,7 @@ func (b book) read(root *os.Root) (r record, begun bool, err error) {
 		if b.ours(r) {
 			fresh.Steps, fresh.Sets = r.Steps, r.Sets
 			for i := range fresh.Steps {
-				fresh.Steps[i].settle()
+				fresh.Steps[i].settle(b.ends)
 			}
 		}
 		break
@@ -240,9 +235,17 @@ func (b book) read(root *os.Root) (r record, begun bool, err error) {
 	return fresh, false, nil
 }
 
-// settle counts an attempt that ended without a word.
-func (e *entry) settle() {
-	if e.Ended.IsZero() {
+// settle counts an attempt that ended without a word, unless burstd knows when.
+func (e *entry) settle(ends map[int]Evicted) {
+	end, known := ends[e.Attempt]
+	if known {
+		e.Behind = end.Iterations
+	}
+	switch {
+	case !e.Ended.IsZero():
+	case known && end.Died.After(e.Began):
+		e.Ended = end.Died.UTC()
+	default:
 		e.LostUnknown++
 	}
 }

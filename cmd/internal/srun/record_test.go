@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/burst-hpc/burst/ft/ckpt"
 )
 
 // did claims a step and says how it went.
@@ -53,6 +55,27 @@ func TestBook(t *testing.T) {
 	}
 	if _, was := did(t, third, "./prep", "prep", false); !was.Done {
 		t.Error("what was done is forgotten")
+	}
+}
+
+// TestAnAttemptThatDied: burstd knows when, and so what was lost.
+func TestAnAttemptThatDied(t *testing.T) {
+	died := time.Now().Add(time.Hour)
+	b := book{dir: t.TempDir(), cluster: "c", job: "17", script: "#!/bin/sh\n"}
+	did(t, b, "./a", "", false)
+	b.attempt, b.ends = 1, map[int]Evicted{0: {Died: died, Iterations: 40}, 1: {Died: died.Add(-2 * time.Hour)}}
+	_, was := did(t, b, "./a", "", false)
+	if !was.Ended.Equal(died) || was.LostUnknown != 0 || was.Behind != 40 {
+		t.Errorf("it was %+v", was)
+	}
+	var from ckpt.Generation
+	from.Began = died.Add(-5 * time.Minute)
+	if lost := lostWork(was, &from); lost != 5*time.Minute {
+		t.Errorf("it has lost %s", lost)
+	}
+	b.attempt = 2 // and the second attempt died before it began, by burstd's clock
+	if _, was := did(t, b, "./a", "", false); was.LostUnknown != 1 || was.Behind != 0 {
+		t.Errorf("then it was %+v", was)
 	}
 }
 

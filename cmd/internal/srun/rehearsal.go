@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
@@ -17,20 +18,21 @@ import (
 type rehearsal struct {
 	*rehearse.Trial
 	started time.Time // this process's work
-	stop    bool      // the checkpoint ends the step, as on a notice
+	goesOn  bool      // a checkpoint is taken after which the step goes on, as at intervals
+	stop    bool      // the last one ends the step, as on a notice
 	meant   directive.Directive
 	dir     string // where checkpoints go without a rehearsal; relative: to the job's folder
 	report  rehearse.Report
 	say     func(format string, args ...any)
 }
 
-// rehearsed has the job's directives serve a rehearsal: its one checkpoint is due
+// rehearsed has the job's directives serve a rehearsal: its checkpoints are due
 // by time, burstd takes no part, and its record does not count.
 func (k *known) rehearsed(t *rehearse.Trial, started time.Time, say func(format string, args ...any)) {
 	if t == nil {
 		return
 	}
-	k.trial = &rehearsal{Trial: t, started: started, stop: k.merged.OnNotice(), meant: k.merged.Directive, say: say}
+	k.trial = &rehearsal{Trial: t, started: started, goesOn: k.merged.Periodical(), stop: k.merged.OnNotice(), meant: k.merged.Directive, say: say}
 	k.transport, k.word.Blessed, k.burstd = nil, nil, true
 	if k.merged.Method == directive.None {
 		return
@@ -92,7 +94,7 @@ func (t *rehearsal) run(ctx context.Context, r *runner, over func() int) int {
 	return code
 }
 
-// checkpoint takes the one of the rehearsal.
+// checkpoint takes those of the rehearsal: one of each kind that the strategy will take.
 func (t *rehearsal) checkpoint(ctx context.Context, r *runner) {
 	timer := time.NewTimer(t.For)
 	defer timer.Stop()
@@ -101,21 +103,57 @@ func (t *rehearsal) checkpoint(ctx context.Context, r *runner) {
 		return
 	case <-timer.C:
 	}
-	limit, cancel := context.WithTimeout(ctx, t.Within)
-	defer cancel()
-	t.say("rehearsal: takes a checkpoint")
-	g, err := r.take(limit, t.stop)
+	var err error
+	if t.goesOn {
+		t.say("rehearsal: takes a checkpoint after which the step goes on")
+		if err = t.take(ctx, r, false); err == nil && r.hasEnded(settleTime) {
+			t.left(r)
+			t.hand()
+			return
+		}
+	}
+	if t.stop {
+		if err != nil && !r.hasEnded(0) {
+			t.report.Amiss = fmt.Sprintf("no checkpoint was made after which the step goes on, as strategy=%s has it: %v", t.meant.Strategy, err)
+		}
+		t.say("rehearsal: takes a checkpoint that ends the step")
+		err = t.take(ctx, r, true)
+	}
 	switch {
-	case err == nil:
-		t.report.Made = &rehearse.Made{ID: g.ID(), Tool: g.Tool, Took: g.Took, Bytes: g.Bytes(), Files: len(g.Files), Ranks: g.Ranks, Iteration: g.Iteration}
-		t.say("rehearsal: %v: %s in %s", g.ID(), bytesText(g.Bytes()), shortly(g.Took))
 	case errors.Is(err, ckpt.ErrFinishing) && ctx.Err() != nil:
-		return // the step's own end is told
-	default:
-		t.report.Error = err.Error()
-		t.say("rehearsal: checkpoint: %v", err)
+		return
+	case err != nil:
+		t.report.Made, t.report.Error = nil, err.Error()
 	}
 	t.hand()
+}
+
+// take takes one checkpoint.
+func (t *rehearsal) take(ctx context.Context, r *runner, stop bool) error {
+	limit, cancel := context.WithTimeout(ctx, t.Within)
+	defer cancel()
+	g, err := r.take(limit, stop)
+	switch {
+	case errors.Is(err, ckpt.ErrFinishing) && ctx.Err() != nil:
+		return err // the step's own end is told
+	case err != nil:
+		t.say("rehearsal: checkpoint: %v", err)
+		return err
+	}
+	t.report.Made = &rehearse.Made{ID: g.ID(), Tool: g.Tool, Took: g.Took, Bytes: g.Bytes(), Files: len(g.Files), Ranks: g.Ranks, Iteration: g.Iteration}
+	t.say("rehearsal: %v: %s in %s", g.ID(), bytesText(g.Bytes()), shortly(g.Took))
+	return nil
+}
+
+// left notes that a step that was to go on has ended at its checkpoint. Without a
+// rehearsal that would be the end of the job's work.
+func (t *rehearsal) left(r *runner) {
+	running, _ := r.current()
+	if code, err := running.Wait(); code != 0 || err != nil {
+		t.report.Amiss = fmt.Sprintf("the step left with exit code %d at a checkpoint after which strategy=%s has it go on, so the first one would end the job: "+
+			"write strategy=preemptive, or have the program go on", code, t.meant.Strategy)
+		t.say("rehearsal: %s", t.report.Amiss)
+	}
 }
 
 func (t *rehearsal) hand() {

@@ -43,22 +43,27 @@ func reported(t *testing.T, trial *rehearse.Trial, name string) (r rehearse.Repo
 	return r
 }
 
-// TestRehearsal: one checkpoint when it is due, and no other; the next attempts say
-// what they began from.
+// TestRehearsal: one checkpoint of each kind that the strategy takes, when it is due, and
+// no other; the next attempts say what they began from.
 func TestRehearsal(t *testing.T) {
-	for _, c := range []struct{ strategy, stops string }{{"both", "waits for its job to be requeued"}, {"periodic", ""}} {
+	const ends = "waits for its job to be requeued"
+	for _, c := range []struct {
+		strategy, stops string
+		made            int // the number of the generation that is reported
+		at              int64
+	}{{"both", ends, 2, 605 + 1}, {"preemptive", ends, 1, 600}, {"periodic", "", 1, 600}} {
 		t.Run(c.strategy, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				dir := t.TempDir()
 				trial := &rehearse.Trial{Dir: t.TempDir(), Job: 17, For: 10 * time.Minute, Within: time.Minute}
 				w := &work{length: time.Hour, takes: 5 * time.Second}
-				text := "interval=1m dir=ck strategy=" + c.strategy
+				text := "dir=ck strategy=" + c.strategy
 				b := newBench(t, dir, 0, text, w)
 				done := make(chan int)
 				go func() { done <- act(t, b, trial) }()
 				time.Sleep(11 * time.Minute)
 				made := reported(t, trial, "attempt-0-step-0.json")
-				if m := made.Made; m == nil || m.ID != (ckpt.ID{N: 1}) || m.Iteration != 600 || m.Took < 5*time.Second || made.Dir != "ck" || made.Method != "signal" {
+				if m := made.Made; m == nil || m.ID != (ckpt.ID{N: c.made}) || m.Iteration != c.at || m.Took < 5*time.Second || made.Dir != "ck" || made.Method != "signal" || made.Amiss != "" {
 					t.Errorf("reported %+v, %+v", made, m)
 				}
 				if !b.heard(c.stops) || c.stops == "" && b.heard("waits") {
@@ -72,9 +77,48 @@ func TestRehearsal(t *testing.T) {
 					t.Errorf("exit code %d", code)
 				}
 				r := reported(t, trial, "attempt-1-step-0.json")
-				if r.From != (ckpt.ID{N: 1}) || r.Made != nil || r.Ended.IsZero() || r.Code != 0 || r.Error != "" {
+				if r.From != (ckpt.ID{N: c.made}) || r.Made != nil || r.Ended.IsZero() || r.Code != 0 || r.Error != "" {
 					t.Errorf("reported %+v", r)
 				}
+			})
+		})
+	}
+}
+
+// TestRehearsalThatIsAmiss: a program that leaves at a checkpoint, or makes none while it
+// runs, is none for a strategy that has it go on.
+func TestRehearsalThatIsAmiss(t *testing.T) {
+	for _, c := range []struct {
+		name, strategy string
+		leaves         int
+		made           int
+		amiss          string
+	}{
+		{"it leaves", "both", 75, 1, "left with exit code 75 at a checkpoint after which strategy=both has it go on"},
+		{"it leaves, and is to", "preemptive", 75, 1, ""},
+		{"it leaves, and no notice is heard", "periodic", 75, 1, "after which strategy=periodic has it go on"},
+		{"the first one fails", "both", 0, 1, "no checkpoint was made after which the step goes on, as strategy=both has it: the tool hangs"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				trial := &rehearse.Trial{Dir: t.TempDir(), Job: 17, For: time.Minute, Within: 10 * time.Second}
+				w := &work{length: time.Hour, takes: 5 * time.Second, leaves: c.leaves}
+				if c.leaves == 0 {
+					w.fails.Store(true)
+					time.AfterFunc(66*time.Second, func() { w.fails.Store(false) })
+				}
+				b := newBench(t, t.TempDir(), 0, "strategy="+c.strategy, w)
+				done := make(chan int)
+				go func() { done <- act(t, b, trial) }()
+				time.Sleep(2 * time.Minute)
+				r := reported(t, trial, "attempt-0-step-0.json")
+				if r.Made == nil || r.Made.N > c.made || r.Error != "" || c.amiss == "" && r.Amiss != "" || !strings.Contains(r.Amiss, c.amiss) {
+					t.Errorf("reported %+v, %+v", r, r.Made)
+				}
+				if c.amiss == "" || c.leaves == 0 {
+					b.signals <- syscall.SIGTERM // the requeue
+				}
+				<-done
 			})
 		})
 	}

@@ -3,6 +3,7 @@ package srun
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"sync"
@@ -55,8 +56,8 @@ type runner struct {
 	halting   time.Time        // when we began to end it
 	halted    time.Time        // when it ended
 	cut       bool             // a later attempt runs
-	costs     []ckpt.Cost
-	stats     stats // of this attempt
+	took      time.Duration    // by the last checkpoint; 0: there was none
+	stats     stats            // of this attempt
 	advised   time.Duration
 	advice    chan struct{}    // has a value when advised has changed
 	delivered ckpt.ID          // the newest that burstd has on record by this attempt
@@ -221,22 +222,19 @@ func (r *runner) total() stats {
 		end = r.halted // since then it waits to be requeued
 	}
 	return stats{Ran: a.Ran + end.Sub(r.entry.Began), Checkpoints: a.Checkpoints + b.Checkpoints, Writing: a.Writing + b.Writing,
-		Restarts: a.Restarts + b.Restarts, Lost: a.Lost + b.Lost, LostUnknown: a.LostUnknown + b.LostUnknown}
+		Restarts: a.Restarts + b.Restarts, Lost: a.Lost + b.Lost, LostUnknown: a.LostUnknown + b.LostUnknown,
+		LostIterations: a.LostIterations + b.LostIterations}
 }
 
 // askAgain is the time between two questions to a Slurm that does not answer.
 const askAgain = time.Minute
-
-// waitTime is how long a stopped step waits to be requeued, beyond the time by
-// which it should have been.
-const waitTime = 10 * time.Minute
 
 // wait waits until Slurm ends the job to requeue it: to return would have the
 // script go on as if the step were done. True: it has not, in time.
 func (r *runner) wait(ctx context.Context, by time.Time, told <-chan time.Time) bool {
 	r.jot()
 	r.say("the step is ended, and waits for its job to be requeued")
-	timer := time.NewTimer(time.Until(by) + waitTime)
+	timer := time.NewTimer(time.Until(by) + session.WaitTime + rand.N(askAgain)) // others began to wait when it did
 	defer timer.Stop()
 	r.mu.Lock()
 	since := r.halting
@@ -268,7 +266,7 @@ func (r *runner) goOn(ctx context.Context, told <-chan time.Time) bool {
 		select {
 		case <-told:
 			return false
-		case <-time.After(askAgain):
+		case <-time.After(askAgain/2 + rand.N(askAgain)):
 		case <-ctx.Done():
 		}
 		err = r.runs(ctx)
@@ -299,15 +297,4 @@ func (r *runner) finish(code int) {
 		r.note(e)
 	}
 	r.say("%s", summary(r.job, e, r.unsaved(code)))
-}
-
-// shortly writes a time for people.
-func shortly(d time.Duration) string {
-	switch {
-	case d >= time.Minute:
-		return d.Round(time.Second).String()
-	case d >= time.Second:
-		return d.Round(100 * time.Millisecond).String()
-	}
-	return d.Round(time.Millisecond).String()
 }

@@ -115,7 +115,7 @@ func TestNotRequeued(t *testing.T) {
 				if code := <-done; code != c.code {
 					t.Errorf("exit code %d, want %d", code, c.code)
 				}
-				if took := time.Since(start); took < waitTime || c.code != 0 && took > waitTime+2*time.Minute {
+				if took := time.Since(start); took < session.WaitTime || c.code != 0 && took > session.WaitTime+2*time.Minute {
 					t.Errorf("it ended %v after it was stopped", took)
 				}
 				if !b.heard(c.says) {
@@ -380,7 +380,7 @@ func TestNoGenerationStarts(t *testing.T) {
 		b.whole(t)
 		w.startFail = map[int]error{2: no, 3: no}
 		next := newBench(t, dir, 1, "interval=10m", w)
-		if err := next.begin(t.Context()); isPlain(err) || !errors.Is(err, no) || !strings.Contains(err.Error(), "not begun anew") {
+		if err := next.begin(t.Context()); isPlain(err) || !errors.Is(err, no) || !strings.Contains(err.Error(), "not begun anew") || !strings.Contains(err.Error(), "scontrol requeue") {
 			t.Errorf("%v", err)
 		}
 		if len(w.starts) != 3 || strings.Contains(strings.Join(w.starts[1:], " "), "beginning") {

@@ -4,6 +4,7 @@
 package srun
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,7 @@ type doubles struct {
 	slurm  client
 	burstd func() session.Transport
 	become func(line []string) error
+	agent  string // the path of agent.env
 }
 
 // env looks a variable up; the last of a name counts, as in a shell.
@@ -156,6 +158,11 @@ func (p *program) once(j step.Job, what, text string) {
 	}
 }
 
+// notProtected says why, each reason once.
+func (p *program) notProtected(k known, why string) {
+	p.once(k.job, saidPlain+hexSum([]byte(why))[:16], why)
+}
+
 // askTime bounds a question to srun itself.
 const askTime = 20 * time.Second
 
@@ -182,16 +189,19 @@ func (p *program) slurm() client {
 	return ctld{slurm.New(e), e}
 }
 
-// transport leads to burstd; nil: it is not known where that is.
-func (p *program) transport() session.Transport {
-	if p.tests.burstd != nil {
-		return p.tests.burstd()
+// finds notes how burstd is reached, if that is known.
+func (p *program) finds(k *known) {
+	w, err := findBurstd(p.env, cmp.Or(p.tests.agent, agentEnv))
+	k.siteNone = w.none
+	switch {
+	case p.tests.burstd != nil:
+		k.transport = p.tests.burstd()
+	case len(w.urls) > 0:
+		k.transport = newBurstd(w, munge.New(munge.Options{Socket: p.env("BURST_MUNGE_SOCKET")}))
 	}
-	w := findBurstd(p.env, agentEnv)
-	if len(w.urls) == 0 {
-		return nil
+	if k.burstd = k.transport != nil; !k.burstd {
+		k.deaf = err
 	}
-	return newBurstd(w, munge.New(munge.Options{Socket: p.env("BURST_MUNGE_SOCKET")}))
 }
 
 // passed are the signals that a step gets from burst-srun, as from srun.

@@ -39,7 +39,7 @@ func (p *program) start(ctx context.Context, k known, d plan) int {
 		return p.noFolder(k.job, err)
 	}
 	if strays > 0 && k.isPart() && k.later() {
-		return p.failed(fmt.Errorf("step %s would begin anew, and not its parts with it: its arguments or its folder differ from those of the %d steps of %s that earlier attempts had not done; --once NAME tells them apart, and `scontrol update jobid=%d comment=\"burst: ckpt=none\"` has the job begin anew", e.Name, strays, e.Program, k.job.ID))
+		return p.failed(fmt.Errorf("step %s would begin anew, and not its parts with it: its arguments or its folder differ from those of the %d steps of %s that earlier attempts had not done; --once NAME tells them apart; %s", e.Name, strays, e.Program, anew(k.job)))
 	}
 	if strays > 0 {
 		p.say("step %s is taken for a new one, and begins anew: its arguments or its folder differ from those of the %d steps of %s that earlier attempts had not done; --once NAME tells them apart", e.Name, strays, e.Program)
@@ -56,6 +56,17 @@ func (p *program) start(ctx context.Context, k known, d plan) int {
 		return p.recorded(ctx, k, d, recorded{e, note})
 	}
 	return p.runProtected(ctx, k, recorded{e, note}, was)
+}
+
+// strays are the steps of earlier attempts that e, which is new, may have been meant to
+// be: they are not done, and nothing tells which is which.
+func (r *record) strays(e entry) (n int) {
+	for _, s := range r.Steps {
+		if s.Attempt < r.Attempt && !s.Done && !named(s) && e.Program != "" && s.Program == e.Program {
+			n++
+		}
+	}
+	return n
 }
 
 // recorded is a step of the record, and what writes down how it went.
@@ -95,7 +106,7 @@ func (p *program) launch(k known, name string) ckpt.Launch {
 		args = slices.Insert(args, 1, "--open-mode=append")
 		at++
 	}
-	if is, once := k.launcher(p); name != "" && is && once && p.name != "srun" && !freezes(k.merged) {
+	if is, once := k.launcher(p); name != "" && is && once && p.name != "srun" && !slices.Contains(launchers, k.merged.Method) {
 		args, at = k.call.Program(), 0 // srun would start it once for each task
 	}
 	environ := without(p.environ, loopName)
@@ -139,16 +150,14 @@ func (p *program) runProtected(ctx context.Context, k known, e recorded, was ent
 		r.parts = p.parts(ctx, k)
 	}
 	signals := listen()
-	p.say("step %s of job %s: %s", e.Name, k.job.Folder(), k.how())
-	if file := overwritten(os.Stdout); file != "" && k.job.Attempt == 0 {
-		p.once(k.job, saidAppend, fmt.Sprintf("a restart empties the output %s: write #SBATCH --open-mode=append, or >> for a file of your own", file))
-	}
 	err = r.begin(ctx)
 	k.trial.began(ctx, k, r, err)
 	if err != nil {
 		if isPlain(err) {
-			e.Components = nil
-			e.note(e.entry)
+			if e.Components != nil {
+				e.Components = nil
+				e.note(e.entry)
+			}
 			return p.plain(fmt.Sprintf("%v: the step is not protected", err), k)
 		}
 		if r.over().IsZero() {
@@ -156,11 +165,23 @@ func (p *program) runProtected(ctx context.Context, k known, e recorded, was ent
 		}
 		return p.noFolder(k.job, err)
 	}
+	p.begun(k, e.Name)
 	go p.sweep(ctx, k) // the end of this process ends it, at any line
 	code := p.within(ctx, k, r, signals)
 	r.finish(code)
 	p.ended(ctx, k, r, signals)
 	return code
+}
+
+// begun says how the step is protected, and what that lacks.
+func (p *program) begun(k known, name string) {
+	p.say("step %s of job %s: %s", name, k.job.Folder(), k.how())
+	if k.trial == nil {
+		p.once(k.job, saidUnheard, k.unheard())
+	}
+	if file := overwritten(p.stdout); file != "" && k.job.Attempt == 0 {
+		p.once(k.job, saidAppend, fmt.Sprintf("a restart empties the output %s: write #SBATCH --open-mode=append, or >> for a file of your own", file))
+	}
 }
 
 // within runs the step within its session.
@@ -174,7 +195,7 @@ func (p *program) within(ctx context.Context, k known, r *runner, signals <-chan
 	c := session.ClientConfig{Hello: session.Hello{
 		Key:  session.Key{Job: k.job.ID, Attempt: k.job.Attempt, Step: r.name},
 		Host: hostname(), Method: k.merged.Method, Strategy: k.merged.Strategy, Dir: r.folder.Path(), Interval: k.merged.Interval,
-		Cost: r.cost(), Retries: k.merged.Retries, Label: k.merged.Label, Together: r.parts != nil,
+		Cost: r.took, Retries: k.merged.Retries, Label: k.merged.Label, Together: r.parts != nil,
 	}, Do: r.order, Progress: r.progress, Say: func(text string) { p.say("%s", text) }}
 	if k.merged.Periodical() && k.merged.Interval == 0 {
 		c.Advise = r.advise

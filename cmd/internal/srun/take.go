@@ -13,7 +13,8 @@ import (
 
 const (
 	// sealTime is for how long beyond its deadline the keeping of a generation is
-	// tried again for which the step has been ended.
+	// tried again for which the step has been ended; less than session.WaitTime, for
+	// which burstd waits for the answer.
 	sealTime  = time.Minute
 	sealAgain = 5 * time.Second
 	killTime  = 30 * time.Second // from SIGTERM to SIGKILL, as Slurm's KillWait
@@ -61,7 +62,7 @@ func (r *runner) take(ctx context.Context, stop bool) (g ckpt.Generation, err er
 	kept := g
 	r.iteration, r.saved = g.Iteration, &kept
 	r.stats.Writing += time.Since(began)
-	r.costs = append(r.costs, ckpt.Cost{Took: time.Since(began), Bytes: g.Bytes()})
+	r.took = time.Since(began)
 	r.failure, r.failed = "", 0
 	delivered := r.delivered
 	r.mu.Unlock()

@@ -169,7 +169,7 @@ func (r record) choice() (chosen, bool) {
 func (r *runner) beginTogether(ctx context.Context) error {
 	id, err := r.parts.choose(ctx, r.name)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; %s", err, anew(r.job))
 	}
 	choice, err := r.folder.Only(ctx, id)
 	if err != nil {
@@ -190,7 +190,7 @@ func (r *runner) beginTogether(ctx context.Context) error {
 	case choice.From == nil:
 		return err
 	default:
-		return fmt.Errorf("the step does not start from %v, from which the job's other components go on, and takes no other for that: %w", id, err)
+		return fmt.Errorf("the step does not start from %v, from which the job's other components go on, and takes no other for that: %w; %s", id, err, anew(r.job))
 	}
 	r.began(s, choice.From)
 	r.mu.Lock()

@@ -77,7 +77,7 @@ func (p *pair) attempt(t *testing.T, n int) (from [2]string, answers [2]session.
 	return from, answers
 }
 
-const anew = "the beginning"
+const atFirst = "the beginning"
 
 func of(attempt int) string { return fmt.Sprintf("of attempt %d", attempt) }
 
@@ -109,21 +109,21 @@ func TestPartsRestartTogether(t *testing.T) {
 		before func(*testing.T, *pair, int) // an attempt
 		want   []string                     // what both begin from, by attempts
 	}{
-		{"all is well", func(*testing.T, *pair, int) {}, []string{anew, of(0), of(1), of(2)}},
-		{"one part fails at first", fails(0), []string{anew, anew, of(1)}},
-		{"one part fails later", fails(1), []string{anew, of(0), of(0), of(2)}},
-		{"one byte of one part's is changed", damage, []string{anew, of(0), of(0), of(2)}},
+		{"all is well", func(*testing.T, *pair, int) {}, []string{atFirst, of(0), of(1), of(2)}},
+		{"one part fails at first", fails(0), []string{atFirst, atFirst, of(1)}},
+		{"one part fails later", fails(1), []string{atFirst, of(0), of(0), of(2)}},
+		{"one byte of one part's is changed", damage, []string{atFirst, of(0), of(0), of(2)}},
 		{"one byte is changed, and burstd has the other part's on record", func(t *testing.T, p *pair, n int) {
 			damage(t, p, n)
 			p.blest = map[string]ckpt.ID{"0": {Attempt: n - 1, N: n}}
-		}, []string{anew, of(0), of(0), of(2)}},
+		}, []string{atFirst, of(0), of(0), of(2)}},
 		{"one part's is gone", func(t *testing.T, p *pair, n int) {
 			if n == 1 {
 				if err := os.RemoveAll(gen(p, 0, 0)); err != nil {
 					t.Fatal(err)
 				}
 			}
-		}, []string{anew, anew, of(1)}},
+		}, []string{atFirst, atFirst, of(1)}},
 		{"one part's is to be seen when the next attempt has begun", func(t *testing.T, p *pair, n int) {
 			hidden := filepath.Join(p.dir, "hidden")
 			from, to := gen(p, 1, 0), hidden
@@ -141,7 +141,7 @@ func TestPartsRestartTogether(t *testing.T) {
 			if n == 1 {
 				p.works[1].fails.Store(true)
 			}
-		}, []string{anew, anew, anew}},
+		}, []string{atFirst, atFirst, atFirst}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/burst-hpc/burst/cmd/internal/rehearse"
 	"github.com/burst-hpc/burst/slurm/directive"
+	"github.com/burst-hpc/burst/slurm/step"
 )
 
 // names are what the folder's pattern may stand for. An error is of the working
@@ -61,11 +62,32 @@ func (k known) explained(d plan) string {
 	return b.String()
 }
 
+// but says what the protection of a step lacks, as far as that is known before it starts.
+func (p *program) but(k known, d plan) string {
+	var text string
+	if u := k.unheard(); u != "" && !d.Direct {
+		text = u + "\n"
+	}
+	one := k.merged.Method == directive.DMTCP || k.merged.Method == directive.CRIU
+	if n := k.tasks(p.env); n > 1 && one && !d.Direct {
+		if is, _ := k.launcher(p); !is {
+			text += fmt.Sprintf("not protected: ckpt=%s checkpoints one task, and the step has %d\n", k.merged.Method, n)
+		}
+	}
+	return text
+}
+
+// anew is how a user has the job begin anew though it has checkpoints. Slurm takes no
+// comment of a job that has ended. It holds for all of the job's steps.
+func anew(j step.Job) string {
+	return fmt.Sprintf("to begin anew, without checkpoints: scontrol requeuehold %[1]d && scontrol update jobid=%[1]d comment='burst: ckpt=none' && scontrol release %[1]d", j.ID)
+}
+
 // how a step is protected, in a line.
 func (k known) how() string {
 	var when []string
 	if k.merged.Periodical() {
-		when = append(when, "every "+k.merged.Value("interval"))
+		when = append(when, every(k.merged))
 	}
 	switch {
 	case k.trial != nil:
@@ -116,4 +138,15 @@ func overwritten(w io.Writer) string {
 		return name
 	}
 	return f.Name()
+}
+
+// shortly writes a time for people.
+func shortly(d time.Duration) string {
+	switch {
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Millisecond).String()
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/burst-hpc/burst/ft/ckpt/methods"
 	"github.com/burst-hpc/burst/slurm/directive"
 	"github.com/burst-hpc/burst/slurm/step"
 )
@@ -45,6 +46,7 @@ func TestSummary(t *testing.T) {
 			"job 17_3 step prep: ran 1.5s, 3 checkpoints (2s), 1 restarts, 1m1s of work lost, 2s of work in no checkpoint"},
 		{stats{Ran: 1500 * time.Millisecond, Checkpoints: 3, Writing: 2 * time.Second, Restarts: 1, Lost: 61 * time.Second}, 0,
 			"job 17_3 step prep: ran 1.5s, 3 checkpoints (2s), 1 restarts, 1m1s of work lost"},
+		{stats{Restarts: 1, Lost: 61 * time.Second, LostIterations: 120}, 0, "job 17_3 step prep: ran 0s, 0 checkpoints (0s), 1 restarts, 1m1s of work lost (120 iterations)"},
 		{stats{Restarts: 2, LostUnknown: 1}, 0, "job 17_3 step prep: ran 0s, 0 checkpoints (0s), 2 restarts, work lost (not known for 1 of the restarts)"},
 	} {
 		if got := summary(step.Job{ID: 20, Array: 17, Task: "3"}, entry{Name: "prep", stats: c.stats}, c.unsaved); got != c.want {
@@ -97,6 +99,16 @@ func TestLaunch(t *testing.T) {
 		}
 		if got := strings.Join(l.Env, " "); got != "A=b BURST_STEP=17/0" {
 			t.Errorf("environment %s", got)
+		}
+	}
+}
+
+// TestFilesAreJudgedBeforeTheJob: what the method refuses on the node, burst explain does.
+func TestFilesAreJudgedBeforeTheJob(t *testing.T) {
+	for _, files := range []string{"heat.ckpt", "out/*.ckpt", "out", "/scratch/x", "./heat.ckpt", "out/", "../x", ".", "/", "/a/../b", "a//b", "a[", "..", "x/..", "a b/"} {
+		_, err := methods.New(directive.BySignal, methods.Options{Signal: "USR1", Files: strings.Fields(files)})
+		if said := directive.Check("files", files); (said == nil) != (err == nil) {
+			t.Errorf("files=%s: at submission %v, on the node %v", files, said, err)
 		}
 	}
 }

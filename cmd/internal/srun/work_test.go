@@ -29,6 +29,7 @@ type work struct {
 	startFail map[int]error // by the number of the start
 	lostAfter time.Duration // its first step's tool dies then; 0: never
 	fails     atomic.Bool   // checkpoints do, at their end
+	leaves    int           // a step does after a checkpoint, with this exit code; 0: it goes on
 
 	mu     sync.Mutex
 	tries  []time.Time // checkpoints that were begun
@@ -118,8 +119,11 @@ func (w *worker) Checkpoint(ctx context.Context, into string, stop bool) (ckpt.M
 	if err := os.WriteFile(filepath.Join(into, "count"), []byte(count.String()), 0o600); err != nil {
 		return ckpt.Made{}, err
 	}
-	if stop {
+	switch {
+	case stop:
 		w.end(143, nil)
+	case w.m.leaves > 0:
+		w.end(w.m.leaves, nil)
 	}
 	return ckpt.Made{Tool: "work", Iteration: int64(count.Seconds())}, nil
 }

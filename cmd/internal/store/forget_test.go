@@ -38,7 +38,7 @@ func (w *writer) life(job uint32, now time.Time) {
 		w.putSession(c, now)
 	}
 	w.putFT(ft.Change{Evictions: []ft.Eviction{{Instance: fmt.Sprint("i-", job), Kind: cloud.SpotInterruption, Job: job, Stage: ft.Done,
-		Outcome: "requeued", Began: now, Ended: now, Started: now}}})
+		Outcome: "requeued", Ending: ft.Moved, Began: now, Ended: now, Started: now}}})
 }
 
 // TestTheJournalDoesNotGrow: over 10,000 jobs that have ended, what was said of them is
@@ -180,11 +180,11 @@ func TestAJobOfManySteps(t *testing.T) {
 
 // TestAttempts that were evicted are counted once each, as far as they count.
 func TestAttempts(t *testing.T) {
-	done := func(restarts int, outcome string) ft.Eviction {
-		return ft.Eviction{Restarts: restarts, Stage: ft.Done, Outcome: outcome}
+	done := func(restarts int, ending ft.Ending) ft.Eviction {
+		return ft.Eviction{Restarts: restarts, Stage: ft.Done, Ending: ending}
 	}
 	of := func(instance string, e ft.Eviction) ft.Eviction { e.Instance = instance; return e }
-	held := done(1, "requeued")
+	held := done(1, ft.Moved)
 	held.Hold = true
 	for _, tt := range []struct {
 		name  string
@@ -193,13 +193,13 @@ func TestAttempts(t *testing.T) {
 		want  int
 	}{
 		{"none", nil, -1, 0},
-		{"one, of two nodes", []ft.Eviction{done(0, "requeued"), of("i-2", done(0, "requeued; its directive cannot be read"))}, -1, 1},
-		{"two", []ft.Eviction{done(0, "requeued"), done(1, "requeued")}, -1, 2},
-		{"after one that made a checkpoint", []ft.Eviction{done(0, "requeued"), done(1, "requeued")}, 0, 1},
-		{"under way", []ft.Eviction{done(0, "requeued"), {Restarts: 1, Stage: ft.Signalled}}, -1, 2},
-		{"left where it was, and ended", []ft.Eviction{done(0, "left where it is: disk full"), done(1, "it finished in the grace time"), {Restarts: 2, Stage: ft.Planned}}, -1, 0},
-		{"since it was held", []ft.Eviction{done(0, "requeued"), held, done(2, "requeued")}, -1, 1},
-		{"that attempt itself", []ft.Eviction{done(0, "requeued"), held}, -1, 0},
+		{"one, of two nodes", []ft.Eviction{done(0, ft.Moved), of("i-2", done(0, ft.Moved))}, -1, 1},
+		{"two", []ft.Eviction{done(0, ft.Moved), done(1, ft.Moved)}, -1, 2},
+		{"after one that made a checkpoint", []ft.Eviction{done(0, ft.Moved), done(1, ft.Moved)}, 0, 1},
+		{"under way", []ft.Eviction{done(0, ft.Moved), {Restarts: 1, Stage: ft.Signalled}}, -1, 2},
+		{"left where it was, and ended", []ft.Eviction{done(0, ""), done(1, ft.Finished), {Restarts: 2, Stage: ft.Planned}}, -1, 0},
+		{"since it was held", []ft.Eviction{done(0, ft.Moved), held, done(2, ft.Moved)}, -1, 1},
+		{"that attempt itself", []ft.Eviction{done(0, ft.Moved), held}, -1, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := open(t, filepath.Join(t.TempDir(), "burst.db"))
@@ -232,7 +232,7 @@ func TestAnAttemptsEvictionsAreReadTogether(t *testing.T) {
 		}
 		e := ft.Eviction{Instance: n.Instance, Kind: n.Kind, Job: 7, Stage: ft.Signalled, Started: at, Held: i == 1, Hold: i == 1}
 		if stage == ft.Acked {
-			e.Stage, e.Outcome = ft.Done, "requeued"
+			e.Stage, e.Ending = ft.Done, ft.Moved
 		}
 		if i == 2 {
 			e.Started = at.Add(-time.Hour)

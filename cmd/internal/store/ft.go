@@ -75,13 +75,22 @@ func (s *Store) LoadFT(ctx context.Context) (ft.State, error) {
 		}
 		st.Evictions, err = query(ctx, tx, `WITH open AS (SELECT instance, kind, job, restarts, started FROM evictions JOIN notices n USING (instance, kind) WHERE n.stage <> ?)
 			SELECT `+evictionColumns+` FROM evictions e WHERE (instance, kind) IN (SELECT instance, kind FROM open)
-			OR (job, restarts, started) IN (SELECT job, restarts, started FROM open) ORDER BY e.began, e.job`, scanEviction, ft.Acked)
+			OR (job, restarts, started) IN (SELECT job, restarts, started FROM open) AND kind <> ? ORDER BY e.began, e.job`, scanEviction, ft.Acked, ft.Died)
 		return err
 	})
 	if err != nil {
 		return ft.State{}, fmt.Errorf("reading the journal: %w", err)
 	}
 	return st, nil
+}
+
+// Moved implements ft's journal.
+func (s *Store) Moved(ctx context.Context, since time.Time) ([]ft.Eviction, error) {
+	all, err := query(ctx, s.db, `SELECT `+evictionColumns+` FROM evictions e WHERE ending = 'moved' AND ended >= ? ORDER BY ended, job`, scanEviction, fromTime(since))
+	if err != nil {
+		return nil, fmt.Errorf("reading which jobs were requeued: %w", err)
+	}
+	return all, nil
 }
 
 const noticeColumns = "instance, kind, provider, deadline, received, source, node, stage, action, event, cancelled, ahead"
@@ -116,12 +125,12 @@ func scanNotice(scan scanner) (n ft.Notice, err error) {
 }
 
 const evictionColumns = `e.instance, e.kind, e.job, e.restarts, e.node, e.stage, e.signal, e.grace, e.signalled, e.began, e.ended, e.outcome,
-	e.ask, e.ask_by, e.started, e.lost, e.lost_iterations, e.hold, e.held`
+	e.ask, e.ask_by, e.started, e.lost, e.lost_iterations, e.hold, e.held, e.retries, e.ending`
 
 func scanEviction(scan scanner) (e ft.Eviction, err error) {
 	var grace, signalled, began, ended, by, started, lost int64
 	err = scan(&e.Instance, &e.Kind, &e.Job, &e.Restarts, &e.Node, &e.Stage, &e.Signal, &grace, &signalled, &began, &ended, &e.Outcome,
-		&e.Ask, &by, &started, &lost, &e.LostIterations, &e.Hold, &e.Held)
+		&e.Ask, &by, &started, &lost, &e.LostIterations, &e.Hold, &e.Held, &e.Retries, &e.Ending)
 	e.Grace, e.By, e.Started = time.Duration(grace)*time.Microsecond, toTime(by), toTime(started)
 	if e.Lost = time.Duration(lost) * time.Microsecond; lost < 0 {
 		e.Lost = -1
@@ -136,11 +145,22 @@ func scanEviction(scan scanner) (e ft.Eviction, err error) {
 func (s *Store) Attempts(ctx context.Context, job uint32, after int) (n int, err error) {
 	err = s.db.QueryRowContext(ctx, `SELECT count(DISTINCT restarts) FROM evictions WHERE job = ?1 AND restarts > ?2 AND began > `+earlierJob+`
 		AND restarts > (SELECT coalesce(max(restarts), -1) FROM evictions WHERE job = ?1 AND hold AND began > `+earlierJob+`)
-		AND (stage IN ('signalled', 'requeued') OR outcome LIKE 'requeued%')`, job, after).Scan(&n)
+		AND (stage IN ('signalled', 'requeued') OR ending = 'moved')`, job, after).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("counting the evictions of job %d: %w", job, err)
 	}
 	return n, nil
+}
+
+// AttemptsOf are the evictions of a job that have ended its attempts, those of the first
+// attempt first.
+func (s *Store) AttemptsOf(ctx context.Context, job uint32) ([]ft.Eviction, error) {
+	all, err := query(ctx, s.db, `SELECT `+evictionColumns+` FROM evictions e WHERE job = ?1 AND ending = 'moved' AND began > `+earlierJob+` ORDER BY restarts, began`,
+		scanEviction, job)
+	if err != nil {
+		return nil, fmt.Errorf("reading the evictions of job %d: %w", job, err)
+	}
+	return all, nil
 }
 
 // CommitFT writes a change in one transaction, which other changes may share.
@@ -172,9 +192,9 @@ func (w *writer) putFT(c ft.Change) {
 			lost = e.Lost.Microseconds()
 		}
 		w.put(`INSERT OR REPLACE INTO evictions (instance, kind, job, restarts, node, stage, signal, grace, signalled, began, ended, outcome,
-			ask, ask_by, started, lost, lost_iterations, hold, held) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, e.Instance, e.Kind, e.Job, e.Restarts, e.Node, e.Stage, e.Signal,
+			ask, ask_by, started, lost, lost_iterations, hold, held, retries, ending) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, e.Instance, e.Kind, e.Job, e.Restarts, e.Node, e.Stage, e.Signal,
 			e.Grace.Microseconds(), fromTime(e.SignalledAt), fromTime(e.Began), fromTime(e.Ended), e.Outcome,
-			e.Ask, fromTime(e.By), fromTime(e.Started), lost, e.LostIterations, e.Hold, e.Held)
+			e.Ask, fromTime(e.By), fromTime(e.Started), lost, e.LostIterations, e.Hold, e.Held, e.Retries, e.Ending)
 	}
 	for _, e := range c.Events {
 		w.event(Event{Time: e.Time, Kind: e.Kind, Node: e.Node, Instance: e.Instance, Job: e.Job, Text: e.Text})

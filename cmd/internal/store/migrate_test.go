@@ -47,7 +47,7 @@ func TestAJournalWithoutCheckpoints(t *testing.T) {
 	n := cloud.Notice{Instance: "i-1", Kind: cloud.SpotInterruption, Deadline: at.Add(time.Minute), Received: at, Source: "imds", Event: "e1"}
 	ftState := ft.State{Notices: []ft.Notice{{Notice: n, Provider: "east", Node: "c1", Stage: ft.Draining}},
 		Evictions: []ft.Eviction{{Instance: "i-1", Kind: cloud.SpotInterruption, Job: 7, Restarts: 2, Node: "c1", Stage: ft.Requeued, Signal: "USR1",
-			Grace: 20 * time.Second, SignalledAt: at, Began: at, Lost: -1, LostIterations: -1}}}
+			Grace: 20 * time.Second, SignalledAt: at, Began: at, Lost: -1, LostIterations: -1, Retries: -1}}}
 	rows := []ledger.Row{{Provider: "east", Instance: "i-1", Pool: "p", Job: 7, From: at, To: at.Add(time.Hour), Share: 1}}
 	s := open(t, full)
 	if err := s.CommitPower(t.Context(), sample()); err != nil {
@@ -163,7 +163,7 @@ func TestAJournalOfTheLastRelease(t *testing.T) {
 	first, second := spot("i-1"), spot("i-2")
 	first.Deadline, first.Source, second.Source = deadline, "imds", "sqs"
 	want := ft.State{Notices: []ft.Notice{{Notice: second, Provider: "east", Stage: ft.Heard}, {Notice: first, Provider: "east", Node: "c1", Stage: ft.Draining}},
-		Evictions: []ft.Eviction{{Instance: "i-1", Kind: cloud.SpotInterruption, Job: 7, Restarts: 2, Node: "c1", Stage: ft.Signalled, Signal: "B:USR1", Lost: -1, LostIterations: -1,
+		Evictions: []ft.Eviction{{Instance: "i-1", Kind: cloud.SpotInterruption, Job: 7, Restarts: 2, Node: "c1", Stage: ft.Signalled, Signal: "B:USR1", Lost: -1, LostIterations: -1, Retries: -1,
 			Grace: 20 * time.Second, SignalledAt: at, Began: at}}}
 	if diff := cmp.Diff(want, st); diff != "" {
 		t.Error(diff)

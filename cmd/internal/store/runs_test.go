@@ -106,8 +106,8 @@ func TestWhatBecameOfARun(t *testing.T) {
 	summary := func(checkpoints int, lost time.Duration, unknown int) *session.Summary {
 		return &session.Summary{Label: "l", Method: "dmtcp", Ranks: 4, Ran: time.Hour, Checkpoints: checkpoints, Writing: 2 * time.Second, Lost: lost, LostUnknown: unknown, Iteration: 77}
 	}
-	eviction := func(restarts int, instance, outcome string, lost time.Duration) ft.Eviction {
-		return ft.Eviction{Instance: instance, Kind: cloud.SpotInterruption, Job: 7, Restarts: restarts, Stage: ft.Done, Began: since.Add(time.Minute), Outcome: outcome,
+	eviction := func(restarts int, instance string, ending ft.Ending, lost time.Duration) ft.Eviction {
+		return ft.Eviction{Instance: instance, Kind: cloud.SpotInterruption, Job: 7, Restarts: restarts, Stage: ft.Done, Began: since.Add(time.Minute), Ending: ending,
 			Lost: lost, LostIterations: -1}
 	}
 	saves := func(attempt, n int) session.Change {
@@ -129,20 +129,23 @@ func TestWhatBecameOfARun(t *testing.T) {
 	}{
 		{"nothing", over(run(7, 0)), nil, nil, with(func(d *Deeds) { d.Lost = 0 })},
 		{"its node died", over(run(7, 1)), nil, nil, with(func(d *Deeds) { d.LostUnknown = 1 })},
-		{"evicted without a word of what was lost", over(run(7, 1)), nil, []ft.Eviction{eviction(0, "i-1", "requeued", -1)}, with(func(d *Deeds) { d.Evictions, d.LostUnknown = 1, 1 })},
-		{"evicted twice, once of two nodes", over(run(7, 2)), nil, []ft.Eviction{eviction(0, "i-1", "requeued; x", time.Minute), eviction(0, "i-2", "requeued", -1),
-			eviction(1, "i-3", "requeued", 2*time.Second)}, with(func(d *Deeds) { d.Evictions, d.Lost = 2, 62*time.Second })},
+		{"evicted without a word of what was lost", over(run(7, 1)), nil, []ft.Eviction{eviction(0, "i-1", ft.Moved, -1)}, with(func(d *Deeds) { d.Evictions, d.LostUnknown = 1, 1 })},
+		{"evicted twice, once of two nodes", over(run(7, 2)), nil, []ft.Eviction{eviction(0, "i-1", ft.Moved, time.Minute), eviction(0, "i-2", ft.Moved, -1),
+			eviction(1, "i-3", ft.Moved, 2*time.Second)}, with(func(d *Deeds) { d.Evictions, d.Lost = 2, 62*time.Second })},
 		{"it was left where it was", over(run(7, 1)), nil, []ft.Eviction{eviction(0, "i-1", "left where it is: x", -1)}, with(func(d *Deeds) { d.LostUnknown = 1 })},
 		{"it finished in time", over(run(7, 0)), nil, []ft.Eviction{eviction(0, "i-1", "it finished in the grace time", -1)}, with(func(d *Deeds) { d.Lost = 0 })},
 		{"first seen after a requeue", changed(over(run(7, 1)), func(r *history.Run) { r.Submitted = since.Add(3 * time.Hour) }), []session.Change{saves(0, 1)},
-			[]ft.Eviction{eviction(0, "i-1", "requeued", time.Second)}, with(func(d *Deeds) { d.Checkpoints, d.Evictions, d.Lost, d.Iteration = 1, 1, time.Second, 50 })},
-		{"it runs, and has saved", run(7, 1), []session.Change{saves(0, 1), saves(0, 2), saves(1, 1), saves(1, 1)}, []ft.Eviction{eviction(0, "i-1", "requeued", 0)},
+			[]ft.Eviction{eviction(0, "i-1", ft.Moved, time.Second)}, with(func(d *Deeds) { d.Checkpoints, d.Evictions, d.Lost, d.Iteration = 1, 1, time.Second, 50 })},
+		{"it runs, and has saved", run(7, 1), []session.Change{saves(0, 1), saves(0, 2), saves(1, 1), saves(1, 1)}, []ft.Eviction{eviction(0, "i-1", ft.Moved, 0)},
 			with(func(d *Deeds) { d.Checkpoints, d.Evictions, d.Lost, d.Iteration = 3, 1, 0, 50 })},
-		{"the last attempt's step has not told its end", over(run(7, 2)), []session.Change{saves(0, 1), ends(0, summary(1, time.Second, 0))}, []ft.Eviction{eviction(0, "i-1", "requeued", time.Minute)},
+		{"the last attempt's step has not told its end", over(run(7, 2)), []session.Change{saves(0, 1), ends(0, summary(1, time.Second, 0))}, []ft.Eviction{eviction(0, "i-1", ft.Moved, time.Minute)},
 			Deeds{Ranks: 4, Computing: time.Hour, Checkpoints: 1, Writing: 2 * time.Second, Evictions: 1, Lost: time.Minute, LostUnknown: 1, LostIterations: -1, Iteration: 77}},
 		{"its steps have told all", over(run(7, 2)), []session.Change{saves(0, 1), saves(2, 2), ends(2, summary(5, 3*time.Second, 1))},
-			[]ft.Eviction{eviction(0, "i-1", "requeued", time.Minute)},
+			[]ft.Eviction{eviction(0, "i-1", ft.Moved, time.Minute)},
 			Deeds{Ranks: 4, Computing: time.Hour, Checkpoints: 5, Writing: 2 * time.Second, Evictions: 1, Lost: 3 * time.Second, LostUnknown: 1, LostIterations: -1, Iteration: 77}},
+		{"its steps do not know when it died, and burstd does", over(run(7, 1)), []session.Change{saves(0, 1), saves(1, 2), ends(1, summary(5, 3*time.Second, 1))},
+			[]ft.Eviction{{Instance: "i-1", Kind: ft.Died, Job: 7, Stage: ft.Done, Began: since.Add(time.Minute), Ending: ft.Moved, Lost: 2 * time.Minute, LostIterations: 40}},
+			Deeds{Ranks: 4, Computing: time.Hour, Checkpoints: 5, Writing: 2 * time.Second, Evictions: 1, Lost: 2 * time.Minute, LostIterations: 40, Iteration: 77}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "burst.db")

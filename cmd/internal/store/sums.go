@@ -68,7 +68,7 @@ func sumUp(ctx context.Context, q querier, r history.Run) (d Deeds, err error) {
 		return d, err
 	}
 	switch {
-	case heard >= r.Restarts && !r.Open: // what its user was told in its output
+	case heard >= r.Restarts && !r.Open && unknown <= d.LostUnknown: // what its user was told in its output
 		d.Lost, d.LostUnknown = steps, unknown
 	case r.Restarts == 0:
 		d.Lost = 0
@@ -80,7 +80,7 @@ func sumUp(ctx context.Context, q querier, r history.Run) (d Deeds, err error) {
 // of several of its nodes, the one that knows most.
 func evicted(ctx context.Context, q querier, r history.Run, since int64, d *Deeds) error {
 	_, err := query(ctx, q, `SELECT max(lost), max(lost_iterations) FROM evictions WHERE job = ? AND began > ? AND restarts < ?
-		AND (stage = 'requeued' OR outcome LIKE 'requeued%') GROUP BY restarts`, func(scan scanner) (none struct{}, err error) {
+		AND (stage = 'requeued' OR ending = 'moved') GROUP BY restarts`, func(scan scanner) (none struct{}, err error) {
 		var lost, iterations int64
 		if err = scan(&lost, &iterations); err != nil {
 			return none, err

@@ -46,7 +46,7 @@ var rooms = []room{
 
 	// ft asks Slurm, and Slurm calls us: never slurm/power.
 	{"ft/notice", []string{"cloud"}},
-	{"ft/session", nil},
+	{"ft/session", []string{"ft/ckpt"}},
 	{"ft/session/sessiontest", []string{"ft/session"}},
 	{"ft/ckpt/...", []string{"ft/ckpt"}},
 	{"ft", append([]string{"cloud", "ft/..."}, slurmAndLeaves...)},

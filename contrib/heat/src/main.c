@@ -50,19 +50,39 @@ static void complain(const char *err)
 		fprintf(stderr, "heat: error: %s\n", err);
 }
 
-static double now(void)
+static double seconds(clockid_t clock)
 {
 	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* sleep_until waits for the given time of now; a signal does not cut it short. */
-static void sleep_until(double when)
+static double now(void) { return seconds(CLOCK_MONOTONIC); }
+
+/* idle sleeps for that long, in slices. A slice that took far longer, beyond what
+ * a busy host makes of it, counts as what it should have taken: whatever stops
+ * the process meanwhile, as a checkpoint does, lengthens the run by all of its
+ * time. Nor does it matter that the clock is another after a restart. */
+static void idle(double left)
 {
-	struct timespec t = {.tv_sec = (time_t)when, .tv_nsec = (long)((when - (double)(time_t)when) * 1e9)};
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
-		;
+	const double slice = 0.01, late = 0.05;
+	while (left > 0) {
+		double want = left < slice ? left : slice, begin = now();
+		struct timespec t = {.tv_nsec = (long)(want * 1e9)};
+		nanosleep(&t, NULL);
+		double took = now() - begin;
+		left -= took > 0 && took < want + late ? took : want;
+	}
+}
+
+/* step does one iteration and returns its own processor time, which does not
+ * pass while the process is stopped either. */
+static double step(struct grid *g)
+{
+	double begin = seconds(CLOCK_PROCESS_CPUTIME_ID);
+	grid_step(g);
+	double took = seconds(CLOCK_PROCESS_CPUTIME_ID) - begin;
+	return took > 0 ? took : 0; /* the clock of a restored process begins anew */
 }
 
 /* any_signalled says, with one answer for all ranks, whether a rank has got
@@ -118,13 +138,13 @@ static bool between(const struct grid *g, const struct options *o, int64_t itera
 
 static int run(struct grid *g, const struct options *o, int64_t iteration)
 {
-	double begin = now(), next_line = begin + o->progress;
+	double begin = now(), next_line = begin + o->progress, computed = 0;
+	int64_t first = iteration;
 	while (iteration < o->iterations) {
-		double started = now();
-		grid_step(g);
+		double took = step(g);
+		computed += took;
 		iteration++;
-		if (o->pace > 0)
-			sleep_until(started + o->pace);
+		idle(o->pace - took);
 		if (iteration < o->iterations && between(g, o, iteration))
 			return EXIT_STOPPED;
 		if (o->progress > 0 && now() >= next_line) {
@@ -134,7 +154,8 @@ static int run(struct grid *g, const struct options *o, int64_t iteration)
 	}
 	bool saved = !o->checkpoint || save(g, o, iteration, "end");
 	uint64_t sum = grid_checksum(g);
-	say("done iterations=%" PRId64 " checksum=0x%016" PRIx64 " seconds=%.3f", iteration, sum, now() - begin);
+	say("done iterations=%" PRId64 " checksum=0x%016" PRIx64 " seconds=%.3f compute=%.6f", iteration, sum, now() - begin,
+		iteration > first ? computed / (double)(iteration - first) : 0);
 	return saved ? EXIT_DONE : EXIT_FAILED;
 }
 

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/burst-hpc/burst/ft/ckpt"
 )
@@ -25,16 +24,20 @@ type commands struct {
 	setup, run, checkpoint, restart string
 	about                           string
 	needs                           []string // programs, and files in /proc
+	images                          string   // the tool that makes images of the program, which runs without srun; empty: none
 }
 
 // presets are commands for tools that are known.
 var presets = map[string]commands{
-	// BLCR 0.8.5. The process ids of the old node may be taken on the new one.
+	// BLCR 0.8.5 saves a process and its children, and no sockets: of srun it would have
+	// nothing, and neither of the program below Slurm's own processes. The process ids of
+	// the old node may be taken on the new one. cr_restart stays, as the program's parent.
 	"blcr": {
-		about:      "images of the step's processes, by BLCR, on kernels of its time",
+		about:      "images of one program's processes, by BLCR, on kernels of its time",
+		images:     "BLCR",
 		run:        `exec cr_run "$@"`,
 		checkpoint: `if [ "$BURST_STOP" = 1 ]; then set -- --term; fi; exec cr_checkpoint "$@" -f "$BURST_DIR/context" "$BURST_PID"`,
-		restart:    `exec cr_restart --no-restore-pid "$BURST_GENERATION/context"`,
+		restart:    `exec cr_restart --omit-always --no-restore-pid "$BURST_GENERATION/context"`,
 		needs:      []string{"cr_run", "cr_checkpoint", "cr_restart", "/proc/checkpoint"},
 	},
 }
@@ -42,7 +45,6 @@ var presets = map[string]commands{
 // commandMethod checkpoints by commands of the user's.
 type commandMethod struct {
 	commands
-	killWait time.Duration
 }
 
 var _ ckpt.Method = (*commandMethod)(nil)
@@ -71,7 +73,7 @@ func newCommand(o Options) (ckpt.Method, error) {
 	case c.restart == "":
 		return nil, errors.New("restart= is missing: the command that starts the step from $BURST_GENERATION")
 	}
-	return &commandMethod{c, o.KillWait}, nil
+	return &commandMethod{c}, nil
 }
 
 func (m *commandMethod) Name() string { return "command" }
@@ -97,6 +99,12 @@ func (m *commandMethod) Start(ctx context.Context, given ckpt.Launch) (ckpt.Step
 	l := launch(given)
 	if err := l.madeBy(m.Name()); err != nil {
 		return nil, err
+	}
+	if m.images != "" {
+		if err := l.fitsAlone(m.images); err != nil {
+			return nil, fmt.Errorf("command: preset=%s: %w", strings.ToLower(m.images), err)
+		}
+		l.Args, l.Program = l.Args[l.Program:], 0
 	}
 	env := m.env(l, nil)
 	if m.setup != "" {
@@ -189,13 +197,13 @@ func (s *commandStep) Checkpoint(ctx context.Context, into string, stop bool) (c
 		}
 	}
 	if err != nil {
-		if !s.p.running() {
+		if hasDied(s.p) {
 			return ckpt.Made{}, fmt.Errorf("%w; checkpoint=: %v", ckpt.ErrFinishing, err)
 		}
 		return ckpt.Made{}, fmt.Errorf("checkpoint=: %w", err)
 	}
 	if stop && !s.p.goneWithin(ctx, leaveTime) {
-		if err := s.p.end(ctx, s.m.killWait); err != nil {
+		if err := s.p.end(ctx, killWait); err != nil {
 			return ckpt.Made{}, err
 		}
 	}

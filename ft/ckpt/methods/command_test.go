@@ -19,7 +19,6 @@ func byCommand() candidate {
 	return candidate{
 		name: "command",
 		options: Options{
-			KillWait:   5 * time.Second,
 			Setup:      `echo prepared >> setup`,
 			Checkpoint: askAndCopy,
 			Restart:    `cp "$BURST_GENERATION/state" state && exec "$@"`,
@@ -97,6 +96,7 @@ func TestCommandSetup(t *testing.T) {
 }
 
 func TestCommandSays(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ checkpoint, want string }{
 		"exit code":  {`echo no room; exit 4`, "checkpoint=: exit code 4: no room"},
 		"no file":    {`true`, "exit code 0, but in $BURST_DIR: no file with content"},
@@ -120,6 +120,22 @@ func TestCommandSays(t *testing.T) {
 				r.awaitAt(r.out.last() + 1) // the step goes on
 			}
 		})
+	}
+}
+
+// checkpoint= has seen the program's end, while its output, which another process holds
+// open, is still waited for.
+func TestCommandEndsBeforeItsOutput(t *testing.T) {
+	t.Parallel()
+	c := byCommand()
+	c.options = Options{Checkpoint: `kill -9 "$BURST_PID"; while kill -0 "$BURST_PID" 2>/dev/null; do sleep 0.01; done; exit 1`, Restart: "true"}
+	p := newPlace(t, c)
+	l := p.launch("count", "-to=1000000", "-pace=10ms")
+	l.Args = append([]string{"sh", "-c", `sleep 1 & exec "$@"`, "sh"}, l.Args...)
+	r := p.start(l)
+	r.awaitAt(3)
+	if _, err := r.step.Checkpoint(t.Context(), p.folder(), false); !errors.Is(err, ckpt.ErrFinishing) {
+		t.Errorf("%v, want ErrFinishing", err)
 	}
 }
 
@@ -151,7 +167,8 @@ func TestCommandBLCR(t *testing.T) {
 	for name, script := range map[string]string{
 		"cr_run":        `exec "$@"`,
 		"cr_checkpoint": `echo "$@" > "$BURST_DIR/arguments"; for f; do last=$f; done; kill -s USR1 $last; until [ -s state ]; do sleep 0.05; done; [ "$1" != --term ] || kill $last; exec cp state "$BURST_DIR/context"`,
-		"cr_restart":    `[ "$1" = --no-restore-pid ] && cp "$2" state && exec ` + os.Args[0] + ` count -to=300 -state=state`,
+		"cr_restart":    `[ "$1 $2" = "--omit-always --no-restore-pid" ] && cp "$3" state && exec ` + os.Args[0] + ` count -to=300 -state=state`,
+		"srun":          `echo "srun is imaged, and not the program"; exit 9`,
 	} {
 		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
 			t.Fatal(err)
@@ -159,8 +176,9 @@ func TestCommandBLCR(t *testing.T) {
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	c := byCommand()
-	c.options = Options{Preset: "blcr"}
+	c.options, c.program = Options{Preset: "blcr"}, append([]string{"srun", "-n1", "--mpi=none"}, c.program...)
 	p := newPlace(t, c)
+	p.at = 3
 	m, err := New("command", c.options)
 	if err != nil {
 		t.Fatal(err)
@@ -179,4 +197,14 @@ func TestCommandBLCR(t *testing.T) {
 		t.Errorf("exit code %d, want 143 of --term", r.code)
 	}
 	p.restart(300, g)
+	for args, want := range map[string]string{
+		"srun -n2 -- /bin/true":     "command: preset=blcr: checkpoints one task, and the step has 2",
+		"srun -n1 -- mpirun ./true": "mpirun is not restored by BLCR: use dmtcp",
+	} {
+		l := p.launch()
+		l.Args, l.Program = strings.Fields(args), 3
+		if _, err := m.Start(t.Context(), l); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
 }

@@ -18,11 +18,11 @@ import (
 // criuMethod makes images of a step's processes by CRIU. The step is a program
 // on the batch host, for which srun is left out: CRIU restores a process below
 // the one that asks for it, and srun's tasks have another parent.
-type criuMethod struct{ o Options }
+type criuMethod struct{}
 
 var _ ckpt.Method = criuMethod{}
 
-func newCRIU(o Options) (ckpt.Method, error) { return criuMethod{o}, nil }
+func newCRIU(Options) (ckpt.Method, error) { return criuMethod{}, nil }
 
 // criuTool is the criu on PATH.
 type criuTool struct {
@@ -104,8 +104,9 @@ func kernelRelease() string {
 	return unix.ByteSliceToString(u.Release[:])
 }
 
-// fitsCRIU says why the step cannot be checkpointed by CRIU.
-func (l launch) fitsCRIU() error {
+// fitsAlone says why the step cannot be checkpointed by a tool that makes images of one
+// program on this host.
+func (l launch) fitsAlone(tool string) error {
 	switch {
 	case l.Program < 0 || l.Program >= len(l.Args):
 		return errors.New("no program is given")
@@ -114,7 +115,7 @@ func (l launch) fitsCRIU() error {
 	case l.nodes() > 1:
 		return fmt.Errorf("checkpoints one node only, and the job has %d", l.nodes())
 	case isMPIRun(l.Args[0]) || isMPIRun(l.Args[l.Program]):
-		return fmt.Errorf("%s is not restored by CRIU: use dmtcp", l.Args[0])
+		return fmt.Errorf("mpirun is not restored by %s: use dmtcp", tool)
 	case l.Program > 0 && l.tasks() > 1:
 		return fmt.Errorf("checkpoints one task, and the step has %d", l.tasks())
 	}
@@ -128,12 +129,12 @@ func (m criuMethod) Start(ctx context.Context, given ckpt.Launch) (ckpt.Step, er
 	}
 	l := launch(given)
 	if err = l.madeBy(m.Name()); err == nil {
-		err = l.fitsCRIU()
+		err = l.fitsAlone("CRIU")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("criu: %w", err)
 	}
-	s := &criuStep{o: m.o, tool: tool}
+	s := &criuStep{tool: tool}
 	if s.work, err = os.MkdirTemp(l.Scratch, "criu-"); err != nil {
 		return nil, fmt.Errorf("criu: a folder for its logs: %w", err)
 	}

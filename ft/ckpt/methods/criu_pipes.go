@@ -1,6 +1,7 @@
 package methods
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,9 @@ type criuPipes struct {
 	names  [3]string
 	ours   []*os.File // our ends, which are read or written here
 	copied sync.WaitGroup
+
+	mu  sync.Mutex
+	err error // output that was lost
 }
 
 func newCRIUPipes(l launch) (*criuPipes, error) {
@@ -84,8 +88,26 @@ func (p *criuPipes) output(fd int, to io.Writer) error {
 		return err
 	}
 	p.child[fd], p.ours = w, append(p.ours, r)
-	p.copied.Go(func() { io.Copy(to, r) })
+	p.copied.Go(func() {
+		_, err := io.Copy(to, r)
+		r.Close() // else the step would wait for ever in a pipe that is full
+		if err != nil && !errors.Is(err, os.ErrClosed) {
+			p.mu.Lock()
+			p.err = cmp.Or(p.err, err)
+			p.mu.Unlock()
+		}
+	})
 	return p.name(fd)
+}
+
+// lost says why output was lost, as from a file system that is full.
+func (p *criuPipes) lost() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil {
+		return nil
+	}
+	return fmt.Errorf("output: %w", p.err)
 }
 
 // name finds what CRIU calls a pipe.

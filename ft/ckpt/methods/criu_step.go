@@ -1,6 +1,7 @@
 package methods
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,6 @@ import (
 
 // criuStep is a step that CRIU can dump.
 type criuStep struct {
-	o       Options
 	tool    criuTool
 	work    string // for logs
 	pipes   *criuPipes
@@ -46,9 +46,9 @@ func (s *criuStep) Wait() (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
-		code = endedByUs
+		return endedByUs, err
 	}
-	return code, err
+	return code, cmp.Or(err, s.pipes.lost())
 }
 
 func (s *criuStep) Signal(sig os.Signal) error { return s.process.signal(sig) }
@@ -84,7 +84,7 @@ func (s *criuStep) Checkpoint(ctx context.Context, into string, stop bool) (ckpt
 	}
 	if err != nil {
 		s.process.signalGroup(syscall.SIGCONT) // likewise
-		if !s.process.running() {
+		if hasDied(s.process) {
 			err = fmt.Errorf("%w: %w", ckpt.ErrFinishing, err)
 		}
 		return ckpt.Made{}, fmt.Errorf("criu: %w", err)

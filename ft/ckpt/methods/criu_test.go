@@ -126,6 +126,42 @@ func TestFakeCRIUCheckpoint(t *testing.T) {
 	}
 }
 
+// A step whose output cannot be written ends, and is not held up for ever by a pipe
+// that nobody reads.
+func TestCRIUOutputThatIsLost(t *testing.T) {
+	t.Parallel()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	pipes, err := newCRIUPipes(launch{Stdout: full, Stderr: full})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := startProcess(&exec.Cmd{Path: shell, Args: []string{"sh", "-c", "exec dd if=/dev/zero bs=1M count=4"}, Env: os.Environ(),
+		Stdin: pipes.child[0], Stdout: pipes.child[1], Stderr: pipes.child[2]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pipes.started()
+	s := &criuStep{pipes: pipes, process: p}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Wait()
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, syscall.ENOSPC) || !strings.HasPrefix(err.Error(), "output: ") {
+			t.Errorf("%v", err)
+		}
+	case <-time.After(longEnough):
+		p.signalGroup(syscall.SIGKILL)
+		t.Error("it waits for ever")
+	}
+}
+
 func TestFakeCRIURestart(t *testing.T) {
 	for _, c := range []struct{ name, restore, fails string }{
 		{"the process id is taken", `echo "Error (criu/cr-restore.c:1514): Can't fork for 17: File exists" >$work/restore.log; exit 1`, "criu restore failed (code 1): Error (criu/cr-restore.c:1514): Can't fork for 17: File exists"},
@@ -164,7 +200,7 @@ func TestCRIUFits(t *testing.T) {
 		{"no program", "srun", 1, "", "no program is given"},
 		{"not there", "/nonexistent/program", 0, "", "no such file"},
 	} {
-		err := launch{Args: strings.Fields(c.args), Program: c.program, Env: []string{c.env}}.fitsCRIU()
+		err := launch{Args: strings.Fields(c.args), Program: c.program, Env: []string{c.env}}.fitsAlone("CRIU")
 		if (c.fails == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.fails) {
 			t.Errorf("%s: %v; want %q", c.name, err, c.fails)
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"time"
@@ -29,11 +28,11 @@ const (
 // dmtcpMethod makes images of a step's processes by a DMTCP that is found on
 // PATH. The step is a program alone or below srun with one task, or Open MPI's
 // mpirun on one node.
-type dmtcpMethod struct{ o Options }
+type dmtcpMethod struct{}
 
 var _ ckpt.Method = dmtcpMethod{}
 
-func newDMTCP(o Options) (ckpt.Method, error) { return dmtcpMethod{o}, nil }
+func newDMTCP(Options) (ckpt.Method, error) { return dmtcpMethod{}, nil }
 
 // dmtcpTools are the programs of one installation.
 type dmtcpTools struct {
@@ -47,11 +46,12 @@ func (dmtcpMethod) Name() string { return "dmtcp" }
 func (dmtcpMethod) Usable(ctx context.Context) error { return usableDMTCP(ctx) }
 
 func usableDMTCP(ctx context.Context) error {
-	_, err := findDMTCP(ctx)
+	_, err := findDMTCP(ctx, os.Environ())
 	return err
 }
 
-func findDMTCP(ctx context.Context) (dmtcpTools, error) {
+// findDMTCP looks on the PATH of an environment.
+func findDMTCP(ctx context.Context, env []string) (dmtcpTools, error) {
 	var t dmtcpTools
 	for _, tool := range []struct {
 		name string
@@ -59,16 +59,13 @@ func findDMTCP(ctx context.Context) (dmtcpTools, error) {
 	}{
 		{"dmtcp_launch", &t.launch}, {"dmtcp_restart", &t.restart}, {"dmtcp_coordinator", &t.coordinator}, {"dmtcp_command", &t.command},
 	} {
-		found, err := exec.LookPath(tool.name)
-		if err == nil {
-			found, err = filepath.Abs(found)
-		}
+		found, err := launch{Env: env}.lookPath(tool.name)
 		if err != nil {
 			return t, fmt.Errorf("dmtcp: %s is not on PATH: install DMTCP %s or later, or load its module", tool.name, firstDMTCP)
 		}
 		*tool.path = found
 	}
-	code, out, err := runTool(ctx, &exec.Cmd{Path: t.launch, Args: []string{t.launch, "--version"}, Env: withoutDMTCP(os.Environ())})
+	code, out, err := runTool(ctx, &exec.Cmd{Path: t.launch, Args: []string{t.launch, "--version"}, Env: withoutDMTCP(env)})
 	if err == nil && code != 0 {
 		err = fmt.Errorf("dmtcp_launch --version: %w", failed(code, out))
 	}
@@ -103,7 +100,7 @@ func parseDMTCPVersion(out string) (string, error) {
 // Start begins the step below a coordinator of its own, whose port is open to
 // the network and asks nobody who he is: DMTCP has no such check.
 func (m dmtcpMethod) Start(ctx context.Context, given ckpt.Launch) (ckpt.Step, error) {
-	tools, err := findDMTCP(ctx)
+	tools, err := findDMTCP(ctx, given.Env)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +119,7 @@ func (m dmtcpMethod) Start(ctx context.Context, given ckpt.Launch) (ckpt.Step, e
 	if err != nil {
 		return nil, fmt.Errorf("dmtcp: %w", err)
 	}
-	s := newDMTCPStep(m.Name(), m.o, l)
+	s := newDMTCPStep(m.Name(), l)
 	s.tools, s.dmtcpRoom = tools, room
 	if err := s.start(ctx, l, images); err != nil {
 		room.remove()
@@ -133,8 +130,8 @@ func (m dmtcpMethod) Start(ctx context.Context, given ckpt.Launch) (ckpt.Step, e
 }
 
 // newDMTCPStep is a step of the method name that is still to be started.
-func newDMTCPStep(name string, o Options, l launch) *dmtcpStep {
-	return &dmtcpStep{method: name, o: o, own: l.dmtcpSignal(), began: time.Now(), joined: l.From != nil, turn: make(chan struct{}, 1), over: make(chan struct{})}
+func newDMTCPStep(name string, l launch) *dmtcpStep {
+	return &dmtcpStep{method: name, own: l.dmtcpSignal(), began: time.Now(), joined: l.From != nil, turn: make(chan struct{}, 1), over: make(chan struct{})}
 }
 
 func (s *dmtcpStep) start(ctx context.Context, l launch, images []string) error {

@@ -35,7 +35,7 @@ func onAnotherNode(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("NOT TESTED: a node's own /tmp needs root for a mount namespace")
 	}
-	tools, err := findDMTCP(t.Context())
+	tools, err := findDMTCP(t.Context(), os.Environ())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func realDMTCP(t *testing.T) {
 	if _, err := exec.LookPath("dmtcp_launch"); err != nil {
 		t.Skip("NOT TESTED: no DMTCP is here; put the folder of dmtcp_launch into PATH (docs/methods/dmtcp.md)")
 	}
-	tools, err := findDMTCP(t.Context())
+	tools, err := findDMTCP(t.Context(), os.Environ())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestRealDMTCPConforms(t *testing.T) {
 func byImages(t *testing.T, method string) candidate {
 	t.Helper()
 	return candidate{
-		name: method, options: Options{KillWait: 5 * time.Second}, images: true,
+		name: method, images: true,
 		program: []string{compiled(t, "program")}, wipe: func(string) error { return nil },
 	}
 }

@@ -32,7 +32,6 @@ const (
 type dmtcpStep struct {
 	dmtcpRoom
 	method      string // its name
-	o           Options
 	tools       dmtcpTools
 	coordinator *coordinator
 	process     *process
@@ -290,7 +289,7 @@ func (s *dmtcpStep) stop(ctx context.Context) error {
 		return nil
 	}
 	// The images are good, so nothing is lost by force.
-	if err := s.process.end(ctx, s.o.KillWait); err != nil {
+	if err := s.process.end(ctx, killWait); err != nil {
 		s.stopped, s.halved = false, true
 		return fmt.Errorf("the step does not end (dmtcp_command -k: %s): %w", lastLine(out), err)
 	}

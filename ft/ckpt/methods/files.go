@@ -45,9 +45,6 @@ var errChanged = errors.New("was written while it was copied")
 // so on XFS, Btrfs and NFS 4.2.
 func keep(ctx context.Context, dir, into string, files []seen) error {
 	for _, f := range files {
-		if f.size == 0 {
-			continue // an empty file of old; a restart does without it
-		}
 		to := stored(into, f.name)
 		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 			return err

@@ -4,67 +4,27 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 )
 
-// iterationSource says where the application tells how far it is: the last match
-// in the end of a file or of the step's own output.
-type iterationSource struct {
-	file    string // a pattern; empty: the output
-	pattern *regexp.Regexp
-}
+// checkpointLine finds "checkpoint at iteration 400", and no other number.
+var checkpointLine = regexp.MustCompile(`(?i)\bcheckpoint[^\n]*?\b(?:iteration|step)[ =:]+([0-9]+)`)
 
-// defaultIteration finds "checkpoint at iteration 400", and no other number.
-const defaultIteration = `(?i)\bcheckpoint[^\n]*?\b(?:iteration|step)[ =:]+([0-9]+)`
-
-func newIterationSource(o Options) (iterationSource, error) {
-	text := o.IterationPattern
-	if text == "" {
-		text = defaultIteration
-	}
-	re, err := regexp.Compile(text)
-	if err != nil {
-		return iterationSource{}, fmt.Errorf("the pattern of the iteration: %w", err)
-	}
-	if re.NumSubexp() < 1 {
-		return iterationSource{}, fmt.Errorf("the pattern of the iteration, %s, has no (group) that is the number", text)
-	}
-	if _, err := filepath.Match(o.Iteration, ""); err != nil {
-		return iterationSource{}, fmt.Errorf("the iteration's file %s: not a pattern of file names", o.Iteration)
-	}
-	return iterationSource{o.Iteration, re}, nil
-}
-
-// iterationTail is how much of a file's end is searched.
+// iterationTail is how much of an output's end is searched.
 const iterationTail = 64 << 10
 
-// read returns the iteration, -1 if it is not known: a checkpoint is good without.
-func (s iterationSource) read(dir string, stdout io.Writer) int64 {
-	path := ""
-	if s.file == "" {
-		f, ok := stdout.(*os.File)
-		if !ok {
-			return -1
-		}
-		path = fmt.Sprintf("/proc/self/fd/%d", f.Fd())
-	} else {
-		l, err := lookAt(dir, []string{s.file})
-		if err != nil {
-			return -1
-		}
-		var newest seen
-		for _, f := range l.files() {
-			if path == "" || f.mtime.After(newest.mtime) {
-				newest, path = f, inPlace(dir, f.name)
-			}
-		}
+// saidLast is the iteration of the last checkpoint that the step's output tells of,
+// where that is a file; -1 if it is not known: a checkpoint is good without.
+func saidLast(stdout io.Writer) int64 {
+	f, ok := stdout.(*os.File)
+	if !ok {
+		return -1
 	}
-	return lastNumber(path, s)
+	return lastNumber(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
 }
 
-func lastNumber(path string, s iterationSource) int64 {
+func lastNumber(path string) int64 {
 	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
 		return -1 // a pipe or a terminal would be waited for
 	}
@@ -80,7 +40,7 @@ func lastNumber(path string, s iterationSource) int64 {
 	if err != nil {
 		return -1
 	}
-	all := s.pattern.FindAllSubmatch(text, -1)
+	all := checkpointLine.FindAllSubmatch(text, -1)
 	if len(all) == 0 {
 		return -1
 	}

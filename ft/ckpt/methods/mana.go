@@ -18,11 +18,11 @@ import (
 // Its scripts mana_launch and mana_restart only find their installation, and the
 // coordinator by a file in the user's HOME, and part what they are given at its
 // blanks. So what they run is run here without them.
-type manaMethod struct{ o Options }
+type manaMethod struct{}
 
 var _ ckpt.Method = manaMethod{}
 
-func newMANA(o Options) (ckpt.Method, error) { return manaMethod{o}, nil }
+func newMANA(Options) (ckpt.Method, error) { return manaMethod{}, nil }
 
 // manaTools are the programs of one installation.
 type manaTools struct {
@@ -37,7 +37,7 @@ func (manaMethod) Name() string { return "mana" }
 func (manaMethod) Usable(ctx context.Context) error { return usableMANA(ctx) }
 
 func usableMANA(ctx context.Context) error {
-	if _, err := findMANA(ctx); err != nil {
+	if _, err := findMANA(ctx, os.Environ()); err != nil {
 		return err
 	}
 	if _, err := exec.LookPath("bash"); err != nil {
@@ -51,16 +51,14 @@ func usableMANA(ctx context.Context) error {
 	return errors.New("mana: no mpiexec of MPICH is on PATH: install MPICH, or load its module")
 }
 
-func findMANA(ctx context.Context) (manaTools, error) {
+// findMANA looks on the PATH of an environment.
+func findMANA(ctx context.Context, env []string) (manaTools, error) {
 	var t manaTools
 	root := ""
 	for _, name := range []string{"mana_launch", "mana_restart"} {
-		found, err := exec.LookPath(name)
+		found, err := launch{Env: env}.lookPath(name)
 		if err == nil {
 			found, err = filepath.EvalSymlinks(found)
-		}
-		if err == nil {
-			found, err = filepath.Abs(found)
 		}
 		if err != nil {
 			return t, fmt.Errorf("mana: %s is not on PATH: install MANA 1.4 or later, or load its module", name)
@@ -81,7 +79,7 @@ func findMANA(ctx context.Context) (manaTools, error) {
 	}
 	// It finds MANA's libraries by cutting this off its own name, as long as it is.
 	t.lowerHalf = root + "/bin/../bin/lower-half"
-	code, out, err := runTool(ctx, &exec.Cmd{Path: t.launch, Args: []string{t.launch, "--version"}, Env: withoutDMTCP(os.Environ())})
+	code, out, err := runTool(ctx, &exec.Cmd{Path: t.launch, Args: []string{t.launch, "--version"}, Env: withoutDMTCP(env)})
 	if err == nil && code != 0 {
 		err = fmt.Errorf("its dmtcp_launch --version: %w", failed(code, out))
 	}
@@ -96,7 +94,7 @@ func findMANA(ctx context.Context) (manaTools, error) {
 
 // Start begins the step below a coordinator of its own, as dmtcp does.
 func (m manaMethod) Start(ctx context.Context, given ckpt.Launch) (ckpt.Step, error) {
-	tools, err := findMANA(ctx)
+	tools, err := findMANA(ctx, given.Env)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +114,7 @@ func (m manaMethod) start(ctx context.Context, tools manaTools, l launch) (*dmtc
 	if err != nil {
 		return nil, err
 	}
-	s := newDMTCPStep(m.Name(), m.o, l)
+	s := newDMTCPStep(m.Name(), l)
 	s.tools, s.ranks = tools.dmtcpTools, call.ranks
 	var images []string
 	if l.From != nil {

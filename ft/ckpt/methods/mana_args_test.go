@@ -48,7 +48,7 @@ func TestFakeMANARefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			scratch := t.TempDir()
-			step, err := m.Start(t.Context(), ckpt.Launch{Args: args, Program: at, Env: append(os.Environ(), c.env), Scratch: scratch})
+			step, err := m.Start(t.Context(), ckpt.Launch{Args: args, Program: at, Env: append(withTools(dir+"/bin"), c.env), Scratch: scratch})
 			if err == nil || !strings.Contains(err.Error(), c.fails) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%v, %v; want %q", step, err, c.fails)
 			}

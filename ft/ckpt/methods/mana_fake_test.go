@@ -9,12 +9,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/burst-hpc/burst/ft/ckpt"
 )
 
-// fakeMANA is a MANA and an MPICH of shell scripts on PATH, as fakeDMTCP is: image
+// fakeMANA is a MANA and an MPICH of shell scripts for PATH, as fakeDMTCP is: image
 // RANK makes an image, and what is launched or restored is one process that sleeps.
 func fakeMANA(t *testing.T, command string) string {
 	t.Helper()
@@ -54,7 +53,6 @@ image() { mkdir -p $images/ckpt_rank_$1; printf '` + imageMagic + `' >$images/ck
 		}
 		put(t, path, "#!/bin/sh\nfake="+dir+"\n"+text)
 	}
-	t.Setenv("PATH", dir+"/bin:/usr/bin:/bin")
 	return dir
 }
 
@@ -77,16 +75,17 @@ func linked(t *testing.T) string {
 	return dir + "/linked"
 }
 
-func startMANA(t *testing.T, from *ckpt.Generation, args ...string) (ckpt.Step, error) {
+func startMANA(t *testing.T, tools string, from *ckpt.Generation, args ...string) (ckpt.Step, error) {
 	t.Helper()
-	m, err := New("mana", Options{KillWait: time.Second})
+	m, err := New("mana", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m.Start(t.Context(), ckpt.Launch{Args: args, Env: os.Environ(), Scratch: t.TempDir(), From: from})
+	return m.Start(t.Context(), ckpt.Launch{Args: args, Env: withTools(tools + "/bin"), Scratch: t.TempDir(), From: from})
 }
 
 func TestFakeMANACheckpoint(t *testing.T) {
+	t.Parallel()
 	program := linked(t)
 	const good = `begins; image 0 .dmtcp; image 1 .dmtcp; wrote 2`
 	for _, c := range []struct {
@@ -102,8 +101,9 @@ func TestFakeMANACheckpoint(t *testing.T) {
 		{"one is empty", `begins; image 0 .dmtcp; image 1 .dmtcp; : >$images/ckpt_rank_1/ckpt_a_1.dmtcp; wrote 2`, "is no image of DMTCP"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			fakeMANA(t, `case $what in -c) `+c.checkpoint+`;; -k) kill $(cat $fake/pid);; esac`)
-			step, err := startMANA(t, nil, "mpiexec", "-n", "2", program)
+			t.Parallel()
+			dir := fakeMANA(t, `case $what in -c) `+c.checkpoint+`;; -k) kill $(cat $fake/pid);; esac`)
+			step, err := startMANA(t, dir, nil, "mpiexec", "-n", "2", program)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -140,6 +140,7 @@ func TestFakeMANACheckpoint(t *testing.T) {
 // A restart is of as many ranks as there are images, below descriptors that its
 // own next restart is to be above.
 func TestFakeMANARestart(t *testing.T) {
+	t.Parallel()
 	program := linked(t)
 	dir := fakeMANA(t, `case $what in -c) begins; image 0 .dmtcp; image 1 .dmtcp; wrote 2;; -k) kill $(cat $fake/pid);; esac`)
 	from := &ckpt.Generation{}
@@ -147,7 +148,7 @@ func TestFakeMANARestart(t *testing.T) {
 		if floor == "0" {
 			from = nil
 		}
-		step, err := startMANA(t, from, "mpiexec", "-ppn", "1", "-n", "2", program)
+		step, err := startMANA(t, dir, from, "mpiexec", "-ppn", "1", "-n", "2", program)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +173,7 @@ func TestFakeMANARestart(t *testing.T) {
 	if err := os.RemoveAll(from.Dir + "/ckpt_rank_1"); err != nil {
 		t.Fatal(err)
 	}
-	if step, err := startMANA(t, from, "mpiexec", "-n", "2", program); err == nil || !strings.Contains(err.Error(), "has images of 1 ranks, and should of 2") {
+	if step, err := startMANA(t, dir, from, "mpiexec", "-n", "2", program); err == nil || !strings.Contains(err.Error(), "has images of 1 ranks, and should of 2") {
 		t.Errorf("an image is missing: %v, %v", step, err)
 	}
 }
@@ -180,10 +181,11 @@ func TestFakeMANARestart(t *testing.T) {
 // Ranks that crash during a checkpoint are lost; that they fail by themselves
 // after one that was late is their own affair. A restart that ends at once is none.
 func TestFakeMANACrash(t *testing.T) {
+	t.Parallel()
 	program := linked(t)
 	for name, lost := range map[string]bool{"begins; kill -ABRT $(cat $fake/pid)": true, "begins; image 0 .dmtcp; image 2 .dmtcp; wrote 2; kill -ABRT $(cat $fake/pid)": false} {
-		fakeMANA(t, `case $what in -c) `+name+`;; esac`)
-		step, err := startMANA(t, nil, "mpiexec", "-n", "2", program)
+		dir := fakeMANA(t, `case $what in -c) `+name+`;; esac`)
+		step, err := startMANA(t, dir, nil, "mpiexec", "-n", "2", program)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,7 +203,7 @@ func TestFakeMANACrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, from.Dir+"/ckpt_rank_0/ckpt_a.dmtcp", imageMagic)
-	if step, err := startMANA(t, from, "mpiexec", "-n", "2", program); err == nil || !strings.Contains(err.Error(), "the restart failed with code 6") {
+	if step, err := startMANA(t, dir, from, "mpiexec", "-n", "2", program); err == nil || !strings.Contains(err.Error(), "the restart failed with code 6") {
 		t.Errorf("%v, %v", step, err)
 	}
 }

@@ -5,7 +5,6 @@ package methods
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,22 +16,13 @@ import (
 
 // Options are what a job says of its method. A method takes those that are its own.
 type Options struct {
-	// KillWait is what a step gets between SIGTERM and SIGKILL; 0: 30 s, as Slurm's.
-	KillWait time.Duration
-
 	// Of the method signal.
-	Signal   string        // the signal's name, with or without SIG; empty: USR1
-	Grace    time.Duration // from the signal to the proof; 0: as long as the caller has
-	Files    []string      // patterns, all of which must match a new file; see docs/methods/signal.md
-	LeftCode int           // exit code by which the application says that it has checkpointed and left; 0: 75; -1: none
+	Signal string        // the signal's name, with or without SIG; empty: USR1
+	Grace  time.Duration // from the signal to the proof; 0: as long as the caller has
+	Files  []string      // patterns, all of which must match a new file; see docs/methods/signal.md
 	// Exact has a restart put the generation's files back over younger ones too,
 	// as a rehearsal needs it.
 	Exact bool
-	// Iteration is where the application tells its iteration: a pattern of files;
-	// empty: in the step's output, where that is a file. IterationPattern has the
-	// number as its first group; empty: the number after the words checkpoint and
-	// iteration, or step, in one line.
-	Iteration, IterationPattern string
 
 	// Of the method command.
 	Setup, Run, Checkpoint, Restart string
@@ -96,12 +86,6 @@ func New(name string, o Options) (ckpt.Method, error) {
 	i := slices.IndexFunc(makers, func(m maker) bool { return m.name == name })
 	if i < 0 {
 		return nil, fmt.Errorf("ckpt=%s is not known; there are %s", name, strings.Join(Names(), ", "))
-	}
-	if o.KillWait < 0 {
-		return nil, errors.New("KillWait is less than nothing")
-	}
-	if o.KillWait == 0 {
-		o.KillWait = defaultKillWait
 	}
 	m, err := makers[i].make(o)
 	if err != nil {

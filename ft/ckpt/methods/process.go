@@ -17,12 +17,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
+// Variables for the tests, which need not wait as long.
+var (
 	// drainTime is how long output is waited for that a process left behind holds open.
 	drainTime = 2 * time.Second
 	// settleTime is what srun's helper gets to end the tasks on other nodes after
 	// srun itself was killed: killed with it, they would run on.
 	settleTime = time.Second
+)
+
+const (
 	// reapTime is how long a killed process may take to be gone.
 	reapTime = 10 * time.Second
 )
@@ -131,6 +135,16 @@ func (p *process) running() bool {
 	}
 }
 
+// hasDied says whether the process has ended, at once: what runs may have seen it
+// before wait returns, which waits for the last of its output.
+func hasDied(p criuProcess) bool {
+	if !p.running() || errors.Is(p.signal(syscall.Signal(0)), os.ErrProcessDone) {
+		return true
+	}
+	state, _ := statOf(fmt.Sprintf("/proc/%d/stat", p.pid()))
+	return state == "Z" || state == "X"
+}
+
 // signal goes to the process alone: srun passes it on to its tasks. It is never
 // sent to another process that got the number later.
 func (p *process) signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
@@ -221,15 +235,23 @@ func (p *process) gone(ctx context.Context) bool {
 func groupLives(pgid int) bool {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is right
 	for _, path := range stats {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			continue // it has ended meanwhile
-		}
-		// "pid (name) state ppid pgrp …", and a name may hold anything.
-		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-		if len(fields) > 2 && fields[2] == strconv.Itoa(pgid) && fields[0] != "Z" && fields[0] != "X" {
+		if state, group := statOf(path); group == strconv.Itoa(pgid) && state != "Z" && state != "X" {
 			return true
 		}
 	}
 	return false
+}
+
+// statOf reads a process's state and group; empty: it is gone.
+func statOf(path string) (state, group string) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", ""
+	}
+	// "pid (name) state ppid pgrp …", and a name may hold anything.
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	if len(fields) < 3 {
+		return "", ""
+	}
+	return fields[0], fields[2]
 }

@@ -55,6 +55,18 @@ func TestEndTakesTheGroup(t *testing.T) {
 	}
 }
 
+// What is over at a time is killed before that, however long it may take by itself.
+func TestEndIsInTime(t *testing.T) {
+	t.Parallel()
+	p, out := shellProcess(t, "trap '' TERM; echo ready 1; sleep 1000 & wait; sleep 1000")
+	out.await(t, readyLine, 0)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*settleTime+500*time.Millisecond)
+	defer cancel()
+	if err := p.end(ctx, 2*longEnough); err != nil || p.running() {
+		t.Errorf("running %v, %v", p.running(), err)
+	}
+}
+
 // SIGKILL, passed on, leaves nothing of the step.
 func TestKillTakesTheGroup(t *testing.T) {
 	t.Parallel()

@@ -32,6 +32,8 @@ func TestMain(m *testing.M) {
 		os.Exit(program(os.Args[1:]))
 	}
 	os.Setenv(tokenEnv, token)
+	quietTime, lookTime, leaveTime, killWait = quietTime/3, lookTime/3, leaveTime/3, 3*time.Second
+	drainTime, settleTime = drainTime/4, settleTime/4
 	flag.Parse()
 	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) { // nobody has said otherwise
 		flag.Set("test.parallel", "24") // the tests wait more than they work

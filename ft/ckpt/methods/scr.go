@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -34,9 +33,12 @@ func (scrMethod) Name() string { return "scr" }
 // behind it.
 func (scrMethod) Usable(ctx context.Context) error { return usableSCR(ctx) }
 
-func usableSCR(context.Context) error {
+func usableSCR(context.Context) error { return hasSCR(os.Environ()) }
+
+// hasSCR looks on the PATH of an environment.
+func hasSCR(env []string) error {
 	for _, tool := range []string{scrHalt, scrIndex, scrPrint} {
-		if _, err := exec.LookPath(tool); err != nil {
+		if _, err := (launch{Env: env}).lookPath(tool); err != nil {
 			return fmt.Errorf("scr: %s is not on PATH: install SCR 3 and KVTree, or load their module", tool)
 		}
 	}
@@ -107,7 +109,7 @@ func (p scrPlace) meta(name string) string { return filepath.Join(p.prefix, ".sc
 // Start puts back the generation's dataset, and has SCR begin from it.
 func (m scrMethod) Start(ctx context.Context, given ckpt.Launch) (ckpt.Step, error) {
 	l := launch(given)
-	if err := errors.Join(l.madeBy(m.Name()), usableSCR(ctx)); err != nil {
+	if err := errors.Join(l.madeBy(m.Name()), hasSCR(l.Env)); err != nil {
 		return nil, err
 	}
 	p, err := newSCRPlace(l)

@@ -100,16 +100,17 @@ case $2 in
 *) exit 2;;
 esac`,
 	"kvtree_print": `cat "$1"`,
-	"app": `i=0; [ -s .scr/current ] && i=$(cat .scr/current) && [ "$(cat "ckpt.$i/state")" = "state $i" ] || i=0
+	"app": `i=0; [ -s .scr/current ] && i=$(cat .scr/current) && [ "$(cat "ckpt.$i/state")" = "state $i" ] && [ -e ckpt.$i/nothing ] || i=0
 save() {
-	mkdir -p ckpt.$i .scr/scr.dataset.$i; echo "state $i" > ckpt.$i/state; echo summary > .scr/scr.dataset.$i/summary.scr
-	printf '  RANK\n    0\n      FILE\n        ckpt.%s/state\n' $i > .scr/scr.dataset.$i/rank2file.0.0
+	mkdir -p ckpt.$i .scr/scr.dataset.$i; echo "state $i" > ckpt.$i/state; : > ckpt.$i/nothing; echo summary > .scr/scr.dataset.$i/summary.scr
+	printf '  RANK\n    0\n      FILE\n        ckpt.%s/state\n        ckpt.%s/nothing\n' $i $i > .scr/scr.dataset.$i/rank2file.0.0
 	echo "   $i YES   2026-08-01T03:10:00     ckpt.$i" >> .scr/index.scr; echo $i > .scr/current
 }
 echo "began at $i, halt=$SCR_HALT_EXIT"; echo ready $$
 while [ $i -lt "$1" ]; do
-	i=$((i+1)); echo at $i; sleep 0.05
+	i=$((i+1)); echo at $i; sleep 0.02
 	[ "$2" = every ] && [ $((i % 10)) = 0 ] && save
+	[ "$2 $i" != "every 15" ] || until [ -e go ]; do sleep 0.02; done
 	if [ -e .scr/halt.scr ] && [ "$2" != deaf ]; then [ "$2" = empty ] || save; exit 1; fi
 done
 echo "done $i"`,
@@ -123,8 +124,7 @@ func bySCR(t *testing.T) *place {
 			t.Fatal(err)
 		}
 	}
-	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	return newPlace(t, candidate{name: "scr", program: []string{"app"}})
+	return newPlace(t, candidate{name: "scr", program: []string{"app"}, env: []string{"PATH=" + bin + ":" + os.Getenv("PATH")}})
 }
 
 // begin starts the application up to a number, from a generation if that is given.
@@ -136,6 +136,7 @@ func (p *place) begin(from *ckpt.Generation, to int, how string) *running {
 }
 
 func TestSCR(t *testing.T) {
+	t.Parallel()
 	p := bySCR(t)
 	r := p.begin(nil, 1000, "")
 	r.awaitAt(3)
@@ -148,6 +149,7 @@ func TestSCR(t *testing.T) {
 	for _, damage := range []func() error{
 		func() error { return nil },
 		func() error { return os.RemoveAll(filepath.Join(p.dir, ".scr")) },
+		func() error { return os.RemoveAll(filepath.Join(p.dir, "ckpt."+strconv.Itoa(at))) }, // a rank's file of it is empty
 		func() error {
 			return os.WriteFile(filepath.Join(p.dir, "ckpt."+strconv.Itoa(at), "state"), []byte("state"), 0o600)
 		},
@@ -165,6 +167,7 @@ func TestSCR(t *testing.T) {
 
 // What the application writes by itself is kept; a restart leaves what is newer.
 func TestSCRGoesOn(t *testing.T) {
+	t.Parallel()
 	p := bySCR(t)
 	r := p.begin(nil, 45, "every")
 	if _, err := r.step.Checkpoint(t.Context(), p.folder(), false); err == nil || !strings.Contains(err.Error(), "has written no checkpoint since") {
@@ -178,6 +181,7 @@ func TestSCRGoesOn(t *testing.T) {
 	if _, err := r.step.Checkpoint(t.Context(), p.folder(), false); err == nil {
 		t.Error("one was kept twice")
 	}
+	put(t, filepath.Join(p.dir, "go"), "")
 	r.finish(0)
 	r = p.begin(g, 45, "")
 	r.finish(0)
@@ -193,6 +197,7 @@ func TestSCRGoesOn(t *testing.T) {
 }
 
 func TestSCRFaults(t *testing.T) {
+	t.Parallel()
 	p := bySCR(t)
 	r := p.begin(nil, 1000, "deaf")
 	r.awaitAt(2)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,17 +18,21 @@ import (
 	"github.com/burst-hpc/burst/ft/ckpt"
 )
 
-const (
+// Variables for the tests, which need not wait as long.
+var (
 	// quietTime is how long the files must stay as they are to be whole.
 	quietTime = 500 * time.Millisecond
 	lookTime  = 150 * time.Millisecond // between two looks
 	// leaveTime is what a step that is to stop gets to leave by itself when its
 	// checkpoint is done, as applications that checkpoint and exit do.
 	leaveTime = 500 * time.Millisecond
+	// killWait is what a step gets between SIGTERM and SIGKILL, as of Slurm's KillWait.
+	killWait = 30 * time.Second
+)
+
+const (
 	// leftCode is EX_TEMPFAIL: the application has written a checkpoint and left.
 	leftCode = 75
-
-	defaultKillWait = 30 * time.Second // Slurm's KillWait
 
 	extraWrites    = "writes"
 	writesByRename = "rename"
@@ -36,19 +41,16 @@ const (
 // signalMethod has the application write its own checkpoint when it gets a
 // signal, proves that it has, and keeps a copy.
 type signalMethod struct {
-	signal    syscall.Signal
-	grace     time.Duration
-	killWait  time.Duration
-	files     []string
-	left      int // exit code; -1: none
-	exact     bool
-	iteration iterationSource
+	signal syscall.Signal
+	grace  time.Duration
+	files  []string
+	exact  bool
 }
 
 var _ ckpt.Method = (*signalMethod)(nil)
 
 func newSignal(o Options) (ckpt.Method, error) {
-	m := &signalMethod{grace: o.Grace, killWait: o.KillWait, files: o.Files, left: o.LeftCode, exact: o.Exact}
+	m := &signalMethod{grace: o.Grace, files: o.Files, exact: o.Exact}
 	name := o.Signal
 	if name == "" {
 		name = "USR1"
@@ -61,10 +63,6 @@ func newSignal(o Options) (ckpt.Method, error) {
 		return nil, fmt.Errorf("signal=%s cannot be caught; say USR1 or another", o.Signal)
 	case m.grace < 0:
 		return nil, fmt.Errorf("grace=%v is less than nothing", m.grace)
-	case m.left < -1 || m.left > 255:
-		return nil, fmt.Errorf("the exit code %d is not one of 1 to 255", m.left)
-	case m.left == 0:
-		m.left = leftCode
 	}
 	for _, f := range m.files {
 		if _, err := path.Match(f, ""); err != nil || f == "" {
@@ -74,12 +72,7 @@ func newSignal(o Options) (ckpt.Method, error) {
 			return nil, fmt.Errorf("files=%s: name files below the job's folder, or by an absolute path, in their shortest form", f)
 		}
 	}
-	if len(m.files) == 0 && m.left < 0 {
-		return nil, errors.New("nothing would prove a checkpoint: say files= or an exit code")
-	}
-	var err error
-	m.iteration, err = newIterationSource(o)
-	return m, err
+	return m, nil
 }
 
 func (m *signalMethod) Name() string { return "signal" }
@@ -137,12 +130,12 @@ func (s *signalStep) Checkpoint(ctx context.Context, into string, stop bool) (ck
 	if err != nil {
 		return ckpt.Made{}, err
 	}
-	made := ckpt.Made{Tool: "signal " + unix.SignalName(s.m.signal), Iteration: s.m.iteration.read(s.dir, s.l.Stdout), Extra: map[string]string{}}
+	made := ckpt.Made{Tool: "signal " + unix.SignalName(s.m.signal), Iteration: saidLast(s.l.Stdout), Extra: map[string]string{}}
 	if byRename {
 		made.Extra[extraWrites] = writesByRename
 	}
 	if stop && !s.p.goneWithin(ctx, leaveTime) {
-		if err := s.p.end(ctx, s.m.killWait); err != nil {
+		if err := s.p.end(ctx, killWait); err != nil {
 			return ckpt.Made{}, err
 		}
 	}
@@ -179,10 +172,11 @@ func (s *signalStep) write(ctx context.Context, into string) (byRename bool, err
 		if err != nil {
 			return false, err
 		}
-		err = keep(ctx, s.dir, into, now.files())
+		// A file of old may be empty: the application is at it, and a restart does without.
+		err = keep(ctx, s.dir, into, slices.DeleteFunc(now.files(), func(f seen) bool { return f.size == 0 }))
 		switch {
 		case err == nil && len(s.m.files) == 0:
-			note := fmt.Sprintf("The application said by exit code %d that it has written a checkpoint. files= names none to keep.\n", s.m.left)
+			note := fmt.Sprintf("The application said by exit code %d that it has written a checkpoint. files= names none to keep.\n", leftCode)
 			return false, os.WriteFile(filepath.Join(into, noteName), []byte(note), 0o600)
 		case err == nil:
 			return renamed(before, now), nil
@@ -235,7 +229,7 @@ func (s *signalStep) afterEnd(before, now look) error {
 	switch {
 	case err != nil:
 		return err
-	case code == s.m.left:
+	case code == leftCode:
 		if why := absent(now); why != "" {
 			return fmt.Errorf("%w: it left with exit code %d, which says that it has checkpointed, but %s", ckpt.ErrFinishing, code, why)
 		}

@@ -32,25 +32,18 @@ func TestSignalOptions(t *testing.T) {
 		Options
 		want string
 	}{
-		"defaults":          {Options{}, ""},
-		"with SIG":          {Options{Signal: "SIGUSR2", Files: []string{"out/*.ckpt", "/scratch/a"}}, ""},
-		"unknown":           {Options{Signal: "USR3"}, "signal=USR3: there is no such signal"},
-		"KILL":              {Options{Signal: "KILL"}, "cannot be caught"},
-		"STOP":              {Options{Signal: "STOP"}, "cannot be caught"},
-		"grace":             {Options{Grace: -1}, "less than nothing"},
-		"kill wait":         {Options{KillWait: -1}, "less than nothing"},
-		"exit code":         {Options{LeftCode: 256}, "not one of 1 to 255"},
-		"nothing proves":    {Options{LeftCode: -1}, "nothing would prove a checkpoint"},
-		"bad pattern":       {Options{Files: []string{"a["}}, "not a pattern"},
-		"empty pattern":     {Options{Files: []string{""}}, "not a pattern"},
-		"leads out":         {Options{Files: []string{"../a"}}, "below the job's folder"},
-		"the folder":        {Options{Files: []string{"."}}, "below the job's folder"},
-		"everything":        {Options{Files: []string{"/"}}, "below the job's folder"},
-		"not clean":         {Options{Files: []string{"a//b"}}, "below the job's folder"},
-		"iteration":         {Options{IterationPattern: "step (\\d+)"}, ""},
-		"iteration's words": {Options{IterationPattern: "step ("}, "the pattern of the iteration"},
-		"iteration's group": {Options{IterationPattern: "step"}, "has no (group)"},
-		"iteration's file":  {Options{Iteration: "log["}, "not a pattern of file names"},
+		"defaults":      {Options{}, ""},
+		"with SIG":      {Options{Signal: "SIGUSR2", Files: []string{"out/*.ckpt", "/scratch/a"}}, ""},
+		"unknown":       {Options{Signal: "USR3"}, "signal=USR3: there is no such signal"},
+		"KILL":          {Options{Signal: "KILL"}, "cannot be caught"},
+		"STOP":          {Options{Signal: "STOP"}, "cannot be caught"},
+		"grace":         {Options{Grace: -1}, "less than nothing"},
+		"bad pattern":   {Options{Files: []string{"a["}}, "not a pattern"},
+		"empty pattern": {Options{Files: []string{""}}, "not a pattern"},
+		"leads out":     {Options{Files: []string{"../a"}}, "below the job's folder"},
+		"the folder":    {Options{Files: []string{"."}}, "below the job's folder"},
+		"everything":    {Options{Files: []string{"/"}}, "below the job's folder"},
+		"not clean":     {Options{Files: []string{"a//b"}}, "below the job's folder"},
 	} {
 		_, err := New("signal", o.Options)
 		if got := fmt.Sprint(err); o.want == "" && err != nil || !strings.Contains(got, o.want) {
@@ -128,7 +121,7 @@ func TestSignalHalfWritten(t *testing.T) {
 // A file that is written bit by bit is kept when it is whole.
 func TestSignalSlowWriter(t *testing.T) {
 	t.Parallel()
-	p, r := bySignalWith(t, bySignal().options, "-in-place", "-slow=300ms")
+	p, r := bySignalWith(t, bySignal().options, "-in-place", fmt.Sprint("-slow=", quietTime*3/5))
 	g := p.checkpoint(r, true)
 	p.restart(r.out.last()+5, g)
 }
@@ -136,11 +129,11 @@ func TestSignalSlowWriter(t *testing.T) {
 func TestSignalGrace(t *testing.T) {
 	t.Parallel()
 	o := bySignal().options
-	o.Grace = 700 * time.Millisecond
-	p, r := bySignalWith(t, o, "-slow=3s")
+	o.Grace = 400 * time.Millisecond
+	p, r := bySignalWith(t, o, "-slow=2s")
 	began := time.Now()
 	_, err := r.step.Checkpoint(t.Context(), p.folder(), true)
-	if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > 2500*time.Millisecond {
+	if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > 1800*time.Millisecond {
 		t.Errorf("after %v: %v", took, err)
 	}
 	r.awaitAt(r.out.last() + 5) // not ended: there is no checkpoint

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/burst-hpc/burst/slurm/sandbox"
 )
@@ -30,7 +29,6 @@ func TestSignalSlurm(t *testing.T) {
 		t.Fatalf("salloc: %v\n%s", err, out)
 	}
 	c := bySignal()
-	c.options.KillWait = 5 * time.Second
 	c.program = []string{"srun", "--jobid=" + granted[1], "-n1", "--overlap", "--quiet", os.Args[0]}
 	for _, kv := range cluster.Env() {
 		key, value, _ := strings.Cut(kv, "=")

@@ -161,30 +161,33 @@ func testFinishing(t *testing.T, c candidate) {
 // then said to be a checkpoint must be one.
 func testKilled(t *testing.T, c candidate) {
 	for _, after := range []time.Duration{0, 20 * time.Millisecond, 100 * time.Millisecond, 600 * time.Millisecond} {
-		p := newPlace(t, c)
-		r := p.counting(200, nil)
-		pid := r.pid()
-		r.awaitAt(5)
-		go func() {
-			time.Sleep(after)
-			syscall.Kill(pid, syscall.SIGKILL)
-		}()
-		ctx, cancel := context.WithTimeout(t.Context(), longEnough)
-		into := p.folder()
-		made, err := r.step.Checkpoint(ctx, into, false)
-		cancel()
-		r.wait()
-		if r.code == 0 && r.err == nil {
-			t.Errorf("after %v: exit code 0 of a step that was killed", after)
-		}
-		if left := awaitNone(r.mark); len(left) > 0 {
-			t.Errorf("after %v: left behind: %v", after, left)
-		}
-		switch {
-		case err == nil:
-			p.restart(200, p.generation(into, made))
-		case !errors.Is(err, ckpt.ErrFinishing):
-			t.Errorf("after %v: %v, want ErrFinishing", after, err)
-		}
+		t.Run(after.String(), func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t, c)
+			r := p.counting(200, nil)
+			pid := r.pid()
+			r.awaitAt(5)
+			go func() {
+				time.Sleep(after)
+				syscall.Kill(pid, syscall.SIGKILL)
+			}()
+			ctx, cancel := context.WithTimeout(t.Context(), longEnough)
+			defer cancel()
+			into := p.folder()
+			made, err := r.step.Checkpoint(ctx, into, false)
+			r.wait()
+			if r.code == 0 && r.err == nil {
+				t.Error("exit code 0 of a step that was killed")
+			}
+			if left := awaitNone(r.mark); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+			switch {
+			case err == nil:
+				p.restart(200, p.generation(into, made))
+			case !errors.Is(err, ckpt.ErrFinishing):
+				t.Errorf("%v, want ErrFinishing", err)
+			}
+		})
 	}
 }

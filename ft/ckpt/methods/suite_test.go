@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,6 +35,7 @@ type candidate struct {
 	noSignal syscall.Signal
 	// images: a restart is the program as it was, with its first arguments.
 	images bool
+	env    []string // beside this process's
 }
 
 // longEnough is more than anything here takes on a busy machine.
@@ -86,17 +88,18 @@ type place struct {
 	c       candidate
 	dir     string
 	scratch string
+	at      int // of the program in its command line
 }
 
 func newPlace(t *testing.T, c candidate) *place {
 	t.Helper()
-	return &place{t, c, t.TempDir(), t.TempDir()}
+	return &place{t: t, c: c, dir: t.TempDir(), scratch: t.TempDir()}
 }
 
 func (p *place) launch(args ...string) ckpt.Launch {
 	return ckpt.Launch{
-		Args: append(append([]string{}, p.c.program...), args...), Dir: p.dir, Scratch: p.scratch,
-		Env: append(os.Environ(), programEnv+"=1"),
+		Args: append(append([]string{}, p.c.program...), args...), Program: p.at, Dir: p.dir, Scratch: p.scratch,
+		Env: slices.Concat(os.Environ(), []string{programEnv + "=1"}, p.c.env),
 	}
 }
 
@@ -186,7 +189,7 @@ func (p *place) restart(to int, from *ckpt.Generation) {
 	if err := p.c.wipe(p.dir); err != nil {
 		p.t.Fatal(err)
 	}
-	r := p.counting(to, from)
+	r := p.counting(to, from, "-pace=1ms")
 	r.finish(0)
 	if first := r.out.first(); first < 2 {
 		p.t.Errorf("the restart began at %d:\n%s", first, r.out.end())

@@ -1,0 +1,116 @@
+package ft
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"time"
+
+	"github.com/burst-hpc/burst/slurm"
+)
+
+const (
+	// watchTime is for how long a job is looked at again that waits after its requeue:
+	// Slurm may find only with a later round of its scheduler that no node suits it.
+	watchTime  = 15 * time.Minute
+	watchEvery = time.Minute
+)
+
+// watch looks after jobs that were requeued, until they run or watchTime is over. What
+// it has to know is in the journal.
+func (g *Guard) watch(ctx context.Context) {
+	told, seen := "", map[attemptKey]bool{}
+	for ctx.Err() == nil {
+		soon, err := g.lookAfter(ctx, seen)
+		text := ""
+		if err != nil {
+			text = err.Error()
+		}
+		if text != "" && text != told && ctx.Err() == nil {
+			g.log.Warn("requeued jobs are looked after later", "error", text)
+		}
+		told = text
+		wait := watchEvery*4/5 + rand.N(watchEvery*2/5)
+		if soon {
+			wait = look
+		}
+		select {
+		case <-ctx.Done():
+		case <-g.wake:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// lookAfter holds those that are to be held; soon: one is not in the queue yet. Seen
+// are those that need no other look.
+func (g *Guard) lookAfter(ctx context.Context, seen map[attemptKey]bool) (soon bool, err error) {
+	now := time.Now()
+	all, err := g.journal.Moved(ctx, now.Add(-watchTime))
+	if err != nil {
+		return false, err
+	}
+	meant := map[attemptKey]*Eviction{} // several evictions may mean one attempt
+	for i := range all {
+		e := &all[i]
+		if key := (attemptKey{e.Job, e.Restarts}); meant[key] == nil || e.Hold {
+			meant[key] = e
+		}
+	}
+	maps.DeleteFunc(seen, func(key attemptKey, _ bool) bool { return meant[key] == nil })
+	if len(seen) == len(meant) {
+		return false, nil
+	}
+	snap, err := g.slurm.Fresh(ctx, now)
+	if err != nil {
+		return false, err
+	}
+	var errs []error
+	for key, e := range meant {
+		j, ok := snap.Jobs[e.Job]
+		before := j.Restarts == e.Restarts && (running(j) || leaving(j)) // Slurm has not heard of a death yet
+		waits := j.State == "PENDING" && j.Restarts == e.Restarts+1
+		text := ""
+		switch {
+		case seen[key]:
+			continue
+		case !ok || e.Held || !waits && !before:
+			seen[key] = true
+			continue
+		case e.Hold && e.Kind == Died && waits:
+			text = e.Outcome // it says so
+		case e.Hold && e.Kind == Died:
+			soon = true
+			continue
+		case waits && j.Reason == "BadConstraints": // Slurm has set its priority to 0, or will try in vain
+			text = fmt.Sprintf("%s; no node suits it, says Slurm (BadConstraints), and it is held: mend the nodes, or what it asks for (\"scontrol update jobid=%d\"), then \"scontrol release %d\" lets it start from its checkpoints",
+				e.Outcome, e.Job, e.Job)
+		default:
+			continue
+		}
+		if err := g.holdBack(ctx, e, text); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		seen[key] = true
+	}
+	return soon, errors.Join(errs...)
+}
+
+// holdBack holds a job in the queue, once, and tells its user. Its comment is first: of
+// a burstd that dies the next does all of it again.
+func (g *Guard) holdBack(ctx context.Context, e *Eviction, outcome string) error {
+	g.comment(ctx, e, fmt.Sprintf("node %s was taken back by the cloud; %s", e.Node, outcome))
+	err := g.command(ctx, time.Time{}, func() error { return g.slurm.Hold(ctx, e.Job) })
+	if errors.Is(err, slurm.ErrNotPending) || errors.Is(err, slurm.ErrNoJob) {
+		return nil // it runs after all, or is gone
+	}
+	if err != nil {
+		return err
+	}
+	next := *e
+	next.Hold, next.Held, next.Outcome = true, true, outcome
+	return g.put(ctx, e, next, Event{Time: time.Now(), Kind: "held", Node: e.Node, Instance: e.Instance, Job: e.Job, Text: outcome})
+}
