@@ -217,6 +217,10 @@ func TestAPartAloneIsNotCheckpointed(t *testing.T) {
 				t.Errorf("%s: %+v", kind, a)
 			}
 		}
+		p.part(t, 0, 1)
+		if a := b.order(ctx, session.Request{Kind: session.Stop, By: time.Now().Add(time.Minute)}); !strings.Contains(a.Error, "step 1 has not begun") {
+			t.Errorf("%+v", a)
+		}
 		if got := <-code; got != 99 || len(p.works[0].starts) != 1 || len(p.works[0].tries) > 0 {
 			t.Errorf("exit code %d, %d starts, checkpoints at %v", got, len(p.works[0].starts), p.works[0].tries)
 		}
