@@ -11,11 +11,17 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/burst-hpc/burst/cmd/internal/quick"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"burst": main})
+	testscript.Main(tests{m}, map[string]func(){"burst": main})
 }
+
+type tests struct{ *testing.M }
+
+func (t tests) Run() int { return quick.Run(t.M) }
 
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{

@@ -82,8 +82,8 @@ func (h *Hub) Load(ctx context.Context) error {
 		}
 		a := h.attempt(attemptID{s.Job, s.Attempt})
 		h.enter(a, s.UID, s.Hello)
-		a.steps[s.Step].lost = true
-		h.lost++
+		a.steps[s.Step].lost, a.steps[s.Step].unheard = true, true
+		h.unheard++
 	}
 	h.loaded = time.Now()
 	return nil

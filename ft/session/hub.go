@@ -46,7 +46,7 @@ type Hub struct {
 	given    time.Time       // when they were last
 	took     []time.Duration // that the last steps wrote which were let do so
 	loaded   time.Time       // when the journal's sessions were taken up
-	lost     int             // of them, those that have not spoken since
+	unheard  int             // of them, those that have asked nothing since
 }
 
 type attemptID struct {
@@ -70,6 +70,7 @@ type session struct {
 	lost     bool
 	costs    []time.Duration // of the last three checkpoints
 	newest   string          // the last generation that was learnt of
+	unheard  bool            // nor has it asked anything since: it may be writing
 	turn     turn
 	progress Progress
 	told     time.Time     // when it said so
@@ -185,6 +186,9 @@ func (h *Hub) enter(a *attempt, uid int, hello Hello) {
 		if old.Token == hello.Token {
 			s.turn = old.turn
 		}
+		if s.unheard = old.unheard; s.unheard {
+			h.unheard++
+		}
 		h.leave(a, old) // a question under the old token, or of a client that opens again, is over
 	}
 	if a.order != nil {
@@ -205,8 +209,8 @@ func (h *Hub) leave(a *attempt, s *session) {
 		s.poll = nil
 	}
 	delete(a.steps, s.Step)
-	if s.lost {
-		h.lost--
+	if s.unheard {
+		h.unheard--
 	}
 	h.sessions--
 	if h.users[s.UID]--; h.users[s.UID] == 0 {

@@ -56,7 +56,7 @@ func (h *Hub) begin(uid int, q Question, mine chan struct{}) error {
 	if err != nil {
 		return err
 	}
-	s.heardWriting(a.order, q)
+	h.heard(a, s, q)
 	if s.poll != nil {
 		close(s.poll)
 	}

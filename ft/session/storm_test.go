@@ -1,10 +1,12 @@
 package session_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/burst-hpc/burst/ft/session"
+	"github.com/burst-hpc/burst/ft/session/sessiontest"
 )
 
 // TestWithoutALimit nobody waits.
@@ -15,8 +17,8 @@ func TestWithoutALimit(t *testing.T) {
 		for n := range uint32(50) {
 			jobs = append(jobs, w.job(n+1, 100*time.Second, time.Hour)) // what they take, whoever asks has judged
 		}
-		if saved := w.storm(jobs, &busy); saved != 50 || busy.most != 50 {
-			t.Errorf("%d are saved, and %d wrote at once", saved, busy.most)
+		if saved := w.storm(jobs, &busy); saved != 50 || busy.peak() != 50 {
+			t.Errorf("%d are saved, and %d wrote at once", saved, busy.peak())
 		}
 	})
 }
@@ -45,8 +47,8 @@ func TestAStormWithoutCosts(t *testing.T) {
 		for n := range uint32(300) {
 			jobs = append(jobs, w.job(n+1, 20*time.Second, 0))
 		}
-		if saved := w.storm(jobs, &busy); saved != 5*32 || busy.most != 32 {
-			t.Errorf("%d are saved, and %d wrote at once", saved, busy.most)
+		if saved := w.storm(jobs, &busy); saved != 5*32 || busy.peak() != 32 {
+			t.Errorf("%d are saved, and %d wrote at once", saved, busy.peak())
 		}
 	})
 }
@@ -80,16 +82,40 @@ func TestTheQuickestOfAStorm(t *testing.T) {
 	})
 }
 
+// closing is a way to burstd that ends with it.
+type closing struct {
+	*world
+	sessiontest.Wire
+}
+
+func (c closing) Do(ctx context.Context, path string, in, out any) error {
+	c.mu.Lock()
+	life := c.life
+	c.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(life, cancel)()
+	return c.Wire.Do(ctx, path, in, out)
+}
+
 // TestAStormOutlivesBurstd: those that write are known again before others do.
 func TestAStormOutlivesBurstd(t *testing.T) {
 	bubble(t, session.HubConfig{AtOnce: 2}, func(w *world) {
 		var busy writers
 		var orders []session.Order
 		for n := range uint32(6) {
-			s := w.job(n+1, 25*time.Second, 20*time.Second).counted(&busy)
-			orders = append(orders, order(s.hello.Key, "r", session.Stop, 110*time.Second))
+			s := w.run(key(n+1, 0, "0"), closing{w, w.wire()}).counted(&busy)
+			s.slow(25 * time.Second)
+			left := 110 * time.Second
+			if n >= 4 { // who is asked first, and has more time
+				left *= 2
+			}
+			orders = append(orders, order(s.hello.Key, "r", session.Stop, left))
 		}
-		w.asks(orders...)
+		time.Sleep(time.Second)
+		w.asks(orders[4:]...)
+		time.Sleep(time.Second)
+		w.asks(orders[:4]...)
 		time.Sleep(5 * time.Second)
 		w.die()
 		time.Sleep(time.Second)
@@ -98,8 +124,8 @@ func TestAStormOutlivesBurstd(t *testing.T) {
 			answers, err := a.Wait(w.ctx)
 			w.want(answers, err, nil, map[string]int{"0": 1})
 		}
-		if busy.most != 2 {
-			t.Errorf("%d wrote at once", busy.most)
+		if busy.peak() != 2 {
+			t.Errorf("%d wrote at once", busy.peak())
 		}
 	})
 }
@@ -119,8 +145,8 @@ func TestStepsOfAJobTakeTurns(t *testing.T) {
 		w.asks(order(w.job(2, 20*time.Second, 0).counted(&busy).hello.Key, "r", session.Stop, 40*time.Second))
 		next := w.run(key(1, 0, "2"), w.wire()).counted(&busy)
 		time.Sleep(time.Minute)
-		if did, _ := next.doing(); did != "checkpoint-and-stop" || busy.most != 1 {
-			t.Errorf("the next step did %q; %d wrote at once", did, busy.most)
+		if did, _ := next.doing(); did != "checkpoint-and-stop" || busy.peak() != 1 {
+			t.Errorf("the next step did %q; %d wrote at once", did, busy.peak())
 		}
 	})
 }

@@ -49,12 +49,17 @@ func (s *session) stands(o *order) stand {
 
 // there says whether the step's burst-srun can take a turn, or use it.
 func (s *session) there(now time.Time) bool {
-	return !s.lost && (s.poll != nil || now.Sub(s.seen) < absent)
+	return !s.lost && !s.unheard && (s.poll != nil || now.Sub(s.seen) < absent)
 }
 
-// heardWriting notes that a step goes on which was let write before burstd was started.
-func (s *session) heardWriting(o *order, q Question) {
-	if o != nil && q.Have == o.Request.ID && !q.Held && s.stands(o) < writes && !o.has(q.Step) {
+// heard notes that the step has asked, and that it writes if it was let do so before
+// burstd was started. The lock is held.
+func (h *Hub) heard(a *attempt, s *session, q Question) {
+	if s.unheard {
+		s.unheard = false
+		h.unheard--
+	}
+	if o := a.order; o != nil && q.Have == o.Request.ID && !q.Held && s.stands(o) < writes && !o.has(q.Step) {
 		s.turn = turn{of: o, stand: writes}
 	}
 }
@@ -80,7 +85,7 @@ func (h *Hub) give() {
 	now, guess := time.Now(), h.guess()
 	users, writing := map[int]int{}, 0
 	if now.Before(h.loaded.Add(absent)) {
-		writing = h.lost // of which each may be writing: soon it says so
+		writing = h.unheard // of which each may be writing: soon it says so
 	}
 	var waiting []*waiter
 	for o, a := range h.asked {
@@ -105,7 +110,9 @@ func (h *Hub) give() {
 	if len(h.asked) == 0 {
 		h.took = nil // the storm is over
 	}
-	arrange(waiting, users)
+	if writing < h.places(false) { // else none is next
+		arrange(waiting, users)
+	}
 	for _, w := range waiting {
 		room := writing < h.places(w.idle)
 		switch {

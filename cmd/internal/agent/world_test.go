@@ -174,7 +174,7 @@ func newWorld(t *testing.T) *world {
 	dir := t.TempDir()
 	proc(t, dir, map[string]string{"stat": bootStat, "100/stat": stat(100, 1, "slurmd", 100)})
 	w.config = Config{
-		URLs: []string{"http://one:9811"}, Spool: dir, Proc: dir, State: filepath.Join(t.TempDir(), "told.json"), Version: "test",
+		URLs: []string{"http://one:9811"}, Spool: "/", Proc: dir, State: filepath.Join(t.TempDir(), "told.json"), Version: "test",
 		IMDS: client, Munge: w.munge, Log: slog.New(slog.NewTextHandler(w.log, nil)), transport: w.burstd,
 		Notify: func(state string) error {
 			w.mu.Lock()

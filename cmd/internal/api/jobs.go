@@ -26,25 +26,28 @@ type JobsQuery struct {
 // Job is one run of a job, all attempts of it: one that had a node of ours or a
 // burst-srun. What is null is not known.
 type Job struct {
-	Job       uint32    `json:"job"`
-	ArrayJob  uint32    `json:"array_job,omitempty"`
-	ArrayTask string    `json:"array_task,omitempty"`
-	HetJob    uint32    `json:"het_job,omitempty"`
-	Name      string    `json:"name"`
-	Label     string    `json:"label,omitempty"`
-	Method    string    `json:"method,omitempty"`
-	User      string    `json:"user"`
-	Account   string    `json:"account,omitempty"`
-	Partition string    `json:"partition"`
-	Pool      string    `json:"pool,omitempty"`
-	Types     []string  `json:"instance_types"`
-	Nodes     int       `json:"nodes"`      // of the last attempt, as the next two
-	VCPUs     int       `json:"vcpus"`      // of its nodes
-	MemoryMiB int       `json:"memory_mib"` // of its nodes
-	Ranks     int       `json:"ranks,omitempty"`
-	Submitted time.Time `json:"submitted"`
-	Started   time.Time `json:"started"`
-	Ended     time.Time `json:"ended,omitzero"`
+	Job       uint32   `json:"job"`
+	ArrayJob  uint32   `json:"array_job,omitempty"`
+	ArrayTask string   `json:"array_task,omitempty"`
+	HetJob    uint32   `json:"het_job,omitempty"`
+	Name      string   `json:"name"`
+	Label     string   `json:"label,omitempty"`
+	Method    string   `json:"method,omitempty"`
+	User      string   `json:"user"`
+	Account   string   `json:"account,omitempty"`
+	Partition string   `json:"partition"`
+	Pool      string   `json:"pool,omitempty"`
+	Types     []string `json:"instance_types"`
+	Nodes     int      `json:"nodes"`      // of the last attempt, as the next two
+	VCPUs     int      `json:"vcpus"`      // of its nodes
+	MemoryMiB int      `json:"memory_mib"` // of its nodes
+	// What the site has measured of the pool.
+	NetworkGbit *float64  `json:"network_gbit"` // between two nodes
+	StorageIOPS *float64  `json:"storage_iops"` // of the shared storage
+	Ranks       int       `json:"ranks,omitempty"`
+	Submitted   time.Time `json:"submitted"`
+	Started     time.Time `json:"started"`
+	Ended       time.Time `json:"ended,omitzero"`
 	// State is Slurm's, or UNKNOWN of a job that has ended while nobody looked.
 	State    string  `json:"state"`
 	Over     bool    `json:"over"` // it has ended for good, and all below is final but the cost

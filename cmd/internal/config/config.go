@@ -16,6 +16,7 @@ import (
 	"github.com/burst-hpc/burst/cloud/aws"
 	"github.com/burst-hpc/burst/cloud/bootstrap"
 	"github.com/burst-hpc/burst/cmd/internal/endpoint"
+	"github.com/burst-hpc/burst/cmd/internal/history"
 	"github.com/burst-hpc/burst/slurm/conf"
 	"github.com/burst-hpc/burst/slurm/power"
 )
@@ -79,6 +80,9 @@ type Pool struct {
 
 	OnRebalance   string // Ignore, Drain or Replace
 	OnMaintenance string // Ignore, Drain or Reserve
+
+	// Measured is what the site has measured of the pool, for the history of runs.
+	Measured history.Measured
 }
 
 // Error is one error of the file.

@@ -15,6 +15,7 @@ import (
 	"github.com/burst-hpc/burst/cloud/fleet"
 	"github.com/burst-hpc/burst/cmd/internal/cli"
 	"github.com/burst-hpc/burst/cmd/internal/endpoint"
+	"github.com/burst-hpc/burst/cmd/internal/history"
 	"github.com/burst-hpc/burst/slurm/conf"
 	"github.com/burst-hpc/burst/slurm/power"
 )
@@ -62,7 +63,7 @@ func TestLoad(t *testing.T) {
 				Name: "large", Nodes: []string{"l1", "l2"}, Partition: "night", CPUs: 16, RealMemory: 64000,
 				SuspendTime: time.Hour, ResumeTimeout: 30 * time.Minute, SuspendTimeout: 10 * time.Second,
 			},
-			OnRebalance: Ignore, OnMaintenance: Drain,
+			OnRebalance: Ignore, OnMaintenance: Drain, Measured: history.Measured{NetworkGbit: 12.5, StorageIOPS: 3000},
 		}},
 	}
 	if d := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{})); d != "" {

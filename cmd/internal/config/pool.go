@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cloud/fleet"
+	"github.com/burst-hpc/burst/cmd/internal/history"
 	"github.com/burst-hpc/burst/slurm/conf"
 	"github.com/burst-hpc/burst/slurm/directive"
 	"github.com/burst-hpc/burst/slurm/hostlist"
@@ -63,6 +64,7 @@ func pool(s *section, c *Config, def times) Pool {
 		},
 		OnRebalance:   cmp.Or(s.choice("on_rebalance", Ignore, Drain, Replace), Ignore),
 		OnMaintenance: cmp.Or(s.choice("on_maintenance", Ignore, Drain, Reserve), Drain),
+		Measured:      history.Measured{NetworkGbit: s.measured("network_gbit"), StorageIOPS: s.measured("storage_iops")},
 	}
 	p.Slurm.Name, p.Slurm.Nodes, p.Slurm.Partition = p.Power.Name, p.Power.Nodes, p.Power.Partition
 	if p.Power.Fleet.Order == "written" {

@@ -97,6 +97,23 @@ func (s *section) dollars(key string) float64 {
 	return usd
 }
 
+// measured is a number above zero; 0 if it is not there.
+func (s *section) measured(key string) (n float64) {
+	switch v := s.value(key).(type) {
+	case nil:
+		return 0
+	case float64:
+		n = v
+	case int64:
+		n = float64(v)
+	}
+	if !(n > 0) || math.IsInf(n, 0) {
+		s.failAt(key, "is no number above 0: write what you have measured, as in %s = 12.5, or leave it out", key)
+		return 0
+	}
+	return n
+}
+
 var sizes = regexp.MustCompile(`^([1-9][0-9]{0,6})([GT])(?:i?B)?$`)
 
 // gibibytes is a size such as "100G" (of 1024^3 bytes) or "2T"; 0 if it is not there.

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"testing"
 
+	"github.com/burst-hpc/burst/cmd/internal/quick"
 	"github.com/burst-hpc/burst/cmd/internal/store"
 )
 
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	os.Exit(quick.Run(m))
 }
 
 // empty is a journal in which nothing is written yet: to make one takes longer

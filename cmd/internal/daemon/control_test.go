@@ -103,6 +103,7 @@ func (d *drilling) due(asked map[string]time.Time) (time.Duration, error) {
 // TestADrillEndsAtItsDeadline where the provider cannot do it: also after a
 // restart, and asked for again until the instance is gone.
 func TestADrillEndsAtItsDeadline(t *testing.T) {
+	t.Parallel()
 	d := newDrilling(t)
 	if wait, err := d.due(map[string]time.Time{}); wait != 0 || err != nil {
 		t.Errorf("without a drill: %s, %v", wait, err)

@@ -185,6 +185,7 @@ func (r *running) scrape() string {
 }
 
 func TestWithoutSlurm(t *testing.T) {
+	t.Parallel()
 	r := newSite(t).start()
 	r.until("Slurm has been asked", func() bool { s, err := r.Status(t.Context()); return err == nil && s.SlurmError != "" })
 	s, err := r.Status(t.Context())
@@ -228,6 +229,7 @@ func TestHungSlurm(t *testing.T) {
 }
 
 func TestSpool(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	for i := range 100 { // more than fit into any queue before the engine runs
 		if err := spool.Put(s.config.Endpoint.Spool, api.NewOrder(api.Suspend, fmt.Sprintf("p[1-%d]", i%2+1), "")); err != nil {
@@ -259,6 +261,7 @@ func TestSpool(t *testing.T) {
 }
 
 func TestStartRefused(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name    string
 		prepare func(s *site)
@@ -306,6 +309,7 @@ func (s *site) mkdir(name string) {
 
 // TestMetricsAddressInUse does not keep burstd from its work.
 func TestMetricsAddressInUse(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	l, err := net.Listen("tcp", s.metrics)
 	if err != nil {

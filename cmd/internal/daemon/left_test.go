@@ -11,6 +11,7 @@ import (
 // TestAWordForABurstdThatIsAway: it starts paused, also with a new journal, and
 // one that did not answer heeds the word when it finds it; each is heeded once.
 func TestAWordForABurstdThatIsAway(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	path := s.config.Endpoint.PauseFile()
 	leave := func() {

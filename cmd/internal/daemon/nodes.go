@@ -42,7 +42,7 @@ func (d *Daemon) serveNodes(ctx context.Context) error {
 	n := &nodes{engine: d.engine, guard: d.guard, health: d.health}
 	n.version.Store(config[slurmVersion])
 	srv := nodeapi.New(n, munge.New(munge.Options{Socket: mungeSocket(config)}), nodeapi.Limits{}, d.log)
-	srv.ServeJobs(&steps{hub: d.hub, cfg: d.cfg, slurm: d.watcher, store: d.store})
+	srv.ServeJobs(&steps{hub: d.hub, cfg: d.cfg, slurm: d.watcher, store: d.store, pools: d.rates.pools})
 	d.mu.Lock()
 	d.nodes = srv
 	d.mu.Unlock()

@@ -1,19 +1,19 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/cmd/internal/history"
 	"github.com/burst-hpc/burst/cmd/internal/store"
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/directive"
-	"github.com/burst-hpc/burst/slurm/hostlist"
 )
 
 const (
@@ -45,8 +45,7 @@ func newRates(d *Daemon, pools []config.Pool) *rates {
 
 // has says whether a node of the job's is a pool's.
 func (r *rates) has(j slurm.Job) bool {
-	names, err := hostlist.Expand(j.Nodes)
-	return err == nil && slices.ContainsFunc(names, func(n string) bool { return r.pools[n] != "" })
+	return history.PoolOf(r.pools, history.NodesOf(j)) != ""
 }
 
 // run keeps the rates at hand until ctx ends.
@@ -85,12 +84,8 @@ func (r *rates) interval(h session.Hello) time.Duration {
 	nodes := 1
 	pool := r.pools[h.Host]
 	if snap := r.latest(); snap != nil {
-		if names, err := hostlist.Expand(snap.Jobs[h.Job].Nodes); err == nil && len(names) > 0 {
-			nodes = len(names)
-			if i := slices.IndexFunc(names, func(n string) bool { return r.pools[n] != "" }); i >= 0 {
-				pool = r.pools[names[i]] // its batch host may be on-prem
-			}
-		}
+		names := history.NodesOf(snap.Jobs[h.Job])
+		nodes, pool = max(1, len(names)), cmp.Or(history.PoolOf(r.pools, names), pool)
 	}
 	r.mu.Lock()
 	e := r.byPool[pool]

@@ -140,7 +140,10 @@ func (r *recorder) about(ctx context.Context, snap *slurm.Snapshot) (history.Inp
 		}
 	}
 	r.spoken, r.heard = in.Spoken, now
-	in.Snapshot, in.Pools = snap, r.rates.pools
+	in.Snapshot, in.Pools, in.Measured = snap, r.rates.pools, map[string]history.Measured{}
+	for _, p := range r.cfg.Pools {
+		in.Measured[p.Power.Name] = p.Measured
+	}
 	return in, nil
 }
 
@@ -168,6 +171,12 @@ func jobOf(t store.Told, now time.Time) api.Job {
 		Attempts: t.Restarts + 1, Seconds: t.Time().Seconds(), Ranks: t.Ranks, Checkpoints: t.Checkpoints, Evictions: t.Evictions,
 		ComputingSeconds: seconds(t.Computing), WritingSeconds: seconds(t.Writing), LostSeconds: seconds(t.Lost), LostUnknown: t.LostUnknown,
 		LostIterations: known(t.LostIterations), Iteration: known(t.Iteration), InstanceSeconds: t.Seconds, UnpricedSeconds: t.Unpriced}
+	if t.NetworkGbit > 0 {
+		j.NetworkGbit = &t.NetworkGbit
+	}
+	if t.StorageIOPS > 0 {
+		j.StorageIOPS = &t.StorageIOPS
+	}
 	if t.Types != "" {
 		j.Types = strings.Split(t.Types, ",")
 	}

@@ -111,6 +111,7 @@ func (p *past) text() string {
 }
 
 func TestRunsAreWrittenDown(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name string
 		o    slurmtest.Options

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/cmd/internal/history"
 	"github.com/burst-hpc/burst/cmd/internal/nodeapi"
 	"github.com/burst-hpc/burst/cmd/internal/srun"
 	"github.com/burst-hpc/burst/cmd/internal/store"
 	"github.com/burst-hpc/burst/ft"
 	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm"
-	"github.com/burst-hpc/burst/slurm/hostlist"
 )
 
 // steps is burstd as the burst-sruns of jobs see it.
@@ -23,6 +23,7 @@ type steps struct {
 	cfg   *config.Config
 	slurm *slurm.Watcher
 	store *store.Store
+	pools map[string]string // by node
 }
 
 var _ nodeapi.Jobs = (*steps)(nil)
@@ -44,7 +45,7 @@ func (s *steps) Before(ctx context.Context, c nodeapi.Caller, job uint32, attemp
 	if j.Restarts == 0 {
 		first = j.Submitted
 	}
-	b, err := srun.Tell(s.cfg.Defaults(j.Partition, s.pool(j)), slices.DeleteFunc(blessed, func(g session.Blessed) bool { return !ofJob(g, j, first) }))
+	b, err := srun.Tell(s.cfg.Defaults(j.Partition, history.PoolOf(s.pools, history.NodesOf(j))), slices.DeleteFunc(blessed, func(g session.Blessed) bool { return !ofJob(g, j, first) }))
 	b.First = first
 	if err != nil {
 		return b, err
@@ -77,20 +78,6 @@ func (s *steps) evicted(ctx context.Context, job uint32) (map[int]srun.Evicted, 
 // may still be on record.
 func ofJob(g session.Blessed, j slurm.Job, first time.Time) bool {
 	return g.Attempt <= j.Restarts && !g.At.Before(first)
-}
-
-// pool is the one that a job's nodes are of; empty: none of ours.
-func (s *steps) pool(j slurm.Job) string {
-	names, err := hostlist.Expand(j.Nodes)
-	if err != nil || len(names) == 0 {
-		return ""
-	}
-	for _, p := range s.cfg.Pools {
-		if slices.Contains(p.Power.Nodes, names[0]) {
-			return p.Power.Name
-		}
-	}
-	return ""
 }
 
 // Open implements nodeapi.Jobs.
@@ -162,17 +149,12 @@ func (s *steps) judge(snap *slurm.Snapshot, c nodeapi.Caller, a attemptOf) error
 		return fmt.Errorf("%w: job %d", session.ErrNotYours, a.job)
 	case j.Restarts > a.attempt:
 		return fmt.Errorf("%w: job %d is at its attempt %d", session.ErrReplaced, a.job, j.Restarts)
-	case j.Restarts < a.attempt || !hasSteps(j):
+	case j.Restarts < a.attempt || !history.HasSteps(j):
 		return fmt.Errorf("%w: job %d is %s at its attempt %d", nodeapi.ErrNotRunning, a.job, j.State, j.Restarts)
 	case !s.from(snap, j, c.Addr):
 		return fmt.Errorf("%w: %s is no node of job %d", session.ErrNotYours, c.Addr, a.job)
 	}
 	return nil
-}
-
-// hasSteps says whether a step of the job may run.
-func hasSteps(j slurm.Job) bool {
-	return slices.Contains([]string{"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING", "STAGE_OUT"}, j.State)
 }
 
 // from says whether the job may speak from the address: a cloud node's root has
@@ -182,8 +164,8 @@ func (s *steps) from(snap *slurm.Snapshot, j slurm.Job, addr netip.Addr) bool {
 	if addr.IsLoopback() {
 		return true
 	}
-	names, err := hostlist.Expand(j.Nodes)
-	if err != nil {
+	names := history.NodesOf(j)
+	if len(names) == 0 {
 		return false
 	}
 	has := func(node string) bool {

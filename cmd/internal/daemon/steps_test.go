@@ -13,14 +13,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cmd/internal/munge"
 	"github.com/burst-hpc/burst/cmd/internal/munge/mungetest"
 	"github.com/burst-hpc/burst/cmd/internal/nodeapi"
 	"github.com/burst-hpc/burst/cmd/internal/srun"
 	"github.com/burst-hpc/burst/cmd/internal/store"
 	"github.com/burst-hpc/burst/ft"
+	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/power"
 )
 
 // TestWhoMaySpeakForAJob and how often Slurm is asked for it.
@@ -173,6 +176,13 @@ case "$*" in
 esac
 `, 0o755)
 	asked := session.Order{Job: 7, Attempt: 1, Request: session.Request{ID: "i-1/spot/7", Kind: session.Stop, By: time.Now().Add(10 * time.Minute), Why: "it goes"}}
+	var evicted power.Change
+	for _, id := range []string{"i-1", "i-2", "i-3", "i-4"} { // of ten hours each
+		now := time.Now()
+		evicted.Instances = append(evicted.Instances, power.Instance{Doomed: power.CloudEnded, Gone: now, Provider: "local",
+			Instance: cloud.Instance{ID: id, Pool: "p", Launched: now.Add(-10 * time.Hour), Offering: cloud.Offering{Market: cloud.Spot}}})
+	}
+	s.journal(func(st *store.Store) error { return st.CommitPower(t.Context(), evicted) })
 	s.journal(func(st *store.Store) error {
 		return st.CommitSession(t.Context(), session.Change{Orders: []session.Order{asked}})
 	})
@@ -240,6 +250,13 @@ esac
 		len(before.Evicted) != 1 || before.Evicted[0].Iterations != 40 || before.Evicted[0].Died.Unix() != died.Ended.Unix() {
 		t.Errorf("after it: %+v, %v", before, err)
 	}
+	var word session.Word
+	advised := ckpt.Interval(30*time.Second, ckpt.Rate{Evictions: 4, Watched: 40 * time.Hour}.Between(1), 0)
+	r.until("a step is advised as its pool's instances were evicted", func() bool {
+		h := session.Hello{Key: session.Key{Job: 7, Attempt: 1, Step: "1"}, Token: "u", Began: time.Now(), Host: "p1", Method: "signal", Strategy: "periodic", Dir: "/shared/7", Cost: 30 * time.Second}
+		err := transport.Do(t.Context(), session.PathOpen, h, &word)
+		return err == nil && word.Interval.Round(time.Second) == advised.Round(time.Second)
+	})
 	said.Range(func(text, _ any) bool { t.Errorf("it said %q", text); return true })
 	r.finish()
 	s.journal(func(st *store.Store) error {

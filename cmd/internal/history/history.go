@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/slurm"
-	"github.com/burst-hpc/burst/slurm/hostlist"
 )
 
 // Settle is how long ago a job must have ended before its run is closed.
@@ -49,6 +48,7 @@ type Run struct {
 	Nodes  int    // of the last attempt, as all below
 	VCPUs  int    // of these nodes, as Slurm has them
 	Memory int    // MiB of these nodes
+	Measured
 
 	Started  time.Time     // the first attempt that was seen
 	Begun    time.Time     // the last attempt; zero: it waits for one
@@ -61,6 +61,12 @@ type Run struct {
 	Restarts int
 
 	Label, Method string // as its burst-srun has said
+}
+
+// Measured is what a site has measured of a pool, and that no cloud says; 0: it has not.
+type Measured struct {
+	NetworkGbit float64 // between two of its nodes, Gbit/s
+	StorageIOPS float64 // of the shared storage, from one of its nodes
 }
 
 // Time is how long the job has run, over all attempts.
@@ -81,9 +87,10 @@ type Spoken struct{ Label, Method string }
 // Input is what there is to know.
 type Input struct {
 	Snapshot *slurm.Snapshot
-	Pools    map[string]string // of each node of ours
-	Types    map[string]string // of the instance that each node has
-	Spoken   map[uint32]Spoken // jobs that have, or had a moment ago, a session
+	Pools    map[string]string   // of each node of ours
+	Types    map[string]string   // of the instance that each node has
+	Measured map[string]Measured // of the pools of which there is some
+	Spoken   map[uint32]Spoken   // jobs that have, or had a moment ago, a session
 }
 
 // Meant are the jobs that Slurm shows and that are ours or were requeued, of which no
@@ -193,25 +200,7 @@ func (in Input) ours(j slurm.Job) bool {
 	if _, ok := in.Spoken[j.ID]; ok {
 		return true
 	}
-	return in.pool(expand(j.Nodes)) != ""
-}
-
-func expand(list string) []string {
-	names, err := hostlist.Expand(list)
-	if list == "" || err != nil {
-		return nil
-	}
-	return names
-}
-
-// pool is that of the first of the nodes that has one.
-func (in Input) pool(nodes []string) string {
-	for _, n := range nodes {
-		if p := in.Pools[n]; p != "" {
-			return p
-		}
-	}
-	return ""
+	return PoolOf(in.Pools, NodesOf(j)) != ""
 }
 
 // see is the run after Slurm has been seen to have the job so.
@@ -267,11 +256,12 @@ func left(then, now, next time.Time) time.Time {
 
 // on notes the nodes that the job has or had.
 func (in Input) on(r *Run, j slurm.Job) {
-	nodes := expand(j.Nodes)
+	nodes := NodesOf(j)
 	if len(nodes) == 0 {
 		return
 	}
-	r.Nodes, r.VCPUs, r.Memory, r.Pool = len(nodes), 0, 0, in.pool(nodes)
+	r.Nodes, r.VCPUs, r.Memory, r.Pool = len(nodes), 0, 0, PoolOf(in.Pools, nodes)
+	r.Measured = in.Measured[r.Pool]
 	var types []string
 	if r.Types != "" {
 		types = strings.Split(r.Types, ",")
@@ -285,23 +275,4 @@ func (in Input) on(r *Run, j slurm.Job) {
 	}
 	slices.Sort(types)
 	r.Types = strings.Join(types, ",")
-}
-
-// runs says whether the job has its nodes, and has begun.
-func runs(j slurm.Job) bool {
-	switch j.State {
-	case "RUNNING", "COMPLETING", "SUSPENDED", "SIGNALING", "STAGE_OUT", "RESIZING", "STOPPED":
-		return !j.Start.IsZero()
-	}
-	return false
-}
-
-// Over says whether Slurm shows the job as ended.
-func Over(j slurm.Job) bool {
-	switch j.State {
-	case "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "REVOKED", "LAUNCH_FAILED",
-		"RECONFIG_FAIL":
-		return !j.End.IsZero() && !j.Start.IsZero()
-	}
-	return false
 }

@@ -57,7 +57,7 @@ func (b *book) round(taken int, jobs ...slurm.Job) {
 	b.t.Helper()
 	in := Input{Snapshot: &slurm.Snapshot{Taken: at(taken), Jobs: map[uint32]slurm.Job{}, Nodes: map[string]slurm.Node{
 		"c1": {CPUs: 8, RealMemory: 1000}, "c2": {CPUs: 4, RealMemory: 500}, "on1": {CPUs: 2, RealMemory: 100}}},
-		Pools: map[string]string{"c1": "p", "c2": "p"}, Types: map[string]string{"c1": "m5", "c2": "c5"}, Spoken: b.spoken}
+		Pools: map[string]string{"c1": "p", "c2": "p"}, Types: map[string]string{"c1": "m5", "c2": "c5"}, Measured: map[string]Measured{"p": {NetworkGbit: 12.5}}, Spoken: b.spoken}
 	for _, j := range jobs {
 		in.Snapshot.Jobs[j.ID] = j
 	}
@@ -224,7 +224,7 @@ func TestARunSaysWhat(t *testing.T) {
 	b.spoken = nil
 	b.round(90, with(ended("FAILED", 0, 10, 60), func(j *slurm.Job) { array(j); j.ExitCode, j.ExitSignal = 3, 9 }))
 	want := Run{Job: 7, Submitted: at(0), Whole: true, ArrayID: 5, ArrayTask: "2", HetID: 6, Name: "heat", User: "u7", UID: 1007, Account: "a", Partition: "cloud",
-		Pool: "p", Types: "c5,m5", Nodes: 2, VCPUs: 12, Memory: 1500, Started: at(10), Begun: at(10), Seen: at(90), Ended: at(60), State: "FAILED", Exit: 3, Signal: 9,
+		Pool: "p", Types: "c5,m5", Nodes: 2, VCPUs: 12, Memory: 1500, Measured: Measured{NetworkGbit: 12.5}, Started: at(10), Begun: at(10), Seen: at(90), Ended: at(60), State: "FAILED", Exit: 3, Signal: 9,
 		Label: "heat-4k", Method: "dmtcp"}
 	for _, r := range b.rows {
 		if r != want {
@@ -233,5 +233,15 @@ func TestARunSaysWhat(t *testing.T) {
 	}
 	if len(b.rows) != 1 {
 		t.Errorf("%d runs", len(b.rows))
+	}
+}
+
+// TestPoolOf: a job's batch host may be the site's own.
+func TestPoolOf(t *testing.T) {
+	pools := map[string]string{"c1": "p", "c2": "p", "d1": "q"}
+	for nodes, want := range map[string]string{"c[1-2]": "p", "on1,d1": "q", "on[1-2]": "", "": "", "c[1-": ""} {
+		if got := PoolOf(pools, NodesOf(slurm.Job{Nodes: nodes})); got != want {
+			t.Errorf("%q is of %q, want %q", nodes, got, want)
+		}
 	}
 }

@@ -10,12 +10,12 @@ import (
 )
 
 const runColumns = `job, submitted, whole, open, array, task, het, name, uid, user, account, partition, pool, types, nodes, vcpus, memory,
-	started, begun, ran, seen, ended, state, exit, signal, restarts, method, label`
+	network_gbit, storage_iops, started, begun, ran, seen, ended, state, exit, signal, restarts, method, label`
 
 func scanRun(scan scanner) (r history.Run, err error) {
 	var submitted, started, begun, ran, seen, ended int64
 	err = scan(&r.Job, &submitted, &r.Whole, &r.Open, &r.ArrayID, &r.ArrayTask, &r.HetID, &r.Name, &r.UID, &r.User, &r.Account, &r.Partition, &r.Pool, &r.Types,
-		&r.Nodes, &r.VCPUs, &r.Memory, &started, &begun, &ran, &seen, &ended, &r.State, &r.Exit, &r.Signal, &r.Restarts, &r.Method, &r.Label)
+		&r.Nodes, &r.VCPUs, &r.Memory, &r.NetworkGbit, &r.StorageIOPS, &started, &begun, &ran, &seen, &ended, &r.State, &r.Exit, &r.Signal, &r.Restarts, &r.Method, &r.Label)
 	r.Submitted, r.Started, r.Begun, r.Ran = toTime(submitted), toTime(started), toTime(begun), us(ran)
 	r.Seen, r.Ended = toTime(seen), toTime(ended)
 	return r, err
@@ -105,14 +105,15 @@ func (s *Store) PutRuns(ctx context.Context, runs []history.Run) error {
 func putRuns(ctx context.Context, tx *sql.Tx, runs []history.Run) error {
 	w := writer{ctx: ctx, tx: tx}
 	for _, r := range runs {
-		w.put(`INSERT INTO runs (`+runColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		w.put(`INSERT INTO runs (`+runColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET open = excluded.open, array = excluded.array, task = excluded.task, het = excluded.het, name = excluded.name,
 			uid = excluded.uid, user = excluded.user, account = excluded.account, partition = excluded.partition, pool = excluded.pool, types = excluded.types,
-			nodes = excluded.nodes, vcpus = excluded.vcpus, memory = excluded.memory, started = excluded.started, begun = excluded.begun, ran = excluded.ran,
+			nodes = excluded.nodes, vcpus = excluded.vcpus, memory = excluded.memory,
+			network_gbit = excluded.network_gbit, storage_iops = excluded.storage_iops, started = excluded.started, begun = excluded.begun, ran = excluded.ran,
 			seen = excluded.seen, ended = excluded.ended, state = excluded.state, exit = excluded.exit, signal = excluded.signal,
 			restarts = excluded.restarts, method = excluded.method, label = excluded.label`,
 			r.Job, fromTime(r.Submitted), r.Whole, r.Open, r.ArrayID, r.ArrayTask, r.HetID, r.Name, r.UID, r.User, r.Account, r.Partition, r.Pool, r.Types,
-			r.Nodes, r.VCPUs, r.Memory, fromTime(r.Started), fromTime(r.Begun), r.Ran.Microseconds(), fromTime(r.Seen), fromTime(r.Ended),
+			r.Nodes, r.VCPUs, r.Memory, r.NetworkGbit, r.StorageIOPS, fromTime(r.Started), fromTime(r.Begun), r.Ran.Microseconds(), fromTime(r.Seen), fromTime(r.Ended),
 			r.State, r.Exit, r.Signal, r.Restarts, r.Method, r.Label)
 		if w.err != nil || r.Open {
 			continue

@@ -24,7 +24,7 @@ var since = time.Now().Add(-time.Hour).Truncate(time.Second)
 // run is one of job id, with all its fields.
 func run(id uint32, restarts int) history.Run {
 	return history.Run{Job: id, Submitted: since, Whole: restarts == 0, Open: true, ArrayID: 5, ArrayTask: "2", HetID: 6, Name: "n", User: "u", UID: 1000 + int(id), Account: "a", Partition: "cloud",
-		Pool: "p", Types: "c5,m5", Nodes: 2, VCPUs: 8, Memory: 1500, Started: since.Add(time.Minute), Begun: since.Add(30 * time.Minute), Ran: 90 * time.Second,
+		Pool: "p", Types: "c5,m5", Nodes: 2, VCPUs: 8, Memory: 1500, Measured: history.Measured{NetworkGbit: 12.5, StorageIOPS: 3000}, Started: since.Add(time.Minute), Begun: since.Add(30 * time.Minute), Ran: 90 * time.Second,
 		Seen: since.Add(50*time.Minute + time.Microsecond), State: "RUNNING", Restarts: restarts, Label: "l", Method: "dmtcp"}
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/burst-hpc/burst/cmd/internal/history"
 	"github.com/burst-hpc/burst/slurm"
-	"github.com/burst-hpc/burst/slurm/hostlist"
 )
 
 // Reading is a reading of Slurm, arranged to be asked for many jobs.
@@ -25,21 +24,13 @@ func Read(snap *slurm.Snapshot, pools map[string]string) *Reading {
 		if j.State == "PENDING" { // the nodes are of its last attempt
 			continue
 		}
-		for _, n := range expand(j.Nodes) {
+		for _, n := range history.NodesOf(j) {
 			if pools[n] != "" {
 				r.jobs[n] = append(r.jobs[n], j)
 			}
 		}
 	}
 	return r
-}
-
-func expand(list string) []string {
-	names, err := hostlist.Expand(list)
-	if list == "" || err != nil {
-		return nil
-	}
-	return names
 }
 
 // Nodes are those of ours that the run's last attempt had and that are idle now, if
@@ -52,7 +43,7 @@ func (r *Reading) Nodes(run history.Run) (free []string, planned bool) {
 	if !ok || !history.Over(j) || j.Restarts != run.Restarts || !j.End.Equal(run.Ended) {
 		return nil, false
 	}
-	for _, name := range expand(j.Nodes) {
+	for _, name := range history.NodesOf(j) {
 		n, ok := r.snap.Nodes[name]
 		if !ok || r.pools[name] == "" || !idle(n, run.Ended) || slices.ContainsFunc(r.jobs[name], func(o slurm.Job) bool { return later(o, run) }) {
 			continue

@@ -24,6 +24,8 @@ CREATE TABLE runs (
   name TEXT NOT NULL, uid INTEGER NOT NULL, user TEXT NOT NULL, account TEXT NOT NULL,
   partition TEXT NOT NULL, pool TEXT NOT NULL, types TEXT NOT NULL,
   nodes INTEGER NOT NULL, vcpus INTEGER NOT NULL, memory INTEGER NOT NULL,
+  -- as the site has measured its pool: Gbit/s between nodes; 0: it has not
+  network_gbit REAL NOT NULL, storage_iops REAL NOT NULL,
   started INTEGER NOT NULL, begun INTEGER NOT NULL, ran INTEGER NOT NULL,
   seen INTEGER NOT NULL, ended INTEGER NOT NULL,
   state TEXT NOT NULL, exit INTEGER NOT NULL, signal INTEGER NOT NULL, restarts INTEGER NOT NULL,
