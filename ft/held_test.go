@@ -8,6 +8,7 @@ import (
 	"github.com/burst-hpc/burst/ft"
 	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/directive"
 	"github.com/burst-hpc/burst/slurm/slurmtest"
 )
 
@@ -168,11 +169,15 @@ func TestRetriesWithoutASession(t *testing.T) {
 		{"burst-srun has not begun", "ckpt=signal signal=USR1 files=x retries=1", true},
 		{"a program that checkpoints by itself", "signal=USR1 retries=1", true},
 		{"it does not say how often", "signal=USR1", false},
+		{"its site's method, which it may not use", "label=x", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, "c[1-9]", func(w *world) {
 				s := newSite(w)
-				s.start(ft.Config{}, 0)
+				s.start(ft.Config{Pools: func(string) (ft.Pool, bool) {
+					return ft.Pool{Name: "p", Site: []directive.Layer{{Source: directive.Source{Kind: directive.Pool, Name: "p"},
+						Settings: []directive.Setting{{Key: "ckpt", Value: "dmtcp"}, {Key: "retries", Value: "1"}}}}}, true
+				}}, 0)
 				id := w.begin(slurmtest.Job{Nodes: 1, Requeue: true, Script: "#!/bin/sh\n#BURST " + tt.says + "\nsrun app\n"})[0]
 				for n := 1; n <= 2; n++ {
 					time.Sleep(time.Minute)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,8 +77,8 @@ func (g *Guard) ask(ctx context.Context, n *Notice, e *Eviction, j slurm.Job, a 
 		d, err = directive.Merge(g.site(n.Node)...)
 	}
 	a.asked = true
-	if err == nil && (d.Method != directive.None || d.From["retries"].Kind != directive.Default) {
-		a.retries = d.Retries // else nothing says that it checkpoints: it is requeued as Slurm would
+	if err == nil && bounded(d) {
+		a.retries = d.Retries
 	}
 	switch {
 	case err != nil: // the configuration has been judged: never
@@ -88,6 +89,15 @@ func (g *Guard) ask(ctx context.Context, n *Notice, e *Eviction, j slurm.Job, a 
 		a.signal, a.grace = d.Value("signal"), d.Grace
 	}
 	return nil
+}
+
+// bounded says whether a job without a session has bounded retries: its user asks for
+// checkpoints, or says how often. Others are requeued as Slurm would.
+func bounded(d directive.Merged) bool {
+	own := func(key string) bool {
+		return slices.Contains([]directive.Kind{directive.Script, directive.Comment, directive.Option}, d.From[key].Kind)
+	}
+	return own("retries") || d.Method != directive.None && own("ckpt")
 }
 
 // patience is how long Slurm is asked again for what it does not answer: at

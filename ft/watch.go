@@ -16,6 +16,9 @@ const (
 	// Slurm may find only with a later round of its scheduler that no node suits it.
 	watchTime  = 15 * time.Minute
 	watchEvery = time.Minute
+	// soonTime is for how long a job that is to be held is looked at all the time: it
+	// must not start before.
+	soonTime = 3 * time.Minute
 )
 
 // watch looks after jobs that were requeued, until they run or watchTime is over. What
@@ -70,19 +73,18 @@ func (g *Guard) lookAfter(ctx context.Context, seen map[attemptKey]bool) (soon b
 	var errs []error
 	for key, e := range meant {
 		j, ok := snap.Jobs[e.Job]
-		before := j.Restarts == e.Restarts && (running(j) || leaving(j)) // Slurm has not heard of a death yet
 		waits := j.State == "PENDING" && j.Restarts == e.Restarts+1
 		text := ""
 		switch {
 		case seen[key]:
 			continue
-		case !ok || e.Held || !waits && !before:
+		case !ok || e.Held || !waits && !underWay(e, j):
 			seen[key] = true
 			continue
 		case e.Hold && e.Kind == Died && waits:
 			text = e.Outcome // it says so
 		case e.Hold && e.Kind == Died:
-			soon = true
+			soon = soon || now.Sub(e.Ended) < soonTime
 			continue
 		case waits && j.Reason == "BadConstraints": // Slurm has set its priority to 0, or will try in vain
 			text = fmt.Sprintf("%s; no node suits it, says Slurm (BadConstraints), and it is held: mend the nodes, or what it asks for (\"scontrol update jobid=%d\"), then \"scontrol release %d\" lets it start from its checkpoints",
@@ -99,10 +101,21 @@ func (g *Guard) lookAfter(ctx context.Context, seen map[attemptKey]bool) (soon b
 	return soon, errors.Join(errs...)
 }
 
+// underWay says that the job is on its way into the queue, or Slurm has not heard yet
+// that its node is dead, or has failed it for that.
+func underWay(e *Eviction, j slurm.Job) bool {
+	back := j.Restarts == e.Restarts || j.Restarts == e.Restarts+1
+	return back && (leaving(j) || j.State == "REQUEUED") || j.Restarts == e.Restarts && (running(j) || failed(j))
+}
+
 // holdBack holds a job in the queue, once, and tells its user. Its comment is first: of
 // a burstd that dies the next does all of it again.
 func (g *Guard) holdBack(ctx context.Context, e *Eviction, outcome string) error {
-	g.comment(ctx, e, fmt.Sprintf("node %s was taken back by the cloud; %s", e.Node, outcome))
+	became := "was taken back by the cloud"
+	if e.Kind == Died {
+		became = "is gone"
+	}
+	g.comment(ctx, e, fmt.Sprintf("node %s %s; %s", e.Node, became, outcome))
 	err := g.command(ctx, time.Time{}, func() error { return g.slurm.Hold(ctx, e.Job) })
 	if errors.Is(err, slurm.ErrNotPending) || errors.Is(err, slurm.ErrNoJob) {
 		return nil // it runs after all, or is gone

@@ -71,6 +71,7 @@ func TestExecExitCode(t *testing.T) {
 // A command that hangs, with a child that holds its output open, ends with the
 // timeout or with ctx, and so does the child.
 func TestExecHangs(t *testing.T) {
+	t.Parallel()
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	dir := script(t, "scontrol", `sleep 300 & echo $! > `+pidFile+`; wait`)
 	ended := func(run func() error) error {

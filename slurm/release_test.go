@@ -139,6 +139,7 @@ func TestReleaseTooLate(t *testing.T) {
 
 // Only an update of the leader starts a heterogeneous job.
 func TestReleaseOfPart(t *testing.T) {
+	t.Parallel()
 	set := false
 	f := &fake{}
 	f.jobs = func() []Job {

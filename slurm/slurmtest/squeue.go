@@ -78,18 +78,27 @@ func (c *Controller) squeue(args []string) answer {
 			return failure(1, "slurm_load_jobs error: Invalid job id specified")
 		}
 	}
+	type column struct {
+		value  func(*job) string
+		suffix string
+	}
+	var columns []column
+	for field := range strings.SplitSeq(format, ",") {
+		name, suffix, ok := strings.Cut(field, ":")
+		value := queueFields[strings.ToLower(name)]
+		if !ok || value == nil {
+			return answer{unknown: true}
+		}
+		columns = append(columns, column{value, suffix})
+	}
 	var b strings.Builder
 	for _, j := range jobs {
 		if !wanted(j, states) {
 			continue
 		}
-		for field := range strings.SplitSeq(format, ",") {
-			name, suffix, ok := strings.Cut(field, ":")
-			value := queueFields[strings.ToLower(name)]
-			if !ok || value == nil {
-				return answer{unknown: true}
-			}
-			b.WriteString(value(j) + suffix)
+		for _, c := range columns {
+			b.WriteString(c.value(j))
+			b.WriteString(c.suffix)
 		}
 		b.WriteByte('\n')
 	}

@@ -29,13 +29,16 @@ type rates struct {
 	pools  map[string]string // by node
 	log    *slog.Logger
 
+	measured map[string]history.Measured // by pool
+
 	mu     sync.Mutex
 	byPool map[string]store.Evicted
 }
 
 func newRates(d *Daemon, pools []config.Pool) *rates {
-	r := &rates{store: d.store, latest: d.watcher.Latest, pools: map[string]string{}, log: d.log}
+	r := &rates{store: d.store, latest: d.watcher.Latest, pools: map[string]string{}, log: d.log, measured: map[string]history.Measured{}}
 	for _, p := range pools {
+		r.measured[p.Power.Name] = p.Measured
 		for _, node := range p.Power.Nodes {
 			r.pools[node] = p.Power.Name
 		}

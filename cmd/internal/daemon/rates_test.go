@@ -1,12 +1,16 @@
 package daemon
 
 import (
+	"encoding/json"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/cmd/internal/history"
 	"github.com/burst-hpc/burst/cmd/internal/store"
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/ft/session"
@@ -68,5 +72,17 @@ func TestAdvisedIntervals(t *testing.T) {
 	slow.Cost, periodic.Cost = 10*time.Minute, 10*time.Minute
 	if told, all := r.interval(slow), r.interval(periodic); told != all {
 		t.Errorf("%s with notices that come too late for its checkpoints, %s without", told, all)
+	}
+}
+
+// TestMeasured: a run tells what its site has measured of its pool, and null of others.
+func TestMeasured(t *testing.T) {
+	r := newRates(&Daemon{watcher: slurm.NewWatcher(nil, minGap)}, []config.Pool{
+		{Power: power.Pool{Name: "p"}, Measured: history.Measured{NetworkGbit: 12.5, StorageIOPS: 3000}}, {Power: power.Pool{Name: "q"}}})
+	for pool, want := range map[string]string{"p": `"network_gbit":12.5,"storage_iops":3000`, "q": `"network_gbit":null,"storage_iops":null`} {
+		text, err := json.Marshal(jobOf(store.Told{Run: history.Run{Pool: pool, Measured: r.measured[pool]}}, time.Now()))
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("of %s it is told %s, %v", pool, text, err)
+		}
 	}
 }

@@ -140,10 +140,7 @@ func (r *recorder) about(ctx context.Context, snap *slurm.Snapshot) (history.Inp
 		}
 	}
 	r.spoken, r.heard = in.Spoken, now
-	in.Snapshot, in.Pools, in.Measured = snap, r.rates.pools, map[string]history.Measured{}
-	for _, p := range r.cfg.Pools {
-		in.Measured[p.Power.Name] = p.Measured
-	}
+	in.Snapshot, in.Pools, in.Measured = snap, r.rates.pools, r.rates.measured
 	return in, nil
 }
 

@@ -11,14 +11,29 @@ import (
 	"time"
 )
 
-// byCommands: heat's own checkpoints again, of which commands of the user's take care.
-func byCommands(t *testing.T, h *heats) {
-	r := h.run(t, heatJob{burst: "strategy=preemptive", args: []string{"-N2", "--ntasks-per-node=1", "-prest"}, iterations: 2000,
-		ckpt: `ckpt=command checkpoint='touch asked && kill -s USR1 $BURST_PID && until [ heat.ckpt -nt asked ]; do sleep 0.1; done && cp heat.ckpt "$BURST_DIR"'` +
-			` restart='cp "$BURST_GENERATION/heat.ckpt" . && exec "$@" --restart heat.ckpt'`,
-		step: "--mpi=pmix $heat --checkpoint heat.ckpt"})
+// byCommands is heat with its own checkpoints again, of which commands of the user's take
+// care.
+func byCommands(o heatJob, srun string) heatJob {
+	o.ckpt = `ckpt=command checkpoint='rm -f heat.ckpt && kill -s USR1 $BURST_PID && until [ -e heat.ckpt ]; do sleep 0.1; done && cp heat.ckpt "$BURST_DIR"'` +
+		` restart='cp "$BURST_GENERATION/heat.ckpt" . && exec "$@" --restart heat.ckpt'`
+	o.step = srun + " --mpi=pmix $heat --checkpoint heat.ckpt"
+	return o
+}
+
+func commandsTwice(t *testing.T, h *heats) {
+	r := h.run(t, byCommands(heatJob{burst: "strategy=preemptive", args: []string{"-N2", "--ntasks-per-node=1", "-prest"}, iterations: 2000}, ""))
 	r.evictions(1, 2)
 	r.ends(2)
+}
+
+func commandsFiveTimes(t *testing.T, h *heats) {
+	r := h.run(t, byCommands(heatJob{burst: "strategy=preemptive", args: []string{"-N1", "-n1", "-prest"}, iterations: 5000, pace: 10}, ""))
+	r.evictions(1, 5)
+	r.ends(5)
+}
+
+func commandsOtherNodes(t *testing.T, h *heats) {
+	fewerNodes(t, h, byCommands(heatJob{burst: "strategy=preemptive"}, onAllNodes))
 }
 
 // bySCR: heat with its checkpoints in a real SCR.

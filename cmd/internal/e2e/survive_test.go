@@ -34,6 +34,7 @@ func TestHeatSurvives(t *testing.T) {
 		{"one eviction", evictedOnce},
 		{"two evictions of two nodes", evictedTwice},
 		{"five evictions", evictedFiveTimes},
+		{"five evictions by commands", commandsFiveTimes},
 		{"another number of nodes", otherNodes},
 		{"an eviction during a periodic checkpoint", duringCheckpoint},
 		{"an eviction during a restart", duringRestart},
@@ -44,7 +45,8 @@ func TestHeatSurvives(t *testing.T) {
 		{"a program that ignores SIGTERM", ignoresTerm},
 	}, {
 		{"burst-srun of two nodes is killed", srunKilled},
-		{"two evictions by commands", byCommands},
+		{"two evictions by commands", commandsTwice},
+		{"another number of nodes by commands", commandsOtherNodes},
 		{"two evictions by SCR", bySCR},
 		{"DMTCP's coordinator is killed", coordinatorKilled},
 		{"a coordinator as DMTCP's is killed", fakeCoordinatorKilled},
@@ -103,11 +105,18 @@ func (r *heatRun) evictions(first, last int) {
 	}
 }
 
-// otherNodes: of three nodes one is taken back and one drained, and the job
-// comes back on fewer, with as many ranks.
+// onAllNodes are srun's options for a rank on each of the nodes that the job has now.
+const onAllNodes = "-N $SLURM_JOB_NUM_NODES -n $SLURM_JOB_NUM_NODES"
+
 func otherNodes(t *testing.T, h *heats) {
-	r := h.run(t, heatJob{burst: "strategy=both interval=5s", args: []string{"-N1-3", "-pthree"},
-		srun: "-N $SLURM_JOB_NUM_NODES -n $SLURM_JOB_NUM_NODES"})
+	fewerNodes(t, h, heatJob{burst: "strategy=both interval=5s", srun: onAllNodes})
+}
+
+// fewerNodes: of three nodes one is taken back and one drained, and the job
+// comes back on fewer, with as many ranks.
+func fewerNodes(t *testing.T, h *heats, o heatJob) {
+	o.args = []string{"-N1-3", "-pthree"}
+	r := h.run(t, o)
 	r.computes(0, 50)
 	had := r.on()
 	if len(had) != 3 {
@@ -120,6 +129,7 @@ func otherNodes(t *testing.T, h *heats) {
 		t.Errorf("it goes on on %v", now)
 	}
 	r.ends(1)
+	r.scontrol("update", "nodename="+had[1], "state=undrain")
 	if out := r.output(r.id); !strings.Contains(out, " 3 ranks as") || !strings.Contains(out, " 1 ranks as") && !strings.Contains(out, " 2 ranks as") {
 		t.Errorf("ranks:\n%s", out)
 	}

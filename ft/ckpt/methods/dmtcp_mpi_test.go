@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,13 +16,15 @@ import (
 	"github.com/burst-hpc/burst/ft/ckpt"
 )
 
-// contrib/heat on two ranks below one mpirun, evicted twice.
+// contrib/heat on two ranks below one mpirun, evicted so often.
 func TestRealDMTCPOpenMPI(t *testing.T) {
 	realDMTCP(t)
-	t.Run("this node", evictHeat)
+	for _, times := range []int{1, 2, 5} {
+		t.Run(fmt.Sprint(times, " on this node"), func(t *testing.T) { evictHeat(t, times) })
+	}
 	t.Run("another node", func(t *testing.T) {
 		onAnotherNode(t)
-		evictHeat(t)
+		evictHeat(t, 2)
 		if name, err := os.ReadFile(filepath.Join(filepath.Dir(t.TempDir()), "hostname")); err != nil || string(name) != "another\n" {
 			t.Errorf("the restart ran on %q, %v", name, err)
 		}
@@ -66,16 +69,17 @@ exec %s "$@"' sh %s %s "$@"
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
 
-// newHeat is heat on two ranks, and its checksum when nothing disturbs it.
-func newHeat(t *testing.T) (j *testJob, sum string) {
+// newHeat is heat on two ranks, with work for so many evictions, and its checksum when
+// nothing disturbs it.
+func newHeat(t *testing.T, evictions int) (j *testJob, sum string) {
 	heat := filepath.Join(t.TempDir(), "heat")
 	if out, err := exec.CommandContext(t.Context(), "make", "-s", "-C", "../../../contrib/heat", "OUT="+heat).CombinedOutput(); err != nil {
 		t.Fatalf("building heat (make deps installs Open MPI): %v\n%s", err, out)
 	}
-	j = newJob(t, "dmtcp", "mpirun", "-n", "2", heat, "-n", "200", "-i", "60", "--pace", "50")
+	j = newJob(t, "dmtcp", "mpirun", "-n", "2", heat, "-n", "200", "-i", strconv.Itoa(60*(1+evictions)), "--pace", "50")
 	j.at = 3
 	j.env = append(j.env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "SLURM_JOB_NUM_NODES=1", "SLURM_NTASKS=4")
-	return j, checksum(t, (&testJob{t: t, env: j.env, dir: j.dir, args: append([]string{"mpirun", "--oversubscribe"}, j.args[1:]...)}).undisturbedLine())
+	return j, checksum(t, (&testJob{t: t, env: j.env, dir: j.dir, args: append([]string{"mpirun", "--oversubscribe"}, j.args[1:len(j.args)-2]...)}).undisturbedLine())
 }
 
 // startHeat begins it, and returns the ids of mpirun and the ranks once they run.
@@ -92,11 +96,11 @@ func startHeat(j *testJob) (ckpt.Step, []int) {
 	}
 }
 
-func evictHeat(t *testing.T) {
+func evictHeat(t *testing.T, times int) {
 	t.Helper()
-	j, want := newHeat(t)
+	j, want := newHeat(t, times)
 	s, _ := startHeat(j)
-	for range 2 {
+	for range times {
 		if !pause(t.Context(), time.Second) { // of work
 			t.Fatal(t.Context().Err())
 		}
@@ -119,7 +123,7 @@ func evictHeat(t *testing.T) {
 // A rank or mpirun that dies takes all of the step along.
 func TestRealDMTCPOpenMPIKilled(t *testing.T) {
 	realDMTCP(t)
-	j, _ := newHeat(t)
+	j, _ := newHeat(t, 0)
 	for victim, name := range []string{"mpirun", "a rank"} {
 		s, pids := startHeat(j)
 		slices.Sort(pids) // mpirun has started first
