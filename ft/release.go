@@ -31,15 +31,8 @@ func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 		a.requeued, a.held = false, false
 		return g.again(ctx, n, e, s)
 	}
-	for s == nil || s.requeued && s.State != "PENDING" {
-		if s != nil {
-			if err := glance(ctx, look/2); err != nil {
-				return err
-			}
-		}
-		if s, err = g.read(ctx, e); err != nil {
-			return err
-		}
+	if s, err = g.queued(ctx, e, s); err != nil {
+		return err
 	}
 	if s.over == "" && !s.requeued {
 		return again()
@@ -48,35 +41,11 @@ func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 		a.released = true
 		return g.moved(ctx, e, "") // an admin has let it go
 	}
-	restarts := e.Restarts + 1
-	if s.requeued {
-		restarts = s.Restarts // a slurmctld that was killed may have forgotten the attempt, and have it as it waited for that
-	}
-	err = g.command(ctx, time.Time{}, func() error {
-		ctx, cancel := context.WithTimeout(ctx, time.Minute)
-		defer cancel()
-		switch {
-		case e.Hold && a.held:
-			return nil
-		case e.Hold && s.requeued:
-			return g.slurm.Hold(ctx, e.Job)
-		}
-		return g.slurm.Release(ctx, e.Job, restarts, time.Time{})
-	})
-	switch {
-	case err == nil, errors.Is(err, slurm.ErrNotPending):
+	switch err = g.letGo(ctx, e, a, s); {
 	case errors.Is(err, slurm.ErrNoJob):
 		return g.close(ctx, e, "the job is gone")
-	default:
-		return fmt.Errorf("clearing the hold of job %d: %w", e.Job, err)
-	}
-	if e.Hold && s.requeued && !a.held {
-		next := *e
-		next.Held = true
-		if err := g.put(ctx, e, next); err != nil {
-			return err
-		}
-		a.held = true
+	case err != nil:
+		return err
 	}
 	s, err = g.read(ctx, e)
 	if err == nil && s.over == "" && !s.requeued {
@@ -104,6 +73,53 @@ func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 	}
 	a.released = true
 	return g.moved(ctx, e, held)
+}
+
+// queued waits until the job's processes have ended, if it is on its way into the queue.
+func (g *Guard) queued(ctx context.Context, e *Eviction, s *sight) (_ *sight, err error) {
+	for s == nil || s.requeued && s.State != "PENDING" {
+		if s != nil {
+			if err := glance(ctx, look/2); err != nil {
+				return nil, err
+			}
+		}
+		if s, err = g.read(ctx, e); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// letGo clears Slurm's hold of the job, or holds it for its user. The attempt is held.
+func (g *Guard) letGo(ctx context.Context, e *Eviction, a *attempt, s *sight) error {
+	restarts := e.Restarts + 1
+	if s.requeued {
+		restarts = s.Restarts // a slurmctld that was killed may have forgotten the attempt, and have it as it waited for that
+	}
+	err := g.command(ctx, time.Time{}, func() error {
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		switch {
+		case e.Hold && a.held:
+			return nil
+		case e.Hold && s.requeued:
+			return g.slurm.Hold(ctx, e.Job)
+		}
+		return g.slurm.Release(ctx, e.Job, restarts, time.Time{})
+	})
+	if err != nil && !errors.Is(err, slurm.ErrNotPending) {
+		return fmt.Errorf("clearing the hold of job %d: %w", e.Job, err)
+	}
+	if !e.Hold || !s.requeued || a.held {
+		return nil
+	}
+	next := *e
+	next.Held = true
+	if err := g.put(ctx, e, next); err != nil {
+		return err
+	}
+	a.held = true
+	return nil
 }
 
 // moved closes the eviction of a job that is in the queue again. It is looked after
