@@ -76,6 +76,9 @@ func (g *Guard) unsaved(ctx context.Context, n *Notice, e *Eviction, r *request)
 	if err != nil || !ok { // or its steps have ended by themselves
 		return
 	}
+	if p.Together && len(r.made()) > 0 {
+		why += "; what the job's other steps have saved is worth nothing without it"
+	}
 	e.Retries = p.Retries // it may have got its session since
 	end := time.Now()
 	if at := g.deadline(n); !at.IsZero() && at.Before(end) {
@@ -89,7 +92,7 @@ func (g *Guard) bound(ctx context.Context, e *Eviction) {
 	if g.cfg.Sessions == nil || e.Retries < 0 || e.Hold {
 		return
 	}
-	n, err := g.cfg.Sessions.Fruitless(ctx, e.Job)
+	n, err := g.cfg.Sessions.Fruitless(ctx, e.Job, e.Restarts)
 	if err != nil {
 		g.log.Warn("how often a job was evicted is not known", "job", e.Job, "error", err)
 		return
@@ -124,6 +127,19 @@ func join(a, b string) string {
 		return a + b
 	}
 	return a + "; " + b
+}
+
+// made are the steps that have made a generation by this request.
+func (r *request) made() (steps []string) {
+	if r == nil || !r.over() {
+		return nil
+	}
+	for step, a := range r.answers {
+		if a.Generation != "" {
+			steps = append(steps, step)
+		}
+	}
+	return steps
 }
 
 // madeText says what was saved: of several steps the sum of the sizes and the longest time.

@@ -66,12 +66,13 @@ func (h hubSessions) Protection(ctx context.Context, job uint32, attempt int) (P
 		}
 		p.Need = max(p.Need, need)
 		if s.Strategy == "preemptive" || s.Strategy == "both" {
-			if !p.OnNotice || s.Cost < p.Cost {
+			if !p.OnNotice || (s.Cost < p.Cost) != s.Together { // of parts all must fit
 				p.Cost = s.Cost
 			}
 			p.OnNotice = true
 		}
 		b := blessed[s.Step]
+		p.Together = p.Together || s.Together
 		p.Retries = max(p.Retries, s.Retries)
 		saved, count := time.Time{}, int64(-1)
 		if b.Answer.Generation != "" {
@@ -84,14 +85,24 @@ func (h hubSessions) Protection(ctx context.Context, job uint32, attempt int) (P
 	return p, true, nil
 }
 
-func (h hubSessions) Fruitless(ctx context.Context, job uint32) (int, error) {
+func (h hubSessions) Fruitless(ctx context.Context, job uint32, attempt int) (int, error) {
 	all, err := h.BlessedOf(ctx, job)
 	if err != nil {
 		return 0, err
 	}
 	last := -1 // attempt that made a generation, of whatever step
+	made := map[string]int{}
 	for _, b := range all {
-		last = max(last, b.Attempt)
+		last, made[b.Step] = max(last, b.Attempt), b.Attempt
+	}
+	for _, s := range h.hub.Sessions(job, attempt) {
+		before, ok := made[s.Step]
+		switch {
+		case s.Together && !ok:
+			last = -1
+		case s.Together: // what one has made alone is worth nothing
+			last = min(last, before)
+		}
 	}
 	return h.Attempts(ctx, job, last)
 }

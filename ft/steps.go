@@ -20,8 +20,9 @@ type Sessions interface {
 	// no session that is open, or was when burstd was stopped.
 	Protection(ctx context.Context, job uint32, attempt int) (Protection, bool, error)
 	// Fruitless is how many attempts of the job, the one that is being evicted included,
-	// were evicted since one has made a generation, or the job was held for it.
-	Fruitless(ctx context.Context, job uint32) (int, error)
+	// were evicted since one has made a generation, or the job was held for it; of steps
+	// that are checkpointed together, since each has.
+	Fruitless(ctx context.Context, job uint32, attempt int) (int, error)
 	// Ask has all steps of an attempt do something, as session.Hub does.
 	Ask(ctx context.Context, o session.Order) (Asked, error)
 	// Answers are what the attempt's steps have answered to its last request, as the
@@ -37,10 +38,13 @@ type Asked interface {
 // Protection is how far an attempt's work is safe.
 type Protection struct {
 	OnNotice bool          // some of its steps checkpoint on a notice
-	Cost     time.Duration // the least of these steps' last checkpoints; 0: one has made none yet
+	Cost     time.Duration // the least of these steps' last checkpoints, and of those that are made together the longest; 0: one has made none yet
 	Need     time.Duration // that all of its steps want for a checkpoint where time is no matter
 	Saved    time.Time     // when the oldest of the steps' last good generations was begun; zero: a step has none
 	Retries  int           // attempts in a row that may be evicted without a generation
+	// Together: what a step has saved is worth nothing without what the others have, by
+	// the same request.
+	Together bool
 	// Iterations that the application counts: of that generation, and now; -1: not known.
 	SavedIteration, Iteration int64
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/ft"
 	"github.com/burst-hpc/burst/ft/session"
-	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/slurmtest"
 )
 
@@ -71,6 +70,11 @@ func TestSteps(t *testing.T) {
 			atLeast: 3 * time.Second, atMost: 5 * time.Second, restarts: 1, outcome: "checkpoint of 2 steps"},
 		{name: "one of two takes too long", steps: []step{{takes: 3 * time.Second}, {hello: session.Hello{Cost: time.Hour}, takes: time.Hour}}, asked: []session.Kind{session.Stop},
 			atLeast: 114 * time.Second, atMost: 117 * time.Second, restarts: 1, lost: 175 * time.Second, outcome: "it goes on from its beginning"},
+		{name: "one of two parts fails", steps: []step{{hello: session.Hello{Together: true}, takes: 3 * time.Second}, {hello: session.Hello{Together: true}, takes: time.Second, fails: "disk full", stays: true}},
+			asked: []session.Kind{session.Stop}, atLeast: 114 * time.Second, atMost: 117 * time.Second, restarts: 1, lost: 175 * time.Second,
+			outcome: "step 1: disk full; what the job's other steps have saved is worth nothing without it: it goes on from its beginning"},
+		{name: "one of two parts will not fit", steps: []step{{hello: session.Hello{Together: true, Cost: time.Second}, takes: time.Second}, {hello: session.Hello{Together: true, Cost: time.Hour}, takes: time.Hour}},
+			asked: []session.Kind{session.Leave}, atMost: 2 * time.Second, restarts: 1, lost: 60 * time.Second, outcome: "no checkpoint was asked for"},
 		{name: "no checkpoint is made", steps: []step{{takes: time.Second, fails: "disk full"}}, asked: []session.Kind{session.Stop},
 			atLeast: time.Second, atMost: 3 * time.Second, restarts: 1, lost: 61 * time.Second, outcome: "step 0: disk full: it goes on from its beginning"},
 		{name: "the step ends by itself, and its script a little later", steps: []step{{takes: time.Hour, alone: 65 * time.Second}},
@@ -270,35 +274,4 @@ func TestStepsKillAtEveryPoint(t *testing.T) {
 		}
 		t.Run(p, func(t *testing.T) { play(t, i+1) })
 	}
-}
-
-// TestAHeterogeneousJobIsAskedOnce, whichever of its parts has the nodes that go:
-// burst-srun has one session, of the leader.
-func TestAHeterogeneousJobIsAskedOnce(t *testing.T) {
-	bubble(t, "c[1-6]", func(w *world) {
-		s := newSite(w)
-		part := slurmtest.Job{Requeue: true, Script: "#!/bin/sh\nexit 0\n"}
-		ids := w.begin(s.srun(1, step{takes: 3 * time.Second}), part, part)
-		w.rewrite = func(snap *slurm.Snapshot) {
-			for _, id := range ids {
-				j := snap.Jobs[id]
-				j.HetID = ids[0]
-				snap.Jobs[id] = j
-			}
-		}
-		s.start(ft.Config{}, 0)
-		time.Sleep(time.Minute)
-		w.evict("c2", 2*time.Minute)
-		w.evict("c3", 2*time.Minute)
-		w.again(20*time.Second, ids[0], 1)
-		w.closed(time.Minute)
-		if got := s.kinds(); !slices.Equal(got, []session.Kind{session.Stop}) || s.good(ids[0]) != 0 {
-			t.Errorf("asked %v, the generation is of attempt %d", got, s.good(ids[0]))
-		}
-		for _, id := range ids {
-			if i := w.info(id); len(i.Signals) > 0 {
-				t.Errorf("%+v", i)
-			}
-		}
-	})
 }

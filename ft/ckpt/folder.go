@@ -67,7 +67,10 @@ type Folder struct {
 	view bool
 	good map[ID]bool // verified by this process
 	// used is the generation that the step started from, and its lock.
-	used    ID
+	used ID
+	// only is what Only was asked for: of those that are to be used together, the one
+	// that counts. Nil: it was not asked.
+	only    *ID
 	useLock *os.File
 	scratch *os.File // its lock; nil: none was made
 	later   bool     // what is deleted loses its name alone, and is in rest

@@ -43,23 +43,26 @@ func (id ID) String() string { return fmt.Sprintf("generation %d of attempt %d",
 
 // Manifest says what a generation is. It is JSON, indented, for admins to read.
 type Manifest struct {
-	Format    int               `json:"format"` // 1
-	N         int               `json:"n"`      // from 1, counted over all attempts of the step
-	Cluster   string            `json:"cluster,omitempty"`
-	Job       string            `json:"job"`     // "17", "17_3" for an array's task
-	Attempt   int               `json:"attempt"` // the job's restarts when it was made
-	Step      string            `json:"step"`    // "0", or the name of burst-srun --once
-	Method    string            `json:"method"`
-	Tool      string            `json:"tool,omitempty"`
-	Ranks     int               `json:"ranks,omitempty"`
-	Nodes     int               `json:"nodes,omitempty"`
-	Iteration int64             `json:"iteration"` // -1: not known
-	Began     time.Time         `json:"began"`
-	Took      time.Duration     `json:"took_ns"` // from Began until all files were on disk
-	Stopped   bool              `json:"stopped"` // the step was ended with it
-	Machine   Machine           `json:"machine"`
-	Extra     map[string]string `json:"extra,omitempty"`
-	Files     []File            `json:"files"` // of the folder, sorted by name, without the manifest
+	Format    int           `json:"format"` // 1
+	N         int           `json:"n"`      // from 1, counted over all attempts of the step
+	Cluster   string        `json:"cluster,omitempty"`
+	Job       string        `json:"job"`     // "17", "17_3" for an array's task
+	Attempt   int           `json:"attempt"` // the job's restarts when it was made
+	Step      string        `json:"step"`    // "0", or the name of burst-srun --once
+	Method    string        `json:"method"`
+	Tool      string        `json:"tool,omitempty"`
+	Ranks     int           `json:"ranks,omitempty"`
+	Nodes     int           `json:"nodes,omitempty"`
+	Iteration int64         `json:"iteration"` // -1: not known
+	Began     time.Time     `json:"began"`
+	Took      time.Duration `json:"took_ns"` // from Began until all files were on disk
+	Stopped   bool          `json:"stopped"` // the step was ended with it
+	// Together: it is worth something with those only that the other steps of its
+	// attempt were stopped with, as of a heterogeneous job.
+	Together bool              `json:"together,omitempty"`
+	Machine  Machine           `json:"machine"`
+	Extra    map[string]string `json:"extra,omitempty"`
+	Files    []File            `json:"files"` // of the folder, sorted by name, without the manifest
 }
 
 // File is one file of a generation.

@@ -45,7 +45,9 @@ type About struct {
 	Method  string
 	Nodes   int
 	Stopped bool // the step was ended with it
-	Machine Machine
+	// Together: as in the manifest.
+	Together bool
+	Machine  Machine
 }
 
 // Begin makes room for one generation more, and its folder. expect is how many
@@ -179,7 +181,7 @@ func (p *Part) commit(ctx context.Context, a About) error {
 	m := Manifest{
 		Format: manifestFormat, N: p.id.N, Cluster: f.o.Cluster, Job: f.o.Job, Attempt: p.id.Attempt, Step: f.o.Step,
 		Method: a.Method, Tool: a.Tool, Ranks: a.Ranks, Nodes: a.Nodes, Iteration: a.Iteration,
-		Began: p.began.UTC(), Took: time.Since(p.began), Stopped: a.Stopped, Machine: a.Machine, Extra: a.Extra, Files: files,
+		Began: p.began.UTC(), Took: time.Since(p.began), Stopped: a.Stopped, Together: a.Together, Machine: a.Machine, Extra: a.Extra, Files: files,
 	}
 	text, sum, err := m.encode()
 	if err != nil {

@@ -43,7 +43,10 @@ func (f *Folder) surplus(all []Entry, then time.Time) []Entry {
 		keep := good < f.o.Keep
 		switch e.State {
 		case Good:
-			if m := e.Manifest; !m.Began.Add(m.Took).After(then) {
+			keep = keep || f.only == nil && e.Manifest.Together // whether the others are whole is not known
+			if f.passed(e.ID) {
+				keep = false
+			} else if m := e.Manifest; !m.Began.Add(m.Took).After(then) {
 				good++
 			}
 		case Late:
@@ -52,11 +55,17 @@ func (f *Folder) surplus(all []Entry, then time.Time) []Entry {
 		default:
 			keep = true // Unfinished ones are tidy's
 		}
-		if !keep && e.ID != f.used && (f.o.Blessed == nil || e.ID != *f.o.Blessed) && !errors.Is(e.Why, ErrLater) {
+		if !keep && e.ID != f.used && (f.only == nil || e.ID != *f.only) && (f.o.Blessed == nil || e.ID != *f.o.Blessed) && !errors.Is(e.Why, ErrLater) {
 			gone = append(gone, e)
 		}
 	}
 	return gone
+}
+
+// passed says that the step has restarted from an older generation, since others that
+// restart with it had none to go with this one.
+func (f *Folder) passed(id ID) bool {
+	return f.only != nil && *f.only != ID{} && id.Attempt < f.o.Attempt && f.only.Before(id)
 }
 
 // backed makes sure that there is one that is whole to its last byte when good ones

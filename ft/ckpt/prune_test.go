@@ -11,12 +11,16 @@ import (
 
 func TestSurplus(t *testing.T) {
 	e := func(attempt, n int, s State) Entry { return Entry{ID: ID{attempt, n}, State: s} }
+	part := func(attempt, n int) Entry {
+		return Entry{ID: ID{attempt, n}, State: Good, Manifest: Manifest{Together: true}}
+	}
 	for _, test := range []struct {
 		name string
 		keep int
 		all  []Entry // newest first
 		used ID
 		more []ID // blessed
+		only *ID
 		want string
 	}{
 		{name: "nothing"},
@@ -29,9 +33,12 @@ func TestSurplus(t *testing.T) {
 		{name: "the one in use", keep: 1, all: []Entry{e(1, 3, Good), e(0, 2, Good), e(0, 1, Good)}, used: ID{0, 1}, want: "0/2"},
 		{name: "late ones", keep: 2, all: []Entry{e(1, 2, Good), e(0, 3, Late), e(0, 1, Good)}, want: "0/3"},
 		{name: "what is not ours to judge", keep: 1, all: []Entry{e(0, 5, Good), e(0, 4, Unfinished), e(0, 3, Foreign), e(0, 2, Unreadable), e(0, 1, Good)}, want: "0/1"},
+		{name: "of parts, who chooses is not known", keep: 1, all: []Entry{part(2, 3), part(1, 2), part(0, 1)}},
+		{name: "of parts, which have chosen", keep: 1, all: []Entry{part(9, 5), part(3, 4), part(2, 3), part(1, 2), part(0, 1)}, only: &ID{1, 2}, want: "3/4 2/3 0/1"},
+		{name: "of parts, which have begun anew", keep: 2, all: []Entry{part(2, 3), part(1, 2), part(0, 1)}, only: &ID{}, want: "0/1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			f := &Folder{o: Options{Keep: max(test.keep, 1)}, used: test.used}
+			f := &Folder{o: Options{Keep: max(test.keep, 1), Attempt: 9}, used: test.used, only: test.only}
 			for _, b := range test.more {
 				f.Bless(b)
 			}

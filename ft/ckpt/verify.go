@@ -96,6 +96,25 @@ func (f *Folder) Older(ctx context.Context, than ID) (Choice, error) {
 	return f.choose(ctx, func(id ID) bool { return id.Before(than) })
 }
 
+// Only is Newest for a step that restarts together with others, which have all chosen
+// this one. The zero ID: none. No other is taken in its place: if it is not whole, that
+// is an error. From now on Prune leaves it, and deletes what is newer of earlier attempts.
+func (f *Folder) Only(ctx context.Context, id ID) (Choice, error) {
+	c, err := f.choose(ctx, func(i ID) bool { return i == id })
+	switch {
+	case err != nil:
+		return c, err
+	case c.From == nil && id != ID{}:
+		why := errGone
+		for _, e := range c.Passed {
+			why = e.Why
+		}
+		return c, fmt.Errorf("%v, from which the other parts of the job start too, cannot be used: %w", id, why)
+	}
+	f.only = &id
+	return c, nil
+}
+
 func (f *Folder) choose(ctx context.Context, may func(ID) bool) (Choice, error) {
 	var c Choice
 	if err := f.superseded(); err != nil {

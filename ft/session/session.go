@@ -81,9 +81,12 @@ type Hello struct {
 	Interval time.Duration `json:"interval"`
 	Cost     time.Duration `json:"cost"` // the longest of this step's last three checkpoints; 0: none yet
 	// Retries is how often in a row the job is requeued without a new generation.
-	Retries int    `json:"retries"`
-	Label   string `json:"label,omitempty"` // for the runs of the program; empty: none was given
-	Last    Answer `json:"last"`            // to the last request, delivered or not; zero: none
+	Retries int `json:"retries"`
+	// Together: the step's checkpoints are of worth only with those of the job's other
+	// steps that say so, made by the same request.
+	Together bool   `json:"together,omitempty"`
+	Label    string `json:"label,omitempty"` // for the runs of the program; empty: none was given
+	Last     Answer `json:"last"`            // to the last request, delivered or not; zero: none
 }
 
 // Question asks what is to be done.

@@ -94,7 +94,7 @@ func Advise(m Merged, j Job) []Advice {
 		add(Note, "array", "each task is a job of its own: checkpointed and requeued alone, with a folder of its own")
 	}
 	if j.Het {
-		add(Note, "hetjob", "the parts are checkpointed together or not at all, and requeued by their leader; the #BURST lines are for all of them")
+		add(Note, "hetjob", "the parts are checkpointed together or not at all, and requeued by their leader; in steps of their own they are checkpointed on a notice alone; the #BURST lines are for all of them")
 	}
 	return all
 }

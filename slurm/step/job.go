@@ -23,10 +23,12 @@ type Job struct {
 	Task    string // of the array
 	Attempt int    // restarts so far
 	Nodes   int    // 0: not said
-	Cluster string
-	Name    string
-	User    string
-	Shell   int // process id of the batch script; 0: not known
+	// Components are those of a heterogeneous job; 0: it is none.
+	Components int
+	Cluster    string
+	Name       string
+	User       string
+	Shell      int // process id of the batch script; 0: not known
 }
 
 // firstSpecial is the lowest of the numbers that are no step's: Slurm's own for
@@ -48,7 +50,12 @@ func ReadJob(env func(string) string) (Job, error) {
 	for name, set := range map[string]func(uint64){
 		"SLURM_RESTART_COUNT": func(n uint64) { j.Attempt = int(n) },
 		"SLURM_JOB_NUM_NODES": func(n uint64) { j.Nodes = int(n) },
-		"SLURM_ARRAY_JOB_ID":  func(n uint64) { j.Array = uint32(n) },
+		"SLURM_HET_SIZE": func(n uint64) {
+			if n > 1 {
+				j.Components = int(n)
+			}
+		},
+		"SLURM_ARRAY_JOB_ID": func(n uint64) { j.Array = uint32(n) },
 		"SLURM_TASK_PID": func(n uint64) {
 			j.Shell, j.Place = int(n), Batch
 		},

@@ -86,7 +86,7 @@ func TestReadJob(t *testing.T) {
 		{"a script", "SLURM_JOB_ID=17 SLURM_TASK_PID=99 SLURM_JOB_NUM_NODES=2 SLURM_JOB_NAME=x", Job{Place: Batch, ID: 17, Shell: 99, Nodes: 2, Name: "x"}, "17", false},
 		{"a second attempt", "SLURM_JOB_ID=17 SLURM_TASK_PID=99 SLURM_RESTART_COUNT=1", Job{Place: Batch, ID: 17, Shell: 99, Attempt: 1}, "17", false},
 		{"a task of an array", "SLURM_JOB_ID=18 SLURM_ARRAY_JOB_ID=17 SLURM_ARRAY_TASK_ID=3 SLURM_TASK_PID=9", Job{Place: Batch, ID: 18, Array: 17, Task: "3", Shell: 9}, "17_3", false},
-		{"heterogeneous", "SLURM_JOB_ID=17 SLURM_HET_SIZE=2 SLURM_TASK_PID=9", Job{Place: Batch, ID: 17, Shell: 9}, "17", false},
+		{"heterogeneous", "SLURM_JOB_ID=17 SLURM_HET_SIZE=2 SLURM_TASK_PID=9", Job{Place: Batch, ID: 17, Components: 2, Shell: 9}, "17", false},
 		{"salloc", "SLURM_JOB_ID=17", Job{Place: Interactive, ID: 17}, "17", false},
 		{"salloc's step", "SLURM_JOB_ID=17 SLURM_TASK_PID=9 SLURM_STEP_ID=4294967290", Job{Place: Interactive, ID: 17, Shell: 9}, "17", false},
 		{"a step", "SLURM_JOB_ID=17 SLURM_TASK_PID=9 SLURM_STEP_ID=0", Job{Place: InStep, ID: 17, Shell: 9}, "17", false},

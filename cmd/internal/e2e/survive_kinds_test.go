@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -61,41 +62,63 @@ $burst --once prepare echo prepared || exit`,
 	}
 }
 
-// heterogeneous: a node of the second component is evicted. The steps of both
-// checkpoint, and the job is requeued as one.
+// heterogeneous: a node of the second component is evicted, twice. At first the steps of
+// both checkpoint, and the job is requeued as one. Then the second's fails: heat writes
+// another file than is waited for. What the first has saved counts for nothing: both go
+// on from where they did before.
 func heterogeneous(t *testing.T, h *heats) {
-	r := h.run(t, heatJob{burst: "strategy=preemptive", args: []string{"-N1", "-n1", "-prest", ":", "--exclusive", "-N1", "-n1", "-prest"},
-		before: `rm -f other.ckpt
-$burst --het-group=1 --ckpt files=other.ckpt --mpi=pmix $heat --checkpoint other.ckpt --restart auto &`,
+	r := h.run(t, heatJob{burst: "strategy=both", args: []string{"-N1", "-n1", "-prest", ":", "--exclusive", "-N1", "-n1", "-prest"},
+		before: `rm -f other.ckpt third.ckpt
+$burst --het-group=1 --ckpt files=other.ckpt --mpi=pmix sh -c 'file=other.ckpt
+[ ${SLURM_RESTART_COUNT:-0} != 1 ] || { cp other.ckpt third.ckpt; file=third.ckpt; }
+exec "$@" --checkpoint $file --restart auto' sh $heat &`,
 		srun: "--het-group=0", after: `wait $! || code=$?`})
-	var second slurm.Job
-	r.wait(180*time.Second, "both components run", func() bool {
-		for _, j := range r.jobs() {
-			if j.HetID == r.id && j.ID != r.id {
-				second = j
+	second := func() (j slurm.Job) {
+		r.wait(180*time.Second, "both components run", func() bool {
+			for _, one := range r.jobs() {
+				if one.HetID == r.id && one.ID != r.id {
+					j = one
+				}
 			}
-		}
-		return second.State == "RUNNING"
-	})
+			return j.State == "RUNNING"
+		})
+		return j
+	}
+	node := expand(t, second().Nodes)[0]
 	r.computes(0, 50)
 	r.says("heat: iteration ", 4) // of both
-	r.evict(expand(t, second.Nodes)[0], enough)
+	r.evict(node, enough)
 	r.wait(180*time.Second, "both go on", func() bool { return len(r.restarts()) == 2 })
 	for _, n := range r.restarts() {
 		if n < 10 {
 			t.Errorf("from iterations %v", r.restarts())
 		}
 	}
-	r.ends(1)
+	node = expand(t, second().Nodes)[0]
+	r.computes(2, 50)
+	r.evict(node, 20*time.Second)
+	r.wait(180*time.Second, "both go on again", func() bool { return len(r.restarts()) == 4 })
+	first, again := slices.Sorted(slices.Values(r.restarts()[:2])), slices.Sorted(slices.Values(r.restarts()[2:]))
+	if !slices.Equal(first, again) {
+		t.Errorf("from iterations %v, and after one part had failed %v", first, again)
+	}
+	r.ends(2)
 	if sums := checksum.FindAllString(r.output(r.id), -1); len(sums) != 2 {
 		t.Errorf("checksums %v", sums)
 	}
-	if made := glob(filepath.Join(r.dir, "kept", r.folder), "step-*/attempt-0/gen-*/manifest.json"); len(made) != 2 {
-		t.Errorf("generations %v, and not one of each component", made)
+	of := func(attempt string) []string {
+		return glob(filepath.Join(r.dir, "kept", r.folder), "step-*/"+attempt+"/gen-*/manifest.json")
 	}
-	r.wait(60*time.Second, "the eviction is closed", func() bool { return len(r.site.evictions(r.id)) > 0 })
-	if notes := r.site.evictions(r.id); len(notes) != 1 || !strings.Contains(notes[0], "checkpoint of 2 steps of ") {
-		t.Errorf("of the eviction the history has %q", notes)
+	if len(of("attempt-0")) != 2 || len(of("attempt-1")) > 1 {
+		t.Errorf("generations %v and %v", of("attempt-0"), of("attempt-1"))
+	}
+	if out := r.output(r.id); strings.Count(out, "the checkpoints of attempt 1 are not used") != 1 || strings.Contains(out, "every auto") {
+		t.Errorf("the user is told:\n%s", out)
+	}
+	r.wait(60*time.Second, "both evictions are closed", func() bool { return len(r.site.evictions(r.id)) > 1 })
+	notes := strings.Join(r.site.evictions(r.id), "\n")
+	if strings.Count(notes, "checkpoint of 2 steps of ") != 1 || !strings.Contains(notes, "it goes on from") {
+		t.Errorf("of the evictions the history has %q", notes)
 	}
 }
 

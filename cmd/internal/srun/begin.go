@@ -21,17 +21,15 @@ func (e plainError) Unwrap() error { return e.error }
 func (r *runner) begin(ctx context.Context) error {
 	r.slot <- struct{}{} // an order that comes meanwhile waits
 	defer func() { <-r.slot }()
+	if r.parts != nil {
+		return r.beginTogether(ctx)
+	}
 	if err := r.await(ctx); err != nil {
 		return err
 	}
 	choice, err := r.folder.Newest(ctx)
-	if errors.Is(err, ckpt.ErrSuperseded) {
-		r.mu.Lock()
-		r.cut = true
-		r.mu.Unlock()
-	}
 	if err != nil {
-		return err
+		return r.isCut(err)
 	}
 	r.tell(choice)
 	from, none := choice.From, choice.From == nil
@@ -66,6 +64,16 @@ func (r *runner) begin(ctx context.Context) error {
 			return fmt.Errorf("the step starts from none of its checkpoints, and is not begun anew for that: they stay in %s: %w; %s", r.folder.Path(), failed, anew(r.job))
 		}
 	}
+}
+
+// isCut notes that the step cannot begin because a later attempt has.
+func (r *runner) isCut(err error) error {
+	if errors.Is(err, ckpt.ErrSuperseded) {
+		r.mu.Lock()
+		r.cut = true
+		r.mu.Unlock()
+	}
+	return err
 }
 
 // tell says which generations were passed over.

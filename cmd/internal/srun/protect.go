@@ -165,6 +165,9 @@ func (p *program) judge(ctx context.Context, k *known, said directive.Said) (d p
 		k.merged = k.own // what is recorded of the step may have the rest
 		k.merged.Method = directive.None
 	}
+	if k.isPart() && k.merged.Strategy == directive.Both {
+		k.merged.Strategy = directive.Preemptive // a timer of one part's is none of the others'
+	}
 	k.rehearsed(k.told, k.started, p.say)
 	k.method, k.usable = nil, nil
 	if k.merged.Method != directive.None {

@@ -35,6 +35,10 @@ type entry struct {
 	// Settings are those that its generations were made by, of whoever: the site may
 	// say another thing when they are needed, or nothing.
 	Settings []directive.Setting `json:"settings,omitempty"`
+	// Components of the heterogeneous job are those that it runs on under a method; none:
+	// the job is none, or the step is not protected.
+	Components []int `json:"components,omitempty"`
+	Runs       bool  `json:"runs,omitempty"` // such a part has begun, and has not ended by itself
 	// Behind is how many iterations that attempt has lost, as burstd noted; 0: none, or
 	// it is not known.
 	Behind int64 `json:"behind,omitempty"`
@@ -65,6 +69,7 @@ type record struct {
 	// Submitted is what Slurm said of that in the attempt; zero: not known.
 	Submitted time.Time `json:"submitted,omitzero"`
 	Steps     []entry   `json:"steps"`
+	Sets      []chosen  `json:"sets,omitempty"` // by attempts, the oldest first
 }
 
 // claim finds the step that a command line is in this attempt, or makes a new one:
@@ -104,6 +109,7 @@ func (r *record) claim(e entry, once string) (index int, was entry) {
 	if !s.Done || once == "" {
 		s.Done, s.Ended, s.Behind = false, time.Time{}, 0
 		s.Args, s.Program, s.Dir, s.Attempt, s.Began = e.Args, e.Program, e.Dir, r.Attempt, e.Began
+		s.Components, s.Runs = nil, false
 		if len(e.Settings) > 0 {
 			s.Settings = e.Settings
 		}
@@ -118,17 +124,6 @@ func only(all []entry, meant func(entry) bool) int {
 		return -1
 	}
 	return i
-}
-
-// strays are the steps of earlier attempts that e, which is new, may have been meant to
-// be: they are not done, and nothing tells which is which.
-func (r *record) strays(e entry) (n int) {
-	for _, s := range r.Steps {
-		if s.Attempt < r.Attempt && !s.Done && !named(s) && e.Program != "" && s.Program == e.Program {
-			n++
-		}
-	}
-	return n
 }
 
 // named says whether a step has a name of --once.
@@ -230,7 +225,7 @@ func (b book) read(root *os.Root) (r record, begun bool, err error) {
 			return record{}, false, err
 		}
 		if b.ours(r) {
-			fresh.Steps = r.Steps
+			fresh.Steps, fresh.Sets = r.Steps, r.Sets
 			for i := range fresh.Steps {
 				fresh.Steps[i].settle(b.ends)
 			}

@@ -35,6 +35,7 @@ type runner struct {
 	machine ckpt.Machine // zero: generations are no images of processes
 	launch  ckpt.Launch  // without From
 	burstd  *session.Client
+	parts   *parts // nil: the step is no part of a heterogeneous job
 	say     func(format string, args ...any)
 	runs    func(context.Context) error // why Slurm does not say that this attempt runs; nil: it says so
 	note    func(entry)                 // writes down how far the step is
@@ -115,7 +116,7 @@ func (r *runner) life(ctx context.Context) int {
 			code = 1
 		}
 		r.say("%v", err)
-		if !errors.Is(err, methods.ErrLost) || losses >= mostLosses || !r.over().IsZero() || ctx.Err() != nil {
+		if !errors.Is(err, methods.ErrLost) || losses >= mostLosses || r.parts != nil || !r.over().IsZero() || ctx.Err() != nil {
 			return code
 		}
 		if err := r.begin(ctx); err != nil {
@@ -152,7 +153,7 @@ func (r *runner) over() time.Time {
 func (r *runner) watch(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	if r.merged.Periodical() {
+	if r.merged.Periodical() && r.parts == nil {
 		wg.Go(func() { r.periodic(ctx) })
 	}
 	running, ended := r.current()
@@ -272,6 +273,10 @@ func (r *runner) goOn(ctx context.Context, told <-chan time.Time) bool {
 	}
 	if err != nil {
 		r.say("the job was not requeued in time (%v): `scontrol requeue %d` restarts it from its checkpoint", err, r.job.ID)
+		return false
+	}
+	if r.parts != nil { // the others need not start again
+		r.say("the job was not requeued in time, and its steps restart together or not at all: `scontrol requeue %d` restarts them from their checkpoints", r.job.ID)
 		return false
 	}
 	r.say("the job was not requeued in time, and runs on: so does the step")

@@ -38,6 +38,9 @@ func (p *program) start(ctx context.Context, k known, d plan) int {
 	if err != nil {
 		return p.noFolder(k.job, err)
 	}
+	if strays > 0 && k.isPart() && k.later() {
+		return p.failed(fmt.Errorf("step %s would begin anew, and not its parts with it: its arguments or its folder differ from those of the %d steps of %s that earlier attempts had not done; --once NAME tells them apart; %s", e.Name, strays, e.Program, anew(k.job)))
+	}
 	if strays > 0 {
 		p.say("step %s is taken for a new one, and begins anew: its arguments or its folder differ from those of the %d steps of %s that earlier attempts had not done; --once NAME tells them apart", e.Name, strays, e.Program)
 	}
@@ -53,6 +56,17 @@ func (p *program) start(ctx context.Context, k known, d plan) int {
 		return p.recorded(ctx, k, d, recorded{e, note})
 	}
 	return p.runProtected(ctx, k, recorded{e, note}, was)
+}
+
+// strays are the steps of earlier attempts that e, which is new, may have been meant to
+// be: they are not done, and nothing tells which is which.
+func (r *record) strays(e entry) (n int) {
+	for _, s := range r.Steps {
+		if s.Attempt < r.Attempt && !s.Done && !named(s) && e.Program != "" && s.Program == e.Program {
+			n++
+		}
+	}
+	return n
 }
 
 // recorded is a step of the record, and what writes down how it went.
@@ -104,6 +118,9 @@ func (p *program) launch(k known, name string) ckpt.Launch {
 
 // runProtected runs the step under its method.
 func (p *program) runProtected(ctx context.Context, k known, e recorded, was entry) int {
+	if e.Components = k.components(); e.Components != nil {
+		e.note(e.entry)
+	}
 	o := ckpt.Options{Dir: k.dir, Cluster: k.job.Cluster, Job: k.job.Folder(), Step: e.Name, Attempt: k.job.Attempt,
 		Keep: k.merged.Keep, Reserve: k.word.Site.Reserve, Identity: k.identity()}
 	// Without a record of burstd's what is on disk counts: it may have been away.
@@ -129,11 +146,18 @@ func (p *program) runProtected(ctx context.Context, k known, e recorded, was ent
 	if r.launch.Scratch, err = folder.Scratch(); err != nil {
 		return p.noFolder(k.job, err)
 	}
+	if k.isPart() {
+		r.parts = p.parts(ctx, k)
+	}
 	signals := listen()
 	err = r.begin(ctx)
 	k.trial.began(ctx, k, r, err)
 	if err != nil {
 		if isPlain(err) {
+			if e.Components != nil {
+				e.Components = nil
+				e.note(e.entry)
+			}
 			return p.plain(fmt.Sprintf("%v: the step is not protected", err), k)
 		}
 		if r.over().IsZero() {
@@ -171,7 +195,7 @@ func (p *program) within(ctx context.Context, k known, r *runner, signals <-chan
 	c := session.ClientConfig{Hello: session.Hello{
 		Key:  session.Key{Job: k.job.ID, Attempt: k.job.Attempt, Step: r.name},
 		Host: hostname(), Method: k.merged.Method, Strategy: k.merged.Strategy, Dir: r.folder.Path(), Interval: k.merged.Interval,
-		Cost: r.took, Retries: k.merged.Retries, Label: k.merged.Label,
+		Cost: r.took, Retries: k.merged.Retries, Label: k.merged.Label, Together: r.parts != nil,
 	}, Do: r.order, Progress: r.progress, Say: func(text string) { p.say("%s", text) }}
 	if k.merged.Periodical() && k.merged.Interval == 0 {
 		c.Advise = r.advise

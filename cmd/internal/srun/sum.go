@@ -14,6 +14,7 @@ func (r *runner) outcome(code int) entry {
 	if r.final == nil {
 		e := r.entry
 		e.stats, e.Ended, e.Done = r.total(), time.Now().UTC(), code == 0
+		e.Runs = false
 		r.final = &e
 	}
 	return *r.final

@@ -46,7 +46,7 @@ func (r *runner) take(ctx context.Context, stop bool) (g ckpt.Generation, err er
 		err = part.Explain(err)
 		return g, errors.Join(err, part.Abandon())
 	}
-	about := ckpt.About{Made: made, Method: r.method.Name(), Nodes: r.job.Nodes, Stopped: stop, Machine: r.machine}
+	about := ckpt.About{Made: made, Method: r.method.Name(), Nodes: r.job.Nodes, Stopped: stop, Together: r.parts != nil, Machine: r.machine}
 	g, err = r.keep(ctx, part, about)
 	if err != nil {
 		r.superseded(err)
@@ -192,7 +192,10 @@ func (r *runner) order(ctx context.Context, q session.Request) session.Answer {
 	switch q.Kind {
 	case session.Checkpoint, session.Stop:
 		var g ckpt.Generation
-		err := r.young(ctx)
+		err := r.parts.whole(q.Kind)
+		if err == nil {
+			err = r.young(ctx)
+		}
 		if err == nil {
 			g, err = r.take(ctx, q.Kind == session.Stop)
 		}

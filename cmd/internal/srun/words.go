@@ -98,6 +98,9 @@ func (k known) how() string {
 	if len(when) == 0 {
 		when = []string{"without further checkpoints"}
 	}
+	if k.isPart() {
+		when = append(when, "together with the job's other components or not at all")
+	}
 	text := fmt.Sprintf("ckpt=%s, %s, in %s", k.merged.Method, strings.Join(when, " and "), k.dir)
 	if k.trial != nil || len(k.call.Parts) == 0 || len(k.call.Program()) == 0 {
 		return text

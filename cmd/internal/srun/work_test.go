@@ -140,17 +140,23 @@ type bench struct {
 
 func newBench(t *testing.T, dir string, attempt int, text string, w *work) *bench {
 	t.Helper()
+	return newStep(t, dir, attempt, "0", w, text)
+}
+
+func newStep(t *testing.T, dir string, attempt int, name string, w *work, words ...string) *bench {
+	t.Helper()
+	text := strings.Join(words, " ")
 	m, err := directive.Said{Script: "#BURST ckpt=signal signal=USR1 " + text}.Merge()
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder, err := ckpt.Open(t.Context(), ckpt.Options{Dir: dir, Job: "17", Step: "0", Attempt: attempt, Keep: m.Keep})
+	folder, err := ckpt.Open(t.Context(), ckpt.Options{Dir: dir, Job: "17", Step: name, Attempt: attempt, Keep: m.Keep})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { folder.Close() })
 	b := &bench{work: w, signals: make(chan os.Signal, 1)}
-	b.runner = &runner{job: step.Job{ID: 17, Attempt: attempt, Nodes: 1}, name: "0", merged: m, method: w, folder: folder,
+	b.runner = &runner{job: step.Job{ID: 17, Attempt: attempt, Nodes: 1}, name: name, merged: m, method: w, folder: folder,
 		say: func(format string, args ...any) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -161,7 +167,7 @@ func newBench(t *testing.T, dir string, attempt int, text string, w *work) *benc
 			defer b.mu.Unlock()
 			b.noted = append(b.noted, e)
 		},
-		entry: entry{Name: "0", Attempt: attempt, Began: time.Now()}, slot: make(chan struct{}, 1), advice: make(chan struct{}, 1)}
+		entry: entry{Name: name, Attempt: attempt, Began: time.Now()}, slot: make(chan struct{}, 1), advice: make(chan struct{}, 1)}
 	return b
 }
 
