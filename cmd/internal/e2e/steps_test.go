@@ -96,8 +96,9 @@ echo "the script ends with $?"
 	if got, want := checksum.FindString(s.output(id)), checksum.FindString(string(alone)); got == "" || got != want {
 		t.Errorf("%s, and %s without faults", got, want)
 	}
-	if notes := s.evictions(id); len(notes) != 1 || !strings.Contains(notes[0], "checkpoint of ") {
-		t.Errorf("of the eviction with a notice the history has %q", notes)
+	notes := s.evictions(id)
+	if len(notes) != 2 || !strings.Contains(notes[0], "checkpoint of ") || !strings.Contains(notes[1], "its node died without a notice; ") || !strings.Contains(notes[1], "from its last checkpoint, ") {
+		t.Errorf("of the eviction with a notice, and of the death without, the history has %q", notes)
 	}
 	t.Logf("%s", s.output(id))
 	records, _ := filepath.Glob(filepath.Join(s.Work, "burst-checkpoints", fmt.Sprintf("job-%d", id), "steps-*.json"))
@@ -156,7 +157,7 @@ func (s *site) wentDown(id uint32) {
 		return err == nil && len(all) == 1 && all[0].Over && all[0].USD != nil
 	})
 	j := all[0]
-	if j.Attempts != 3 || j.Evictions != 1 || j.State != "COMPLETED" || j.Nodes != 2 || j.Ranks != 2 || *j.USD <= 0 || j.LostSeconds == nil {
+	if j.Attempts != 3 || j.Evictions != 2 || j.LostUnknown != 0 || j.State != "COMPLETED" || j.Nodes != 2 || j.Ranks != 2 || *j.USD <= 0 || j.LostSeconds == nil {
 		s.t.Errorf("the history has %+v", j)
 	}
 	lines := regexp.MustCompile(`ran \S+, (\d+) checkpoints .*, (no|\S+(?: of)?) work lost`).FindAllStringSubmatch(s.output(id), -1)
