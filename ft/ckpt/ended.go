@@ -58,8 +58,11 @@ func (f *Folder) Clear(ctx context.Context) error {
 	return errors.Join(errors.Join(errs...), marked)
 }
 
-// Rest returns what deletes what Finish or Clear has taken the names from. It may take
-// long, and go on beside any use of the folder; RemoveTrash deletes what it has not.
+// Later has what is deleted from now on only lose its name: Rest deletes it.
+func (f *Folder) Later() { f.later = true }
+
+// Rest returns what deletes what has lost its name since Later, or in Finish or Clear. It
+// may take long, and go on beside any use of the folder; RemoveTrash deletes what it has not.
 func (f *Folder) Rest() func() error {
 	root, rest := f.root, f.rest
 	f.rest, f.later = nil, false

@@ -22,6 +22,12 @@ const (
 
 // take makes a generation of the running step, and ends it with stop.
 func (r *runner) take(ctx context.Context, stop bool) (g ckpt.Generation, err error) {
+	rest := func() error { return nil }
+	defer func() { // beside an order that has come meanwhile
+		if err := rest(); err != nil && ctx.Err() == nil {
+			r.complain(notDeleted, err)
+		}
+	}()
 	select {
 	case r.slot <- struct{}{}:
 		defer func() { <-r.slot }()
@@ -67,7 +73,7 @@ func (r *runner) take(ctx context.Context, stop bool) (g ckpt.Generation, err er
 	delivered := r.delivered
 	r.mu.Unlock()
 	if !stop {
-		r.prune(ctx, delivered, before)
+		rest = r.prune(ctx, delivered, before)
 	}
 	return g, nil
 }
@@ -89,6 +95,8 @@ func (r *runner) keep(ctx context.Context, part *ckpt.Part, about ckpt.About) (c
 		pause(whole, sealAgain)
 	}
 }
+
+const notDeleted = "old checkpoints are not deleted"
 
 // settleTime is how long a step that a checkpoint may have ended is looked at.
 const settleTime = time.Second
@@ -136,8 +144,9 @@ func (r *runner) setStopped(ctx context.Context) {
 
 // prune deletes old generations. While burstd has not said that it has the one on
 // record that was made before the newest, a later attempt may begin without a word to
-// this node: then more of them stay for a while.
-func (r *runner) prune(ctx context.Context, delivered, before ckpt.ID) {
+// this node: then more of them stay for a while. They lose their names, and rest deletes
+// their files, which may take long.
+func (r *runner) prune(ctx context.Context, delivered, before ckpt.ID) (rest func() error) {
 	prune := r.folder.Prune
 	if delivered != (ckpt.ID{}) {
 		r.folder.Bless(delivered)
@@ -145,9 +154,11 @@ func (r *runner) prune(ctx context.Context, delivered, before ckpt.ID) {
 	if r.burstd != nil && (delivered == (ckpt.ID{}) || delivered.Before(before)) {
 		prune = r.folder.PruneAlone
 	}
+	r.folder.Later()
 	if _, err := prune(ctx); err != nil && ctx.Err() == nil {
-		r.complain("old checkpoints are not deleted", err)
+		r.complain(notDeleted, err)
 	}
+	return r.folder.Rest()
 }
 
 // superseded ends the step if a later attempt runs.

@@ -199,7 +199,7 @@ func (r *runner) beginTogether(ctx context.Context) error {
 	r.mu.Unlock()
 	r.note(e)
 	if _, err := r.folder.Prune(ctx); err != nil && ctx.Err() == nil {
-		r.complain("old checkpoints are not deleted", err)
+		r.complain(notDeleted, err)
 	}
 	return nil
 }

@@ -116,6 +116,9 @@ func (m scrMethod) Start(ctx context.Context, given ckpt.Launch) (ckpt.Step, err
 	if err != nil {
 		return nil, fmt.Errorf("scr: %w", err)
 	}
+	if n := l.ranks(); l.From != nil && n > 0 && l.From.Ranks > 0 && n != l.From.Ranks {
+		return nil, fmt.Errorf("scr: the checkpoint is of %d ranks, and the step has %d tasks: SCR would find none, and the program begin anew", l.From.Ranks, n)
+	}
 	if err := p.clear(ctx); err != nil {
 		return nil, fmt.Errorf("scr: the halt condition of before: %w", err)
 	}
@@ -141,6 +144,14 @@ func (m scrMethod) Start(ctx context.Context, given ckpt.Launch) (ckpt.Step, err
 		return nil, fmt.Errorf("scr: %w", err)
 	}
 	return s, nil
+}
+
+// ranks are the tasks that srun starts; 0: it is not known, as of a launcher's.
+func (l launch) ranks() int {
+	if l.Program < 1 {
+		return 0
+	}
+	return l.tasks()
 }
 
 // scrStep is a step of scrMethod.
@@ -183,7 +194,7 @@ func (s *scrStep) Checkpoint(ctx context.Context, into string, stop bool) (ckpt.
 		return ckpt.Made{}, fmt.Errorf("scr: %w", err)
 	}
 	s.kept = at.id
-	return ckpt.Made{Tool: "scr", Iteration: iterationOf(at.name), Extra: map[string]string{scrName: at.name}}, nil
+	return ckpt.Made{Tool: "scr", Ranks: s.place.l.ranks(), Iteration: iterationOf(at.name), Extra: map[string]string{scrName: at.name}}, nil
 }
 
 // leave halts the application and waits until it has left. If it does not in

@@ -224,6 +224,34 @@ func TestSCRFaults(t *testing.T) {
 	p.refused(l)
 }
 
+// With another number of ranks SCR finds no checkpoint, and says nothing of it.
+func TestSCRRanks(t *testing.T) {
+	t.Parallel()
+	p := bySCR(t)
+	of := func(tasks string, to int) ckpt.Launch {
+		l := p.launch(strconv.Itoa(to), "")
+		l.Args, l.Program = append([]string{"env"}, l.Args...), 1 // in srun's place
+		l.Env = append(l.Env, "SLURM_NTASKS="+tasks)
+		return l
+	}
+	r := p.start(of("2", 1000))
+	r.awaitAt(2)
+	g := p.checkpoint(r, true)
+	r.finish(1)
+	if g.Ranks != 2 {
+		t.Errorf("of %d ranks", g.Ranks)
+	}
+	for tasks, refused := range map[string]bool{"2": false, "": false, "3": true} {
+		l := of(tasks, r.out.last()+2)
+		l.From = g
+		if refused {
+			p.refused(l)
+			continue
+		}
+		p.start(l).finish(0)
+	}
+}
+
 func TestSCRUsable(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	if err := Usable(t.Context(), "scr"); err == nil || !strings.Contains(err.Error(), "scr_halt is not on PATH") {
