@@ -172,11 +172,11 @@ func survived(t *testing.T, dir string, told int) {
 }
 
 func TestKill9(t *testing.T) {
-	points := []string{"attempt made/1", "begun/1", "part made/1", "part made/3", "writing/1", "writing/3", "sealed/2", "sum written/2",
+	points := []string{"attempt made/1", "scratch made/1", "begun/1", "part made/1", "part made/3", "writing/1", "writing/3", "sealed/2", "sum written/2",
 		"manifest written/1", "manifest written/3", "renamed/1", "renamed/3", "trash/1", "trash/2", "set aside/1"}
 	random := 25
 	if testing.Short() {
-		points, random = []string{"begun/1", "manifest written/2", "renamed/2", "trash/1"}, 2
+		points, random = []string{"scratch made/1", "begun/1", "manifest written/2", "renamed/2", "trash/1"}, 2
 	}
 	dir := t.TempDir()
 	for _, point := range points {

@@ -6,7 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -16,8 +18,11 @@ const scratchPrefix = "scratch-"
 // (Launch.Scratch): images may be written there before they are a generation's. It is
 // this process's own, and deleted by a later Open or Prune when this one has ended.
 func (f *Folder) Scratch() (string, error) {
-	name := path.Join(attemptName(f.o.Attempt), fmt.Sprintf("%s%d-%d", scratchPrefix, os.Getpid(), time.Now().UnixNano()))
+	name := path.Join(attemptName(f.o.Attempt), fmt.Sprintf("%s%d-%d-%s", scratchPrefix, os.Getpid(), time.Now().UnixNano(), hostname()))
 	err := f.root.Mkdir(name, 0o700)
+	if err == nil {
+		err = f.fault("scratch made")
+	}
 	if err == nil {
 		if f.scratch != nil {
 			f.scratch.Close()
@@ -37,19 +42,26 @@ func (f *Folder) tidyScratch(attempt int, name string) error {
 	if attempt == f.o.Attempt {
 		// Its own attempt's may be a live step's on another host, where locks do not
 		// reach, that seldom writes there.
-		if here, err := f.holderIsHere(lockFile); !here || err != nil {
+		text, err := readBounded(f.root, lockFile, maxWord)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
+		}
+		host, _, _ := strings.Cut(string(text), " ")
+		switch {
+		case host == "" && madeByDead(name): // killed before it had the lock, or its word in it
+			return f.discard(dir)
+		case host == "" || host != hostname():
+			return nil
 		}
 	}
 	return f.discardIfDead(attempt, lockFile, dir)
 }
 
-// holderIsHere says whether a lock is, or was last, held by this host.
-func (f *Folder) holderIsHere(lockFile string) (bool, error) {
-	text, err := readBounded(f.root, lockFile, maxWord)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	host, _, _ := strings.Cut(string(text), " ")
-	return host != "" && host == hostname(), err
+// madeByDead says whether a scratch folder's name is of a process of this host that is
+// not there any more.
+func madeByDead(name string) bool {
+	pid, rest, _ := strings.Cut(strings.TrimPrefix(name, scratchPrefix), "-")
+	_, host, _ := strings.Cut(rest, "-")
+	n, err := strconv.Atoi(pid)
+	return err == nil && n > 0 && host != "" && host == hostname() && errors.Is(syscall.Kill(n, 0), syscall.ESRCH)
 }
