@@ -148,11 +148,12 @@ func (s *dmtcpStep) checkpoint(ctx context.Context, into string, stop bool) (ckp
 	if err := s.fits(ctx, into); err != nil {
 		return ckpt.Made{}, err
 	}
+	s.writing = true // the step may end before the order is known to have come
 	from, err := s.order(ctx)
 	if err != nil {
+		s.writing = hasDied(s.process)
 		return ckpt.Made{}, err
 	}
-	s.writing = true
 	script, err := s.written(ctx, from)
 	if err != nil {
 		return ckpt.Made{}, err
