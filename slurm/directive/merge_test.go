@@ -225,14 +225,14 @@ func TestKeys(t *testing.T) {
 }
 
 func TestFolder(t *testing.T) {
-	n := Names{User: "alice", Home: "/home/alice", Work: "/work", JobName: "a/b", Job: "18", Array: "17", Task: "1"}
+	n := Names{User: "alice", Home: "/home/alice", Work: "/jobs", JobName: "a/b", Job: "18", Array: "17", Task: "1"}
 	tests := []struct{ name, dir, want string }{
 		{"none", "", ""},
 		{"absolute", "/scratch/x/", "/scratch/x"},
 		{"patterns", "/s/%u/%x/%j/%A_%a/100%%", "/s/alice/a_b/18/17_1/100%"},
 		{"home", "~/ckpt/%j", "/home/alice/ckpt/18"},
 		{"home alone", "~", "/home/alice"},
-		{"relative", "burst-checkpoints", "/work/burst-checkpoints"},
+		{"relative", "burst-checkpoints", "/jobs/burst-checkpoints"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
