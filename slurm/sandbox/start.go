@@ -134,10 +134,13 @@ func (c *Cluster) prepare() error {
 	if err := os.WriteFile(c.Conf, []byte(l.text()), 0o644); err != nil {
 		return err
 	}
-	if l.pmix = c.hasPMIx(); l.pmix {
-		return os.WriteFile(c.Conf, []byte(l.text()), 0o644)
+	if l.pmix = c.hasPMIx(); !l.pmix {
+		return nil
 	}
-	return nil
+	if err := os.WriteFile(c.Dir+"/mpi.conf", []byte(mpiText), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(c.Conf, []byte(l.text()), 0o644)
 }
 
 // makeTmp makes a node's own /tmp, for jobs of any user.

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +11,28 @@ import (
 	"strings"
 	"time"
 )
+
+// look logs how a job that has failed the test is now, before the site's other jobs
+// have gone on: what Slurm says of it and its nodes, the end of its output, and where
+// its processes are.
+func (r *heatRun) look() {
+	ctx := context.Background() // the test's has ended
+	job, _ := r.Cluster.Command(ctx, "squeue", "--noheader", "--job="+id10(r.id), "--format=%i %T %r %N %V %S").CombinedOutput()
+	nodes, _ := r.Cluster.Command(ctx, "sinfo", "--noheader", "--Node", "--long").CombinedOutput()
+	steps, _ := r.Cluster.Command(ctx, "scontrol", "show", "step", id10(r.id)).CombinedOutput()
+	out := strings.Split(r.output(r.id), "\n")
+	r.t.Logf("job %d: %s\nnodes:\n%s\nsteps:\n%s\noutput:\n%s", r.id, job, nodes, steps, strings.Join(out[max(0, len(out)-40):], "\n"))
+	procs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, p := range procs {
+		line, _ := os.ReadFile(p + "/cmdline")
+		env, _ := os.ReadFile(p + "/environ")
+		if !bytes.Contains(env, []byte("\x00SLURM_JOB_ID="+id10(r.id)+"\x00")) && !bytes.Contains(line, []byte("["+id10(r.id)+".")) { // slurmstepd: [1.0]
+			continue
+		}
+		where, _ := os.ReadFile(p + "/wchan")
+		r.t.Logf("%s in %s: %s", filepath.Base(p), where, bytes.ReplaceAll(line, []byte{0}, []byte(" ")))
+	}
+}
 
 // generations are the complete ones on disk, as attempt-0/gen-1, with what else matches.
 func (r *heatRun) generations(pattern string) (all []string) {

@@ -134,7 +134,13 @@ code=$?
 echo "the script ends with $code"
 exit $code
 `, o.ckpt, o.burst, h.listen, mungeSocket(s.Cluster.Conf), s.bin, h.program, o.cells, o.iterations, o.pace, o.before, o.step, o.after), args...)
-	return &heatRun{site: s, h: h, o: o, id: id, dir: dir, folder: "job-" + id10(id)}
+	r := &heatRun{site: s, h: h, o: o, id: id, dir: dir, folder: "job-" + id10(id)}
+	t.Cleanup(func() {
+		if t.Failed() {
+			r.look()
+		}
+	})
+	return r
 }
 
 // restarts are the iterations that heat went on from.

@@ -162,7 +162,8 @@ func srunKilled(t *testing.T, h *heats) {
 	r.wait(60*time.Second, "the job has failed", func() bool { return r.job(r.id).State == "FAILED" })
 	r.scontrol("requeue", id10(r.id))
 	r.wait(60*time.Second, "it is requeued", func() bool { return r.job(r.id).State == "PENDING" })
-	r.scontrol("update", "jobid="+id10(r.id), "starttime=now") // Slurm has it wait for two minutes
+	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // a start in the second of the last end fails: docs/slurm-states.md
+	r.scontrol("update", "jobid="+id10(r.id), "starttime=now")                // Slurm has it wait for two minutes
 	r.wait(120*time.Second, "it goes on", func() bool { return len(r.restarts()) == 1 })
 	if n, attempt := r.from(); attempt != 0 || n < before {
 		t.Errorf("from generation %d of attempt %d, but generation %d was whole", n, attempt, before)
