@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -79,14 +80,21 @@ srun sh -c 'echo on $SLURMD_NODENAME'
 	}
 }
 
+var lastPort = new(atomic.Int32)
+
+// freeAddress is one that nobody has, and that the kernel gives to no client while
+// burstd is away either.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 2000 {
+		address := fmt.Sprint("127.0.0.1:", 10000+(os.Getpid()*16+int(lastPort.Add(1)))%2000)
+		if l, err := net.Listen("tcp", address); err == nil {
+			l.Close()
+			return address
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no free port")
+	return ""
 }
 
 // ec2 plays the machines behind moto's instances.
