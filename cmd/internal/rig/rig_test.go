@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// held is the holder's site: the collector would close the lock of one that nobody has.
+var held *Site
+
 func hold(dir string) {
 	s, err := Start(context.Background(), Options{Dir: dir, Bin: os.Getenv(binEnv), Nodes: 1, Gate: true})
 	if err == nil {
@@ -41,6 +44,7 @@ func hold(dir string) {
 		fmt.Println(err)
 		os.Exit(1)
 	}
+	held = s
 	fmt.Println("held")
 	select {} // burstd's goroutine goes on: no deadlock
 }
