@@ -58,7 +58,7 @@ func Interval(cost, between time.Duration, heeded float64) time.Duration {
 	if best > math.MaxInt64/float64(time.Second)/2 {
 		return 0
 	}
-	return time.Duration(best * float64(time.Second))
+	return max(time.Duration(best*float64(time.Second)), cost) // seconds in floating point may fall short by one nanosecond
 }
 
 // minCost stands for costs that were too small to measure.

@@ -46,10 +46,16 @@ func TestIntervalProperty(t *testing.T) {
 		if got < 0 || got > 0 && got < cost {
 			r.Fatalf("the interval is %s", got)
 		}
-		if between > 0 && between < math.MaxInt64/2 && heeded >= 0 && heeded < 1 && Interval(cost, 2*between, heeded) < got-time.Nanosecond {
-			r.Fatalf("with rarer faults it is shorter than %s", got)
+		if between <= 0 || between >= math.MaxInt64/2 || !(heeded >= 0 && heeded < 1) {
+			return
+		}
+		if rarer := Interval(cost, 2*between, heeded); rarer != 0 && rarer < got-time.Nanosecond { // 0: none pays
+			r.Fatalf("with rarer faults it is %s, shorter than %s", rarer, got)
 		}
 	})
+	if cost := 515396075551 * time.Nanosecond; Interval(cost, 1, 0) != cost {
+		t.Errorf("%s, want %s", Interval(cost, 1, 0), cost)
+	}
 }
 
 func TestRate(t *testing.T) {
