@@ -54,8 +54,9 @@ func (p *program) recorded(ctx context.Context, k known, d plan, e recorded) int
 	if err != nil {
 		return p.wrong(err)
 	}
+	l.Args, l.Env = line, k.put.Environ(l.Env)
 	if launcher {
-		l.Args, l.Program, l.Env = line, 0, p.marked(k.job)
+		l.Program, l.Env = 0, k.put.Environ(p.marked(k.job))
 	}
 	p.notProtected(k, d.Why)
 	signals := listen()

@@ -26,7 +26,10 @@ func (p *program) plainly(k known, args []string) (line []string, launcher bool,
 	is, once := k.launcher(p)
 	switch {
 	case !is || p.name == "srun" && !leaves:
-		return line, false, nil
+		if at := len(line) - k.behind(); len(k.put) > 0 && at > 0 {
+			line, _ = k.put.Line(line, at)
+		}
+		return line, line[0] != p.srun, nil
 	case once:
 		if err := k.alone(p.env); err != nil {
 			return nil, false, err
@@ -36,6 +39,14 @@ func (p *program) plainly(k known, args []string) (line []string, launcher bool,
 		return nil, false, fmt.Errorf("ckpt=%s: %s is started once, and its ranks by it: leave out the number of tasks before it", k.own.Method, k.call.Program()[0])
 	}
 	return line, false, nil
+}
+
+// behind is how many of the step's words are the user's program and its arguments.
+func (k known) behind() int {
+	if k.garbled != nil || len(k.call.Parts) == 0 {
+		return 0
+	}
+	return len(k.call.Args) - k.call.Parts[0].Program
 }
 
 // launcher says whether the step's program is an MPI launcher that could be started in
@@ -65,11 +76,11 @@ func (p *program) plain(why string, k known) int {
 	p.notProtected(k, why)
 	if !launcher {
 		line[0] = "srun"
-		return p.failed(p.become(p.srun, line, p.environ))
+		return p.failed(p.become(p.srun, line, k.put.Environ(p.environ)))
 	}
 	path, err := exec.LookPath(line[0])
 	if err != nil {
 		return p.failed(err)
 	}
-	return p.failed(p.become(path, line, p.marked(k.job)))
+	return p.failed(p.become(path, line, k.put.Environ(p.marked(k.job))))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/burst-hpc/burst/ft/ckpt/methods"
 	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm/directive"
+	"github.com/burst-hpc/burst/slurm/step"
 )
 
 // known is what a protected step is made of.
@@ -37,7 +38,8 @@ type known struct {
 	adopted   []directive.Setting // of the step's checkpoints, where the site asks for their method no more
 	method    ckpt.Method
 	told      *rehearse.Trial
-	trial     *rehearsal // nil: the job is none
+	trial     *rehearsal    // nil: the job is none
+	put       step.Settings // to the user's command line and environment
 }
 
 // protect runs a step of a batch job under its method.
@@ -52,7 +54,7 @@ func (p *program) protect(ctx context.Context, k known) int {
 	if k.seen, err = p.look(ctx, j, k.wait); err != nil && j.Attempt > 0 {
 		return p.failed(err)
 	} else if err != nil {
-		return p.decided(direct(fmt.Sprintf("what the job asks for cannot be read (%v): it is not protected", err)), k)
+		return p.decided(ctx, direct(fmt.Sprintf("what the job asks for cannot be read (%v): it is not protected", err)), k)
 	}
 	k.away = left(os.TempDir(), j, isAway, k.began)
 	if k.unread != nil {
@@ -93,14 +95,17 @@ func (p *program) protect(ctx context.Context, k known) int {
 			if k.merged.Method == directive.None && k.asksNothing() && k.unread == nil && (k.heard || !k.burstd) && k.past.dir == "" {
 				leave(os.TempDir(), j, isPlainJob)
 			}
-			return p.decided(d, k)
+			return p.decided(ctx, d, k)
 		}
 	}
 	if _, _, err := p.plainly(k, nil); err != nil && !d.Direct {
 		return p.wrong(err)
 	}
+	if err := p.prepare(ctx, &k); err != nil {
+		return p.unprepared(err)
+	}
 	if k.explain {
-		fmt.Fprint(p.stdout, k.explained(d), p.but(k, d))
+		fmt.Fprint(p.stdout, k.explained(d), p.but(k, d), explainSettings(k.put))
 		return cli.OK
 	}
 	if k.later() && k.past.dir == "" && !d.Direct {

@@ -102,13 +102,13 @@ func (p *program) run(ctx context.Context) int {
 		}
 	}
 	if jerr != nil {
-		return p.decided(direct(fmt.Sprintf("%v: the step is not protected", jerr)), k)
+		return p.decided(ctx, direct(fmt.Sprintf("%v: the step is not protected", jerr)), k)
 	}
 	if d := before(k.facts, p.env); d.Direct {
-		return p.decided(d, k)
+		return p.decided(ctx, d, k)
 	}
 	if k.asksNothing() && left(os.TempDir(), job, isPlainJob, startOf("/proc", job.Shell)) {
-		return p.decided(direct(""), k)
+		return p.decided(ctx, direct(""), k)
 	}
 	return p.protect(ctx, k)
 }
@@ -131,7 +131,10 @@ func (p *program) failed(err error) int {
 }
 
 // decided carries out a direct plan, or explains it.
-func (p *program) decided(d plan, k known) int {
+func (p *program) decided(ctx context.Context, d plan, k known) int {
+	if err := p.prepare(ctx, &k); err != nil {
+		return p.unprepared(err)
+	}
 	if k.explain {
 		why := d.Why
 		if why == "" {
@@ -145,7 +148,7 @@ func (p *program) decided(d plan, k known) int {
 		if launcher {
 			what = line[0]
 		}
-		fmt.Fprintf(p.stdout, "runs %s as it is: %s\n  %s\n", what, why, strings.Join(line, " "))
+		fmt.Fprintf(p.stdout, "runs %s as it is: %s\n  %s\n%s", what, why, strings.Join(line, " "), explainSettings(k.put))
 		return cli.OK
 	}
 	return p.plain(d.Why, k)

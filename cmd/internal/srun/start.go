@@ -106,11 +106,16 @@ func (p *program) launch(k known, name string) ckpt.Launch {
 		args = slices.Insert(args, 1, "--open-mode=append")
 		at++
 	}
-	if is, once := k.launcher(p); name != "" && is && once && p.name != "srun" && !slices.Contains(launchers, k.merged.Method) {
+	switch is, once := k.launcher(p); {
+	case name == "":
+	case !is:
+		args, at = k.put.Line(args, at)
+	case once && p.name != "srun" && !slices.Contains(launchers, k.merged.Method):
 		args, at = k.call.Program(), 0 // srun would start it once for each task
 	}
 	environ := without(p.environ, loopName)
 	if name != "" {
+		environ = k.put.Environ(environ)
 		environ = append(without(environ, markName), fmt.Sprintf("%s=%s/%s", markName, k.job.Folder(), name))
 	}
 	return ckpt.Launch{Args: args, Program: at, Env: environ, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
