@@ -29,7 +29,7 @@ var rooms = []room{
 	// Slurm and its leaves.
 	{"slurm/conf", slurmAndLeaves},
 	{"slurm/sandbox", slurmAndLeaves},
-	{"slurm/step", slurmAndLeaves},
+	{"slurm/step/...", append([]string{"slurm/step"}, slurmAndLeaves...)},
 	{"slurm/slurmtest", slurmAndLeaves},
 	{"slurm/overflow", append([]string{"cloud/price"}, slurmAndLeaves...)},
 	{"slurm/health", []string{"slurm", "slurm/hostlist"}},
