@@ -30,6 +30,11 @@ deps: ## install what is missing of Slurm, MUNGE, MPI, gcc (Debian, Ubuntu), and
 deps-demo:
 	@packaging/deps.sh
 
+# Debian 12 and Ubuntu 24.04 have no package of it.
+.PHONY: deps-containers
+deps-containers: go ## a real Apptainer for tests, and a registry, into build/containers: needs root
+	@packaging/deps-containers.sh
+
 .PHONY: go
 go:
 	@go version 2>/dev/null | grep -Eq 'go(1\.(2[6-9]|[3-9][0-9])|[2-9]\.)' || { \
