@@ -1,0 +1,118 @@
+package mpi
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// object is a program or a library, as ld.so reads it.
+type object struct {
+	path     string // below the root
+	machine  elf.Machine
+	class    elf.Class
+	needed   []string
+	rpath    []string // folders; without RUNPATH only
+	runpath  []string
+	soname   string
+	elf      *elf.File
+	file     *os.File
+	loadedBy *object // nil: the program
+}
+
+// errNotELF says that a file is no program that ld.so or the kernel loads.
+var errNotELF = errors.New("no ELF file")
+
+// load opens an object. Its file is open until close.
+func (t tree) load(path string, by *object) (*object, error) {
+	f, err := t.open(path)
+	if err != nil {
+		return nil, err
+	}
+	o, err := readObject(f, path)
+	if err != nil {
+		_ = f.Close() // it was only read
+		return nil, err
+	}
+	o.file, o.loadedBy = f, by
+	return o, nil
+}
+
+func readObject(r io.ReaderAt, path string) (*object, error) {
+	var magic [4]byte
+	if _, err := r.ReadAt(magic[:], 0); err != nil || string(magic[:]) != elf.ELFMAG {
+		return nil, errNotELF
+	}
+	e, err := elf.NewFile(r)
+	if err != nil {
+		return nil, err
+	}
+	o := &object{path: path, machine: e.Machine, class: e.Class, elf: e}
+	// An object without a dynamic section has none of these: no error.
+	o.needed, _ = e.DynString(elf.DT_NEEDED)
+	o.runpath = o.folders(elf.DT_RUNPATH)
+	if o.runpath == nil {
+		o.rpath = o.folders(elf.DT_RPATH)
+	}
+	if names, _ := e.DynString(elf.DT_SONAME); len(names) > 0 {
+		o.soname = names[0]
+	}
+	return o, nil
+}
+
+func (o *object) close() { _ = o.file.Close() } // it was only read
+
+// folders are those of a RPATH or RUNPATH.
+func (o *object) folders(tag elf.DynTag) []string {
+	lists, _ := o.elf.DynString(tag)
+	if len(lists) == 0 {
+		return nil
+	}
+	return o.split(lists[0], ":")
+}
+
+// split parts a list of folders, with the words that ld.so has for some of them.
+func (o *object) split(list, by string) []string {
+	lib := "lib"
+	if o.class == elf.ELFCLASS64 {
+		lib = "lib64"
+	}
+	origin := filepath.Dir(o.path)
+	words := strings.NewReplacer("${ORIGIN}", origin, "$ORIGIN", origin, "${LIB}", lib, "$LIB", lib)
+	folders := []string{}
+	for _, dir := range strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(by, r) }) {
+		folders = append(folders, words.Replace(dir))
+	}
+	return folders
+}
+
+// maxScan bounds how much of one section is searched, in bytes: what a library says of its
+// version stands in its constants, of which the largest MPI has a few megabytes.
+const maxScan = 32 << 20
+
+// section is the contents of a section, as far as they are searched; nil: there is none.
+func (o *object) section(name string) []byte {
+	s := o.elf.Section(name)
+	if s == nil || s.Type == elf.SHT_NOBITS || s.Flags&elf.SHF_COMPRESSED != 0 {
+		return nil
+	}
+	text := make([]byte, min(s.Size, maxScan))
+	n, err := s.ReadAt(text, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil
+	}
+	return text[:n]
+}
+
+// defines says whether the object has a symbol of this name, by its tables of names.
+func (o *object) defines(symbol string) bool {
+	word := []byte("\x00" + symbol + "\x00")
+	return slices.ContainsFunc([]string{".strtab", ".dynstr"}, func(table string) bool {
+		return bytes.Contains(o.section(table), word)
+	})
+}
