@@ -59,6 +59,13 @@ type Step interface {
 	Checkpoint(ctx context.Context, into string, stop bool) (Made, error)
 }
 
+// Teller is a Step that knows how far it is, without a look at its output.
+type Teller interface {
+	// Iteration is the application's own count, -1 if it is not known, of so many; 0:
+	// that is not known. After the step's end it is the last one.
+	Iteration() (now, of int64)
+}
+
 // Made is what a method says of a checkpoint beside its files.
 type Made struct {
 	Tool      string // and version: "dmtcp 4.2.0"

@@ -48,6 +48,7 @@ const (
 	DMTCP       = "dmtcp"
 	MANA        = "mana"
 	SCR         = "scr"
+	Libburst    = "libburst"
 	CRIU        = "criu"
 	BySignal    = "signal"  // the application writes it when it gets Signal
 	ByCommand   = "command" // commands of the user's do it

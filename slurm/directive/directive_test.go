@@ -55,7 +55,7 @@ func TestReadScript(t *testing.T) {
 		{name: "a comment at the end", script: "#BURST signal=USR1 # what heat wants", want: usr1},
 		{name: "a # in a value", script: "#BURST dir=/a#b", want: Directive{Dir: "/a#b"}},
 		{name: "interval", script: "#BURST strategy=periodic interval=1h30m", want: Directive{Strategy: Periodic, Interval: 90 * time.Minute}},
-		{name: "not a method", script: "#BURST ckpt=ulfm", err: `line 1: #BURST ckpt: "ulfm" is not one of none, dmtcp, mana, scr, criu, signal, command`},
+		{name: "not a method", script: "#BURST ckpt=ulfm", err: `line 1: #BURST ckpt: "ulfm" is not one of none, dmtcp, mana, scr, libburst, criu, signal, command`},
 		{name: "not a strategy", script: "#BURST strategy=always", err: `"always" is not one of none, periodic, preemptive, both`},
 		{name: "not an interval", script: "#BURST interval=often", err: `"often" is not a time such as 20s or 2m30s, above 0 and up to 168h, or auto`},
 		{name: "keep none", script: "#BURST keep=0", err: `"0" is not a number from 1 to 100`},

@@ -17,7 +17,7 @@ type Key struct {
 func Keys() []Key { return keys }
 
 var keys = []Key{
-	{"ckpt", "dmtcp", "the method: dmtcp, mana, scr, criu, signal, command or none", false, setMethod,
+	{"ckpt", "dmtcp", "the method: dmtcp, mana, scr, libburst, criu, signal, command or none", false, setMethod,
 		func(d *Directive) string { return d.Method }},
 	{"strategy", "both", "when: periodic, preemptive (on a notice), both or none", false, setStrategy,
 		func(d *Directive) string { return d.Strategy }},

@@ -18,7 +18,7 @@ var signals = []string{"HUP", "INT", "QUIT", "ABRT", "USR1", "USR2", "ALRM", "TE
 
 // Methods are all values of ckpt=.
 func Methods() []string {
-	return []string{None, DMTCP, MANA, SCR, CRIU, BySignal, ByCommand}
+	return []string{None, DMTCP, MANA, SCR, Libburst, CRIU, BySignal, ByCommand}
 }
 
 func setMethod(d *Directive, v string) error {

@@ -1,5 +1,5 @@
 // Package methods has the ways to checkpoint a step: by images of its processes
-// (dmtcp, mana, criu), by the application itself (signal, scr), and by commands of the
+// (dmtcp, mana, criu), by the application itself (signal, scr, libburst), and by commands of the
 // job's. Each is one of ckpt.Method; New makes them, and All says which can work here.
 package methods
 
@@ -43,6 +43,7 @@ var makers = []maker{
 	{"mana", "images of MPICH's ranks, on any number of nodes, by MANA, for programs linked with it", newMANA, usableMANA},
 	{"criu", "images of one program's processes, by CRIU, for root or with its capability", newCRIU, usableCRIU},
 	{"scr", "the application writes it through SCR, and leaves when it is to stop", newSCR, usableSCR},
+	{"libburst", "the application writes it when libburst says so, and leaves when it is to stop", newLib, usableLib},
 	{"signal", "the application writes its own when it gets a signal", newSignal, func(context.Context) error { return nil }},
 	{"command", "commands of the job write and restore it", newCommand, func(context.Context) error { return commands{}.usable() }},
 }

@@ -1,0 +1,205 @@
+/* The calls of burst.h. What they say to burst-srun is in link.c. */
+#define _GNU_SOURCE
+
+#include "burst.h"
+#include "link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18 /* Linux 4.14 */
+#endif
+
+/* A child of fork must not speak for its parent. So what says that this process is
+ * connected lies in memory that the kernel empties in a child: to ask for the process's
+ * number would be a call to the kernel each time. Before Linux 4.14 a child sees the
+ * parent's orders, and cannot carry one out. */
+struct mine {
+	struct shared *page; /* NULL: not connected */
+};
+
+static struct mine *mine; /* once made it stays, for threads that look at it */
+static int link_fd = -1;  /* of the process owner */
+static pid_t owner;
+static struct shared *mapped; /* to be unmapped */
+
+static struct shared *connected(void)
+{
+	struct mine *m = __atomic_load_n(&mine, __ATOMIC_ACQUIRE);
+	return m ? __atomic_load_n(&m->page, __ATOMIC_ACQUIRE) : NULL;
+}
+
+static int make_mine(void)
+{
+	if (mine)
+		return BURST_OK;
+	struct mine *m = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (m == MAP_FAILED)
+		return BURST_ESYSTEM;
+	(void)madvise(m, (size_t)sysconf(_SC_PAGESIZE), MADV_WIPEONFORK);
+	__atomic_store_n(&mine, m, __ATOMIC_RELEASE);
+	return BURST_OK;
+}
+
+/* meant says whether the environment's burst-srun is that of this process's job: a job
+ * that was submitted from within a step has that step's environment. */
+static int meant(void)
+{
+	const char *job = getenv("BURST_LIB_JOB"), *own = getenv("SLURM_JOB_ID");
+	return !job || !own || getenv("SLURM_HET_SIZE") || strcmp(job, own) == 0;
+}
+
+/* leave forgets burst-srun. The page stays mapped: a thread may be looking at it. */
+static void leave(void)
+{
+	if (mine)
+		__atomic_store_n(&mine->page, NULL, __ATOMIC_RELEASE);
+	if (link_fd >= 0)
+		close(link_fd);
+	link_fd = -1;
+}
+
+static int is_owner(void) { return link_fd >= 0 && owner == getpid(); }
+
+int burst_init(void)
+{
+	if (is_owner())
+		return BURST_OK;
+	const char *path = getenv("BURST_LIB");
+	if (!path || !*path || !meant())
+		return BURST_OK;
+	leave(); /* of a parent, or one that is lost: its page stays, threads may be looking at it */
+	int code = make_mine();
+	if (code != BURST_OK)
+		return code;
+	struct shared *page = NULL;
+	int fd = -1;
+	code = link_open(path, &fd, &page);
+	if (code != BURST_OK || fd < 0)
+		return code;
+	link_fd = fd;
+	owner = getpid();
+	mapped = page;
+	__atomic_store_n(&mine->page, page, __ATOMIC_RELEASE);
+	return BURST_OK;
+}
+
+int burst_connected(void) { return is_owner() && connected() != NULL; }
+
+void burst_progress(int64_t iteration, int64_t total)
+{
+	struct shared *page = connected();
+	if (!page)
+		return;
+	__atomic_store_n(&page->total, total, __ATOMIC_RELAXED);
+	__atomic_store_n(&page->iteration, iteration, __ATOMIC_RELEASE);
+}
+
+int burst_should_checkpoint(void)
+{
+	struct shared *page = connected();
+	if (!page)
+		return 0;
+	int order = __atomic_load_n(&page->order, __ATOMIC_ACQUIRE);
+	return order == BURST_CHECKPOINT || order == BURST_STOP ? order : 0;
+}
+
+/* ask asks burst-srun, and leaves it for good if it does not answer. */
+static int ask(const char *words, char *answer, size_t size)
+{
+	int code = link_ask(link_fd, words, answer, size);
+	if (code == BURST_ELOST)
+		leave();
+	return code;
+}
+
+int burst_checkpoint_begin(char *folder, size_t size)
+{
+	static const char found[] = "folder ";
+	char words[48], answer[ANSWER_MAX];
+	if (!folder || size == 0)
+		return BURST_ETOOLONG;
+	folder[0] = '\0';
+	if (!is_owner())
+		return BURST_ENOTASKED;
+	link_begin(words, sizeof words, size);
+	int code = ask(words, answer, sizeof answer);
+	if (code != BURST_OK)
+		return code;
+	const char *path = answer + sizeof found - 1;
+	if (strncmp(answer, found, sizeof found - 1) != 0 || path[0] != '/' || strlen(path) >= size) {
+		leave(); /* this is none of ours; burst-srun sees that nothing comes */
+		return BURST_ELOST;
+	}
+	memcpy(folder, path, strlen(path) + 1);
+	return BURST_OK;
+}
+
+int burst_checkpoint_commit(void)
+{
+	char answer[ANSWER_MAX];
+	if (!is_owner())
+		return BURST_ENOTBEGUN;
+	int code = ask("commit", answer, sizeof answer);
+	if (code != BURST_OK)
+		return code;
+	if (strcmp(answer, "kept stop") == 0)
+		return BURST_STOP;
+	if (strcmp(answer, "kept") == 0)
+		return BURST_OK;
+	leave();
+	return BURST_ELOST;
+}
+
+int burst_checkpoint_abort(void)
+{
+	char answer[ANSWER_MAX];
+	if (!is_owner())
+		return BURST_ENOTBEGUN;
+	return ask("abort", answer, sizeof answer);
+}
+
+const char *burst_restart_path(void)
+{
+	const char *path = getenv("BURST_LIB_RESTART");
+	return path && *path && meant() ? path : NULL;
+}
+
+void burst_finalize(void)
+{
+	leave();
+	if (mapped)
+		link_unmap(mapped);
+	mapped = NULL;
+}
+
+#define TEXT(x) #x
+#define TEXT_OF(x) TEXT(x)
+
+const char *burst_version(void)
+{
+	return TEXT_OF(BURST_VERSION_MAJOR) "." TEXT_OF(BURST_VERSION_MINOR) "." TEXT_OF(BURST_VERSION_PATCH);
+}
+
+const char *burst_strerror(int code)
+{
+	switch (code) {
+	case BURST_OK: return "done";
+	case BURST_CHECKPOINT: return "a checkpoint is asked for";
+	case BURST_STOP: return "a checkpoint is asked for, and then the program's end";
+	case BURST_ENOTASKED: return "no checkpoint is asked for, or not any more";
+	case BURST_EBUSY: return "a checkpoint has been begun, and is neither committed nor aborted";
+	case BURST_ELATE: return "the time was over: the checkpoint is not kept";
+	case BURST_ENOTBEGUN: return "no checkpoint has been begun by this process";
+	case BURST_EEMPTY: return "no file with content is in the checkpoint's folder: it is not kept";
+	case BURST_ETOOLONG: return "the buffer is too small for the folder's path: BURST_PATH_MAX bytes are enough";
+	case BURST_ELOST: return "burst-srun has gone or does not answer: no checkpoints are taken any more";
+	case BURST_EREFUSED: return "burst-srun is another user's, or of another version than this library";
+	case BURST_ESYSTEM: return "a call to the system failed, see errno";
+	}
+	return "not a result of libburst";
+}
