@@ -3,6 +3,7 @@ package srun
 import (
 	"time"
 
+	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/ft/ckpt/methods"
 	"github.com/burst-hpc/burst/ft/session"
 )
@@ -19,7 +20,7 @@ type telling struct {
 const readTime = 300 * time.Millisecond
 
 // progress is what burstd is told with each question: the last checkpoint, and the
-// iteration where the step writes it to its output.
+// iteration where the step tells it, or writes it to its output.
 func (r *runner) progress() session.Progress {
 	r.mu.Lock()
 	t := &r.told
@@ -39,6 +40,11 @@ func (r *runner) progress() session.Progress {
 	p := session.Progress{Done: -1, Iteration: -1}
 	if t.since.Equal(r.started) {
 		p.Iteration, p.Of = t.now, t.of
+	}
+	if teller, ok := r.step.(ckpt.Teller); ok {
+		if now, of := teller.Iteration(); now >= 0 {
+			p.Iteration, p.Of = now, of
+		}
 	}
 	if g := r.last(); g != nil {
 		p.Generation, p.Attempt, p.Since = g.N, g.Attempt, max(0, time.Since(g.Began))

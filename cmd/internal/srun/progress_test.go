@@ -41,7 +41,20 @@ func TestWhatBurstdIsTold(t *testing.T) {
 	}
 	r.started = r.started.Add(time.Minute) // again, in place
 	see("after another start", -1, 0, 5, 2)
+	r.step = telltale{now: 7, of: 9}
+	see("by the step's own word", 7, 9, 5, 2)
+	r.step = telltale{now: -1}
+	f.WriteString("iteration 402 of 1000\n")
+	see("where that says nothing", 402, 1000, 5, 2)
 }
+
+// telltale is a step that says how far it is.
+type telltale struct {
+	ckpt.Step
+	now, of int64
+}
+
+func (t telltale) Iteration() (now, of int64) { return t.now, t.of }
 
 // TestUnsaved: the work of a step that is moved which nobody has.
 func TestUnsaved(t *testing.T) {

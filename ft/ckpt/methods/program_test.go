@@ -2,6 +2,7 @@ package methods
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/rand"
 	"flag"
 	"fmt"
@@ -22,23 +23,37 @@ import (
 const (
 	programEnv = "BURST_TEST_PROGRAM"
 	tokenEnv   = "BURST_TEST_TOKEN" // by it a test finds what it has left behind
+	tempEnv    = "BURST_TEST_TEMP"  // libTemp; deleted in the end
 )
 
 // token marks every process of this run of the tests.
 var token = rand.Text()
 
 func TestMain(m *testing.M) {
+	libTemp = cmp.Or(os.Getenv(tempEnv), libTemp)
 	if os.Getenv(programEnv) != "" {
 		os.Exit(program(os.Args[1:]))
 	}
 	os.Setenv(tokenEnv, token)
 	quietTime, lookTime, leaveTime, killWait = quietTime/3, lookTime/3, leaveTime/3, 3*time.Second
 	settleTime /= 4
+	libLeaveTime /= 10
 	flag.Parse()
 	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) { // nobody has said otherwise
 		flag.Set("test.parallel", "24") // the tests wait more than they work
 	}
+	temp, err := os.MkdirTemp("", "burst-methods-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	libTemp = temp
+	os.Setenv(tempEnv, temp)
 	code := m.Run()
+	if err := os.RemoveAll(temp); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
 	if left := awaitNone(token); len(left) > 0 {
 		fmt.Fprintf(os.Stderr, "processes left behind: %v\n", left)
 		code = 1
