@@ -62,6 +62,8 @@ func TestReadScript(t *testing.T) {
 		{name: "keep after", script: "#BURST keep_after=true", err: `"true" is not one of yes, no`},
 		{name: "retries", script: "#BURST retries=-1", err: `"-1" is not a number from 0 to 1000`},
 		{name: "label", script: "#BURST label=../x", err: "is not a name of up to 63"},
+		{name: "container", script: "#BURST container=docker://host:5000/sim:2", want: Directive{Container: "docker://host:5000/sim:2"}},
+		{name: "empty container", script: "#BURST container=", err: "line 1: #BURST container: is empty"},
 		{name: "empty dir", script: "#BURST dir=", err: "line 1: #BURST dir: is empty"},
 		{name: "pattern in dir", script: "#BURST dir=/x/%N", err: "none of %u"},
 		{name: "another's home", script: "#BURST dir=~bob/x", err: "of homes only ~/ is known"},

@@ -44,6 +44,8 @@ var keys = []Key{
 	{"retries", "5", "so often in a row at most Burst requeues the job without a new checkpoint", true, setRetries, getRetries},
 	{"label", "heat-4k", "a name for the runs of this program; else the job's name", false, setLabel,
 		func(d *Directive) string { return d.Label }},
+	{"container", "sim.sif", "the Apptainer image that burst-srun runs the steps in: a file, a folder, docker://… or oras://…; or none", false, setContainer,
+		func(d *Directive) string { return d.Container }},
 	{"after", "power_down", "power_down: the nodes are powered down soon after the job's end, not after SuspendTime; or none", false, setAfter,
 		func(d *Directive) string { return d.After }},
 }

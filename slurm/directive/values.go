@@ -41,6 +41,11 @@ func setAfter(d *Directive, v string) error {
 	return oneOf(v, PowerDown, None)
 }
 
+func setContainer(d *Directive, v string) error {
+	d.Container = v
+	return plain(v)
+}
+
 func oneOf(v string, words ...string) error {
 	if slices.Contains(words, v) {
 		return nil
