@@ -20,11 +20,17 @@ import (
 func build(t *testing.T, with ...string) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "heat")
-	out, err := exec.CommandContext(t.Context(), "make", append([]string{"-s", "OUT=" + bin, "CFLAGS=-O2 -Wall -Wextra -Werror"}, with...)...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("building heat (make deps installs an MPI and gcc): %v\n%s", err, out)
-	}
+	makeIn(t, ".", append([]string{"OUT=" + bin}, with...)...)
 	return bin
+}
+
+// makeIn runs make in a folder, where a warning is an error.
+func makeIn(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "make", append([]string{"-s", "-C", dir, "CFLAGS=-O2 -Wall -Wextra -Werror"}, args...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("building in %s (make deps installs an MPI and gcc): %v\n%s", dir, err, out)
+	}
 }
 
 // outcome is how a run ended.

@@ -16,6 +16,12 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_STOPPED = 75 /* EX_T
 
 enum { ERR_LEN = 512 };
 
+/* world is all ranks: MPI_COMM_WORLD, but where ranks are lost and replaced
+ * (../ulfm). world_broken says there that an operation on it has failed: what
+ * has been computed since is worth nothing. */
+extern MPI_Comm world;
+extern bool world_broken;
+
 enum decomp { DECOMP_AUTO, DECOMP_1D, DECOMP_2D };
 
 struct options {
@@ -96,17 +102,21 @@ struct checkpoint_info {
 enum load checkpoint_info(const char *path, struct checkpoint_info *info, char err[ERR_LEN]);
 enum load checkpoint_read(struct grid *g, const char *path, const struct checkpoint_info *info, char err[ERR_LEN]);
 
-/* The store is where checkpoints are: store.c. All of it is collective.
- * store_due says whether it asks for one now. store_find gives the file that
- * --restart auto reads, on rank 0 at least, and says whether there is one to be
- * looked for; then store_found is told whether it was good. */
+/* The store is where checkpoints are: store.c, store_libburst.c. All of it is
+ * collective. store_due is told how far the run is, and says whether the store asks
+ * for a checkpoint now; store_leaves says whether the run is to leave after the one
+ * that was written for that. store_find gives the file that --restart auto reads, on
+ * rank 0 at least, and says whether there is one to be looked for; then store_found is
+ * told whether it was good, and why not. */
 enum { STORE_PATH = 1024 };
 void store_open(void);
 void store_close(void);
-bool store_due(const struct options *o);
+extern const char store_name[];
+bool store_due(const struct options *o, int64_t iteration);
+bool store_leaves(void);
 bool store_write(const struct grid *g, const char *path, int64_t iteration, char err[ERR_LEN]);
 bool store_find(const struct options *o, char file[STORE_PATH]);
-void store_found(bool good);
+void store_found(bool good, const char *err);
 
 /* mix64 is a bijection of 64-bit words that looks random: splitmix64's
  * finalizer (Steele, Lea, Flood, OOPSLA 2014). */

@@ -131,8 +131,8 @@ static bool between(const struct grid *g, const struct options *o, int64_t itera
 		return serve_signal(g, o, iteration);
 	if (o->every && iteration % o->every == 0)
 		save(g, o, iteration, "every");
-	else if (store_due(o))
-		save(g, o, iteration, "SCR");
+	else if (store_due(o, iteration))
+		return save(g, o, iteration, store_name) && store_leaves();
 	return false;
 }
 
@@ -211,7 +211,7 @@ static enum load load_grid(struct grid *g, const struct options *o, struct check
 	if (!store_find(o, file))
 		return LOAD_MISSING;
 	enum load got = load_file(g, o, file, c, err);
-	store_found(got == LOAD_OK);
+	store_found(got == LOAD_OK, err);
 	return got;
 }
 

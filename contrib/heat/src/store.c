@@ -1,5 +1,6 @@
 /* Where checkpoints are kept: in the file that is named, or, built with SCR
- * (make SCR=PREFIX), where SCR says, under the name that is given. */
+ * (make SCR=PREFIX), where SCR says, under the name that is given. With libburst
+ * (make LIBBURST=PREFIX) see store_libburst.c. */
 #include "heat.h"
 
 #ifdef HEAT_SCR
@@ -9,6 +10,8 @@
 #include <string.h>
 
 #include <scr.h>
+
+const char store_name[] = "SCR";
 
 void store_open(void)
 {
@@ -23,11 +26,15 @@ void store_close(void)
 	SCR_Finalize();
 }
 
-bool store_due(const struct options *o)
+bool store_due(const struct options *o, int64_t iteration)
 {
 	int need = 0;
+	(void)iteration;
 	return o->checkpoint && SCR_Need_checkpoint(&need) == SCR_SUCCESS && need;
 }
+
+/* SCR itself ends the run, where it is to leave. */
+bool store_leaves(void) { return false; }
 
 /* route is the file in the dataset that was begun: its folder lies where the
  * file that is named would, which must be below SCR_PREFIX. */
@@ -69,19 +76,29 @@ bool store_find(const struct options *o, char file[STORE_PATH])
 	return true;
 }
 
-void store_found(bool good)
+void store_found(bool good, const char *err)
 {
+	(void)err;
 	SCR_Complete_restart(good);
 }
 
-#else
+#elif !defined(HEAT_LIBBURST)
 
 #include <stdio.h>
 
+const char store_name[] = "file";
+
 void store_open(void) {}
 void store_close(void) {}
-bool store_due(const struct options *o) { (void)o; return false; }
-void store_found(bool good) { (void)good; }
+bool store_leaves(void) { return false; }
+
+bool store_due(const struct options *o, int64_t iteration)
+{
+	(void)o, (void)iteration;
+	return false;
+}
+
+void store_found(bool good, const char *err) { (void)good, (void)err; }
 
 bool store_write(const struct grid *g, const char *path, int64_t iteration, char err[ERR_LEN])
 {
