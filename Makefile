@@ -120,6 +120,9 @@ install: build agents ## install programs, units and manual pages under DESTDIR 
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/lib/tmpfiles.d packaging/tmpfiles/burst.conf
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/doc/burst packaging/systemd/burstd-local.conf
 	install -D -m 0755 -t $(DESTDIR)$(PREFIX)/share/doc/burst contrib/taskprolog/taskprolog.sh
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/burst/job_submit $(addprefix contrib/job_submit/,burst.lua directive.lua values.lua)
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/doc/burst contrib/job_submit/job_submit_burst.lua
+	sed 's,/usr/share/,$(PREFIX)/share/,' contrib/job_submit/job_submit.lua >$(DESTDIR)$(PREFIX)/share/doc/burst/job_submit.lua
 
 .PHONY: clean
 clean: ## remove build
