@@ -60,17 +60,22 @@ type Options struct {
 	// CIDRs are the subnets' addresses, all within one /16; by default
 	// 10.0.0.0/20 and 10.0.16.0/20.
 	CIDRs []string
+	// Outside says that only other processes ask moto, with Env: the test's own
+	// environment stays as it is, and the test may be parallel.
+	Outside bool
 }
 
 // Start runs moto until the test ends, and sets credentials in the test's
-// environment that no cloud would take.
+// environment that no cloud would take, unless all is Outside.
 func Start(t testing.TB, o Options) *Moto {
 	t.Helper()
 	if len(o.CIDRs) == 0 {
 		o.CIDRs = []string{"10.0.0.0/20", "10.0.16.0/20"}
 	}
-	for name, value := range environment {
-		t.Setenv(name, value)
+	if !o.Outside {
+		for name, value := range environment {
+			t.Setenv(name, value)
+		}
 	}
 	endpoint := serve(t)
 	m := &Moto{Endpoint: endpoint, cidrs: o.CIDRs, config: aws.Config{

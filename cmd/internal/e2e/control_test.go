@@ -47,6 +47,7 @@ func (s *site) does(args ...string) string {
 // notice, a plan, and at last the red button when burstd, the journal and
 // slurmctld are gone.
 func TestAnAdminSteers(t *testing.T) {
+	t.Parallel()
 	s := start(t, rig.Options{Nodes: 9, OnPrem: 1, Gate: true, SuspendTime: 5 * time.Minute, SuspendTimeout: 15 * time.Second, SlurmExtra: quick})
 	const script = `#!/bin/sh
 #BURST signal=B:USR1 grace=10s

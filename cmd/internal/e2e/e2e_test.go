@@ -3,21 +3,14 @@
 package e2e
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/burst-hpc/burst/cloud/local"
 	"github.com/burst-hpc/burst/cmd/internal/rig"
 	"github.com/burst-hpc/burst/slurm"
 )
-
-func TestMain(m *testing.M) {
-	local.Main()
-	os.Exit(m.Run())
-}
 
 // site is a rig with a test's manners.
 type site struct {
@@ -31,10 +24,9 @@ func start(t *testing.T, o rig.Options, tags ...string) *site {
 	if testing.Short() {
 		t.Skip("e2e: a real Slurm is slow; make test runs it")
 	}
-	o.Bin = filepath.Join(t.TempDir(), "bin")
-	if err := rig.Build(t.Context(), o.Bin, tags...); err != nil {
-		t.Fatal(err)
-	}
+	place(t)
+	o.Bin = build(t, tags...)
+	o.SlurmExtra = ownJobs() + o.SlurmExtra
 	o.Dir, o.Keep = filepath.Join(t.TempDir(), "site"), false
 	r, err := rig.Start(t.Context(), o)
 	if err != nil {

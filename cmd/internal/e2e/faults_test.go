@@ -12,28 +12,41 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/rig"
 )
 
+type fault struct {
+	name string
+	run  func(t *testing.T, s *site)
+}
+
 // TestFaultsOfOneSite goes through what goes wrong on a site, one fault after
-// the other, on one cluster: each leaves it as it was.
+// the other, on one cluster: each leaves it as it was. Two clusters share them.
 func TestFaultsOfOneSite(t *testing.T) {
-	s := start(t, rig.Options{Nodes: 4, OnPrem: 1, Gate: true, SuspendTime: 2 * time.Second, SuspendTimeout: 2 * time.Second,
-		ResumeTimeout: 20 * time.Second, SlurmExtra: quick})
-	for _, f := range []struct {
-		name string
-		run  func(t *testing.T, s *site)
-	}{
+	t.Parallel()
+	for name, faults := range map[string][]fault{"ours": {
 		{"slurmctld restarts in the middle of a resume", controllerRestarts},
 		{"burstd is away for 20 s", burstdAway},
-		{"an instance dies without a notice", instanceDies},
-		{"no capacity, then some", noCapacity},
 		{"the journal is lost while a job runs", journalLost},
 		{"the disk under the journal is full", diskFull},
+		{"orders that make no sense", badOrders},
+		{"an evicted attempt has ended before the next begins", attemptsDoNotOverlap},
+	}, "the cloud's and the jobs'": {
+		{"an instance dies without a notice", instanceDies},
+		{"no capacity, then some", noCapacity},
 		{"a job cancelled while its nodes boot", cancelled},
 		{"an instance that boots too slowly", tooSlow},
 		{"a job that cannot be requeued", notRequeueable},
 		{"a job that finishes in the grace time", finishes},
-		{"an evicted attempt has ended before the next begins", attemptsDoNotOverlap},
-		{"orders that make no sense", badOrders},
-	} {
+	}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			meets(t, faults)
+		})
+	}
+}
+
+func meets(t *testing.T, faults []fault) {
+	s := start(t, rig.Options{Nodes: 4, OnPrem: 1, Gate: true, SuspendTime: 2 * time.Second, SuspendTimeout: 2 * time.Second,
+		ResumeTimeout: 20 * time.Second, SlurmExtra: quick})
+	for _, f := range faults {
 		ok := t.Run(f.name, func(t *testing.T) {
 			one := &site{s.Site, t, s.bin}
 			f.run(t, one)

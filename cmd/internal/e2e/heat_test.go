@@ -32,15 +32,6 @@ func buildHeat(t *testing.T, s *site, listen string) *heats {
 	return h
 }
 
-// buildAt builds contrib/heat with settings of its Makefile.
-func buildAt(t *testing.T, program string, settings ...string) {
-	t.Helper()
-	args := append([]string{"-s", "-C", "../../../contrib/heat", "OUT=" + program}, settings...)
-	if out, err := exec.CommandContext(t.Context(), "make", args...).CombinedOutput(); err != nil {
-		t.Fatalf("building heat (make deps installs an MPI and gcc): %v\n%s", err, out)
-	}
-}
-
 var (
 	checksum  = regexp.MustCompile(`checksum=\S+`)
 	restarted = regexp.MustCompile(`heat: restarted from iteration (\d+)`)

@@ -26,10 +26,11 @@ import (
 // slurmd comes up that has the instance's address, after it has asked burstd
 // which node it is. An instance that EC2 ends is replaced; what is idle ends in EC2.
 func TestNodesInEC2(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("e2e: a real Slurm is slow; make test runs it")
 	}
-	m := mototest.Start(t, mototest.Options{CIDRs: []string{"127.77.0.0/24", "127.77.1.0/24"}})
+	m := mototest.Start(t, mototest.Options{CIDRs: []string{"127.77.0.0/24", "127.77.1.0/24"}, Outside: true})
 	listen := freeAddress(t)
 	s := start(t, rig.Options{
 		Nodes: 3, OnPrem: 1, Gate: true, SuspendTime: 5 * time.Second, Types: []string{"c5.large", "c6i.large"},

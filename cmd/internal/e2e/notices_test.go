@@ -47,6 +47,7 @@ func (s *site) announce(node string, n cloud.Notice) {
 // interruption that follows it, and maintenances that are cancelled, also while
 // burstd is away; the last one comes, and moves it.
 func TestNoticesOtherThanInterruptions(t *testing.T) {
+	t.Parallel()
 	s := start(t, rig.Options{Nodes: 4, Gate: true, SuspendTime: 20 * time.Second, PoolToml: "on_rebalance = \"replace\"\non_maintenance = \"drain\"\n"})
 	id := s.submit(`#!/bin/sh
 #BURST signal=B:USR1 grace=10s

@@ -32,9 +32,7 @@ func TestAStepGoesOnFromItsCheckpoints(t *testing.T) {
 	s := start(t, rig.Options{Nodes: 5, OnPrem: 1, Gate: true, SuspendTime: 5 * time.Second, SuspendTimeout: 15 * time.Second, SlurmExtra: quick, Prices: prices,
 		DaemonToml: fmt.Sprintf("listen = %q", listen)})
 	heat := filepath.Join(s.bin, "heat")
-	if out, err := exec.CommandContext(t.Context(), "make", "-s", "-C", "../../../contrib/heat", "OUT="+heat).CombinedOutput(); err != nil {
-		t.Fatalf("building heat (make deps installs an MPI and gcc): %v\n%s", err, out)
-	}
+	buildAt(t, heat)
 	const cells, iterations = "64", 2500
 	alone, err := exec.CommandContext(t.Context(), heat, "-n", cells, "-i", strconv.Itoa(iterations)).CombinedOutput()
 	if err != nil {
