@@ -133,5 +133,7 @@ func (k known) settings() []directive.Setting {
 	if k.merged.Method == directive.None {
 		return nil
 	}
-	return slices.DeleteFunc(k.merged.Settings(), func(s directive.Setting) bool { return s.Key == "dir" || s.Key == "after" || s.Key == "label" })
+	return slices.DeleteFunc(k.merged.Settings(), func(s directive.Setting) bool {
+		return s.Key == "dir" || s.Key == "after" || s.Key == "label" || s.Key == "container"
+	})
 }

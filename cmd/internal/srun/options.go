@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/burst-hpc/burst/slurm/step"
@@ -13,6 +14,7 @@ import (
 var own = []step.Option{
 	{Name: "ckpt", Arg: step.Required, Own: true},
 	{Name: "once", Arg: step.Required, Own: true},
+	{Name: "container", Arg: step.Required, Own: true}, // over srun's, for OCI bundles
 	{Name: "explain", Own: true},
 }
 
@@ -33,6 +35,9 @@ asked for, it is srun and no more; one line says so, each reason once.
                   a first word without = is the method
   --once NAME     when the step has ended with exit code 0 it is not run again
                   by later attempts of the job; NAME is unique in the script
+  --container IMAGE  run the program in an Apptainer or Singularity image: a SIF
+                  file, a sandbox folder, docker://... or oras://...; as
+                  container= in #BURST lines, and over it; none: on the host
   --explain       print what would be done, run nothing
   --help          this text; srun --help has srun's options
   --version       the version
@@ -41,6 +46,9 @@ Environment: BURST_CKPT and BURST_ONCE are as --ckpt and --once, which are over
 them; BURST_SRUN is the path of srun; BURST_URLS is where burstd is, by default
 as in /etc/burst/agent.env; BURST_WAIT is how long a requeued job waits for
 burstd or Slurm if without them it would begin anew, 10m by default;
+BURST_CONTAINER_CACHE is the folder, on each node's own disk, of the images that
+are used there, /var/tmp/burst-images-UID by default, in which %n is the node's
+name, or none; BURST_CONTAINER_CACHE_MAX is what they may take, 50G by default;
 BURST_SRUN_OFF=1 makes it srun and no more.
 
 Exit codes: the step's; 1 the step is not begun anew, though it cannot restart
@@ -68,7 +76,7 @@ type asker func(ctx context.Context, option string) (string, error)
 // options is learnt from srun itself. An error says that the arguments are not
 // understood: srun is to have them as they are.
 func read(ctx context.Context, args []string, env func(string) string, ask asker) (request, error) {
-	options := append(step.Options(""), own...)
+	options := slices.Concat(own, step.Options(""))
 	call, err := step.Parse(args, options)
 	var unknown *step.UnknownError
 	if errors.As(err, &unknown) {
@@ -77,7 +85,7 @@ func read(ctx context.Context, args []string, env func(string) string, ask asker
 		if verr != nil || herr != nil {
 			return request{}, errors.Join(err, verr, herr)
 		}
-		call, err = step.Parse(args, append(step.Learn(step.Options(version), help), own...))
+		call, err = step.Parse(args, slices.Concat(own, step.Learn(step.Options(version), help)))
 	}
 	if err != nil {
 		return request{}, err

@@ -13,10 +13,14 @@ import (
 // container and its MPI need. An error that is wrongError's is the user's to change;
 // nothing was started.
 func (p *program) prepare(ctx context.Context, k *known) error {
-	if k.put != nil || !p.prepares(*k) {
+	if k.put != nil {
 		return nil
 	}
-	k.put = step.Settings{}
+	put, err := p.container(ctx, k)
+	if err != nil {
+		return err
+	}
+	k.put = append(step.Settings{}, put...)
 	return nil
 }
 

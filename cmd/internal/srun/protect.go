@@ -40,6 +40,7 @@ type known struct {
 	told      *rehearse.Trial
 	trial     *rehearsal    // nil: the job is none
 	put       step.Settings // to the user's command line and environment
+	inside    *inside       // the image that the ranks run in; nil: they run on the host
 }
 
 // protect runs a step of a batch job under its method.
@@ -92,7 +93,7 @@ func (p *program) protect(ctx context.Context, k known) int {
 			return p.failed(err)
 		}
 		if d.Direct {
-			if k.merged.Method == directive.None && k.asksNothing() && k.unread == nil && (k.heard || !k.burstd) && k.past.dir == "" {
+			if k.merged.Method == directive.None && k.merged.Container == "" && k.asksNothing() && k.unread == nil && (k.heard || !k.burstd) && k.past.dir == "" {
 				leave(os.TempDir(), j, isPlainJob)
 			}
 			return p.decided(ctx, d, k)
@@ -180,6 +181,11 @@ func (p *program) judge(ctx context.Context, k *known, said directive.Said) (d p
 			return d, wrongError{err}
 		}
 		k.usable = k.method.Usable(ctx)
+		if unusable, err := k.judgeContained(); err != nil {
+			return d, err
+		} else if unusable != nil {
+			k.usable = unusable
+		}
 	}
 	d = after(k.facts, p.env)
 	if d.Direct && k.once == "" && !k.later() && (k.usable == nil || k.job.Attempt == 0) {

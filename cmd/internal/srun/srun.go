@@ -84,6 +84,9 @@ func (p *program) help() string {
 }
 
 func (p *program) run(ctx context.Context) int {
+	if code, is := p.onNode(ctx); is {
+		return code
+	}
 	var err error
 	if p.srun, err = findSrun(p.env); err != nil {
 		p.say("error: %v", err)

@@ -1,0 +1,191 @@
+package srun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/burst-hpc/burst/ft/ckpt"
+	"github.com/burst-hpc/burst/ft/ckpt/methods"
+	"github.com/burst-hpc/burst/slurm/directive"
+	"github.com/burst-hpc/burst/slurm/step"
+	"github.com/burst-hpc/burst/slurm/step/container"
+	"github.com/burst-hpc/burst/slurm/step/mpi"
+)
+
+// inside is the image that a step's ranks run in.
+type inside struct {
+	image container.Image
+	tool  container.Tool // of this host
+	cache container.Cache
+	dir   string   // the ranks' working folder
+	binds []string // folders that they need beside it
+	found mpi.Found
+	blind error // why found is not known; nil: it is
+}
+
+// imageWord is the image that is asked for, and whether --container names it; "": none.
+func (k known) imageWord() (word string, option bool) {
+	if given := k.call.OwnValues("container"); len(given) > 0 {
+		word, option = given[len(given)-1], true
+	} else if word = k.own.Container; word == "" {
+		word = k.merged.Container
+	}
+	if word == directive.None {
+		word = ""
+	}
+	return word, option
+}
+
+// contained says why the method cannot checkpoint ranks in a container; nil: it can, or
+// the step runs in none.
+func (k known) contained() error {
+	word, _ := k.imageWord()
+	if word == "" || !freezes(k.merged) {
+		return nil
+	}
+	return fmt.Errorf("it makes images of processes, and cannot of those in a container: say ckpt=signal, command, scr or libburst")
+}
+
+// container finds the image of the step, has it ready on the job's nodes, and says what
+// the ranks are started by.
+func (p *program) container(ctx context.Context, k *known) (step.Settings, error) {
+	word, option := k.imageWord()
+	switch {
+	case word == "":
+		return nil, nil
+	case option && container.IsBundle(word):
+		return step.Settings{{Option: "--container=" + word, Why: "a folder with a config.json is an OCI bundle, and srun's own --container takes it"}}, nil
+	case !p.prepares(*k) && option:
+		return nil, wrongError{fmt.Errorf("--container %s: burst-srun starts ranks in containers in jobs and allocations only, not within a step, nor with BURST_SRUN_OFF=1", word)}
+	case !p.prepares(*k):
+		return nil, nil
+	case !k.call.Whole(p.env):
+		return nil, wrongError{fmt.Errorf("container %s: a step of several programs is not started in containers: write `apptainer exec %s` before each of them", word, word)}
+	}
+	if is, _ := methods.Launcher(ckpt.Launch{Args: append([]string{p.srun}, k.call.Args...), Program: 1 + k.call.Parts[0].Program}); is {
+		return nil, wrongError{fmt.Errorf("container %s: burst-srun starts the ranks itself, each in a container: write the program in place of %s", word, k.call.Program()[0])}
+	}
+	in, err := p.image(ctx, *k, word)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.ahead(ctx, *k, in); err != nil {
+		return nil, err
+	}
+	in.found, in.blind = p.probe(ctx, in, k.call.Program())
+	if errors.Is(in.blind, errNoProgram) {
+		return nil, wrongError{in.blind}
+	}
+	k.inside = &in
+	return in.settings(*k)
+}
+
+// image finds which image a word means, and which one it is now.
+func (p *program) image(ctx context.Context, k known, word string) (in inside, err error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return in, err
+	}
+	in.dir = here
+	if dir, ok := k.call.Value("chdir", p.env); ok {
+		in.dir = absolute(here, dir)
+	}
+	ref, err := container.Parse(word, here)
+	if err == nil {
+		ref, err = ref.Look()
+	}
+	if err != nil {
+		return in, wrongError{err}
+	}
+	if in.cache, err = imageCache(p.env, p.say); err != nil {
+		return in, wrongError{err}
+	}
+	if in.tool, err = container.FindTool(p.env("PATH")); err != nil {
+		return in, fmt.Errorf("container %s: %w", word, err)
+	}
+	switch {
+	case ref.Remote() && in.cache.Dir == "":
+		return in, wrongError{fmt.Errorf("container %s: BURST_CONTAINER_CACHE=none is for images that are files", word)}
+	case ref.Remote():
+		in.image, err = registry(p.env).Resolve(ctx, ref)
+	default:
+		if in.image, err = container.Identify(ref); err != nil {
+			err = wrongError{err}
+		}
+		if in.cache.Dir == "" {
+			in.image.Key = ""
+		}
+	}
+	if k.dir != "" {
+		in.binds = append(in.binds, k.dir)
+	}
+	return in, err
+}
+
+func absolute(from, dir string) string {
+	if filepath.IsAbs(dir) {
+		return filepath.Clean(dir)
+	}
+	return filepath.Join(from, dir)
+}
+
+// path is where the image is on a node that has it.
+func (in inside) path() string {
+	if in.image.Key == "" {
+		return in.image.Path
+	}
+	return in.cache.Path(in.image.Key)
+}
+
+// settings put burst-srun itself before the program: on each node it finds what that node
+// has, and the tool takes its place.
+func (in inside) settings(k known) (step.Settings, error) {
+	if k.dir != "" && !k.explain {
+		// What is not there cannot be bound; the step would make it a moment later.
+		if err := os.MkdirAll(k.dir, 0o700); err != nil {
+			return nil, wrongError{fmt.Errorf("%w: name another folder with dir=", err)}
+		}
+	}
+	line, err := in.words(execWord)
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range in.binds {
+		line = append(line, "--bind="+dir)
+	}
+	why := fmt.Sprintf("each rank runs by %s exec in %s", in.tool.Name, in.image)
+	if in.image.Key != "" {
+		why += fmt.Sprintf(", of which each node has a copy: %s", in.path())
+	}
+	return step.Settings{{Before: append(line, "--dir="+in.dir, "--"), Why: why}}, nil
+}
+
+// words are a call of burst-srun itself about the image.
+func (in inside) words(what string) ([]string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	line := []string{self, what, "--image=" + in.image.String()}
+	if in.image.Key != "" {
+		line = append(line, "--key="+in.image.Key, fmt.Sprintf("--size=%d", in.image.Size))
+	}
+	return line, nil
+}
+
+// judgeContained refuses a method that the user asked for and that cannot work in a
+// container; one of the site's is an error of the method's, and the step is not protected.
+func (k known) judgeContained() (unusable, refused error) {
+	err := k.contained()
+	if err == nil {
+		return nil, nil
+	}
+	if slices.Contains(launchers, k.own.Method) || k.own.Preset != "" {
+		return nil, wrongError{fmt.Errorf("%s: %w", userWord(k.own), err)}
+	}
+	return err, nil
+}

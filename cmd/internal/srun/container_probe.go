@@ -1,0 +1,146 @@
+package srun
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/slurm/step/container"
+	"github.com/burst-hpc/burst/slurm/step/mpi"
+)
+
+// errNoProgram: the image has no such program.
+var errNoProgram = errors.New("no such program in the image")
+
+// probePlace is where burst-srun is in a container that it looks around in. It needs
+// nothing of the image: no shell, and no library.
+const probePlace = "/.burst-srun"
+
+// probeTime bounds a look into an image.
+const probeTime = time.Minute
+
+// answer is what a probe prints.
+type answer struct {
+	Found  mpi.Found
+	Absent string // why there is no such program
+	Unread string // why it cannot be read
+}
+
+// probe says which MPI a program has in the image. What was found is kept beside the
+// image: a look costs a container. An error says that it is not known.
+func (p *program) probe(ctx context.Context, in inside, program []string) (mpi.Found, error) {
+	if len(program) == 0 || in.image.Key != "" && !in.cheap() {
+		return mpi.Found{}, fmt.Errorf("%s is not on this host yet", in.image)
+	}
+	word := program[0]
+	note := in.note(word, p.environ)
+	var a answer
+	if text, err := os.ReadFile(note); err != nil || json.Unmarshal(text, &a) != nil {
+		if a, err = p.looked(ctx, in, word); err != nil {
+			return mpi.Found{}, err
+		}
+		if note != "" && a.Absent == "" {
+			keepNote(note, a)
+		}
+	}
+	switch {
+	case a.Absent != "":
+		return mpi.Found{}, fmt.Errorf("container %s: %w: %s", in.image, errNoProgram, a.Absent)
+	case a.Unread != "":
+		return mpi.Found{}, errors.New(a.Unread)
+	}
+	return a.Found, nil
+}
+
+// looked starts a container for a look.
+func (p *program) looked(ctx context.Context, in inside, word string) (a answer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	self, err := os.Executable()
+	if err != nil {
+		return a, err
+	}
+	node := container.ThisNode("/")
+	run := container.Run{Tool: in.tool, Image: in.path(), Dir: in.dir, Binds: in.binds, Program: []string{probePlace, probeWord, word}}
+	line := slices.Insert(run.Line(node), 2, "--bind", self+":"+probePlace+":ro")
+	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
+	cmd.Env = run.Environ(node, p.environ)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	cmd.WaitDelay = time.Second
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Run(); err != nil {
+		return a, fmt.Errorf("looking into %s by %s: %w: %.500s", in.image, in.tool.Name, err, strings.TrimSpace(said.String()))
+	}
+	if err := json.Unmarshal(out.Bytes(), &a); err != nil {
+		return a, fmt.Errorf("looking into %s: %w: it printed %.200q", in.image, err, out.String())
+	}
+	return a, nil
+}
+
+// probed is the look, in the container.
+func (p *program) probed(words []string) int {
+	if len(words) != 1 {
+		return p.wrong(fmt.Errorf("%s is not for users: see burst-srun --help", probeWord))
+	}
+	var a answer
+	found, err := mpi.Detect("", words[0], p.env)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		a.Absent = err.Error()
+	case err != nil:
+		a.Unread = err.Error()
+	}
+	a.Found = found
+	if err := json.NewEncoder(p.stdout).Encode(a); err != nil {
+		return p.failed(err)
+	}
+	return cli.OK
+}
+
+// note is the file that keeps what was found; "": nothing is kept. Its name says what the
+// answer depends on: the program, which may be the host's in a folder that is bound, and
+// what the user has set for containers.
+func (in inside) note(word string, environ []string) string {
+	if in.image.Key == "" {
+		return ""
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s\x00%s\x00%s\x00", cli.Version, word, in.dir)
+	if strings.Contains(word, "/") {
+		if st, err := os.Stat(absolute(in.dir, word)); err == nil {
+			fmt.Fprintf(sum, "%d %d\x00", st.Size(), st.ModTime().UnixNano())
+		}
+	}
+	for _, kv := range environ {
+		if strings.HasPrefix(kv, "APPTAINER") || strings.HasPrefix(kv, "SINGULARITY") || strings.HasPrefix(kv, "LD_") {
+			fmt.Fprintf(sum, "%s\x00", kv)
+		}
+	}
+	return filepath.Join(in.cache.Dir, in.image.Key+"."+hex.EncodeToString(sum.Sum(nil))[:16]+".json")
+}
+
+// keepNote writes what was found; if that fails the next one looks again.
+func keepNote(file string, a answer) {
+	text, err := json.Marshal(a)
+	if err != nil {
+		return
+	}
+	temp := fmt.Sprintf("%s.%d", file, os.Getpid())
+	if os.WriteFile(temp, text, 0o600) != nil || os.Rename(temp, file) != nil {
+		_ = os.Remove(temp)
+	}
+}
