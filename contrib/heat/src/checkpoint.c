@@ -34,7 +34,7 @@ static uint64_t sum_header(const struct header *h)
 /* agree gives all ranks rank 0's value. */
 static int agree(int value)
 {
-	MPI_Bcast(&value, 1, MPI_INT, 0, MPI_COMM_WORLD);
+	MPI_Bcast(&value, 1, MPI_INT, 0, world);
 	return value;
 }
 
@@ -154,7 +154,7 @@ static enum load inspect(int fd, const char *path, struct checkpoint_info *info,
 enum load checkpoint_info(const char *path, struct checkpoint_info *info, char err[ERR_LEN])
 {
 	int rank;
-	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_rank(world, &rank);
 	enum load got = LOAD_OK;
 	*info = (struct checkpoint_info){0};
 	if (rank == 0) {
@@ -167,7 +167,7 @@ enum load checkpoint_info(const char *path, struct checkpoint_info *info, char e
 			snprintf(err, ERR_LEN, "opening checkpoint %s: %s", path, strerror(errno));
 		}
 	}
-	MPI_Bcast(info, sizeof *info, MPI_BYTE, 0, MPI_COMM_WORLD);
+	MPI_Bcast(info, sizeof *info, MPI_BYTE, 0, world);
 	return (enum load)agree((int)got);
 }
 

@@ -54,9 +54,9 @@ static void give_rows(const struct grid *g, enum way way, int64_t i, int64_t row
 	double *u = g->cur + (i + 1) * g->stride + 1;
 	MPI_Datatype tile = block(rows, g->cols, g->stride);
 	if (way == TO_FILE)
-		MPI_Ssend(u, 1, tile, 0, TAG, MPI_COMM_WORLD);
+		MPI_Ssend(u, 1, tile, 0, TAG, world);
 	else
-		MPI_Recv(u, 1, tile, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		MPI_Recv(u, 1, tile, 0, TAG, world, MPI_STATUS_IGNORE);
 	MPI_Type_free(&tile);
 }
 
@@ -68,9 +68,9 @@ static void take_rows(const struct grid *g, enum way way, int peer, int64_t rows
 	grid_share(g->n, g->pcols, peer % g->pcols, &col0, &cols);
 	MPI_Datatype part = block(rows, cols, g->n);
 	if (way == TO_FILE)
-		MPI_Recv(buf + col0, 1, part, peer, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		MPI_Recv(buf + col0, 1, part, peer, TAG, world, MPI_STATUS_IGNORE);
 	else
-		MPI_Ssend(buf + col0, 1, part, peer, TAG, MPI_COMM_WORLD);
+		MPI_Ssend(buf + col0, 1, part, peer, TAG, world);
 	MPI_Type_free(&part);
 }
 
@@ -124,7 +124,7 @@ int field_move(const struct grid *g, enum way way, int fd)
 		io.buf = calloc((size_t)(most * g->n), sizeof *io.buf);
 		ready = io.buf != NULL;
 	}
-	MPI_Bcast(&ready, 1, MPI_INT, 0, MPI_COMM_WORLD);
+	MPI_Bcast(&ready, 1, MPI_INT, 0, world);
 	if (!ready)
 		return ENOMEM;
 	for (int prow = 0; prow < g->prows; prow++) {
@@ -139,6 +139,8 @@ int field_move(const struct grid *g, enum way way, int fd)
 		}
 	}
 	free(io.buf);
-	MPI_Bcast(&io.error, 1, MPI_INT, 0, MPI_COMM_WORLD);
+	if (world_broken && !io.error)
+		io.error = EIO;
+	MPI_Bcast(&io.error, 1, MPI_INT, 0, world);
 	return io.error;
 }

@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+MPI_Comm world = MPI_COMM_WORLD;
+bool world_broken;
+
 void grid_share(int64_t n, int parts, int i, int64_t *first, int64_t *size)
 {
 	int64_t each = n / parts, more = n % parts;
@@ -31,8 +34,8 @@ static void lay_out(struct grid *g, enum decomp d)
 bool grid_open(struct grid *g, int64_t n, enum decomp d, char err[ERR_LEN])
 {
 	*g = (struct grid){.n = n, .column = MPI_DATATYPE_NULL};
-	MPI_Comm_rank(MPI_COMM_WORLD, &g->rank);
-	MPI_Comm_size(MPI_COMM_WORLD, &g->ranks);
+	MPI_Comm_rank(world, &g->rank);
+	MPI_Comm_size(world, &g->ranks);
 	lay_out(g, d);
 	if (g->prows > n || g->pcols > n) {
 		snprintf(err, ERR_LEN, "a grid of %" PRId64 " x %" PRId64 " cells cannot be split into %d x %d tiles", n, n, g->prows, g->pcols);
@@ -53,7 +56,7 @@ bool grid_open(struct grid *g, int64_t n, enum decomp d, char err[ERR_LEN])
 	g->cur = calloc(cells, sizeof *g->cur);
 	g->next = calloc(cells, sizeof *g->next);
 	int lacking = !g->cur || !g->next;
-	MPI_Allreduce(MPI_IN_PLACE, &lacking, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+	MPI_Allreduce(MPI_IN_PLACE, &lacking, 1, MPI_INT, MPI_MAX, world);
 	if (lacking) {
 		snprintf(err, ERR_LEN, "no memory for a tile of %" PRId64 " x %" PRId64 " cells", g->rows, g->cols);
 		grid_close(g);
@@ -90,13 +93,13 @@ static void exchange(struct grid *g)
 	double *u = g->cur;
 	int64_t s = g->stride, rows = g->rows, cols = g->cols;
 	MPI_Sendrecv(u + s + 1, (int)cols, MPI_DOUBLE, g->up, 0,
-		u + (rows + 1) * s + 1, (int)cols, MPI_DOUBLE, g->down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		u + (rows + 1) * s + 1, (int)cols, MPI_DOUBLE, g->down, 0, world, MPI_STATUS_IGNORE);
 	MPI_Sendrecv(u + rows * s + 1, (int)cols, MPI_DOUBLE, g->down, 1,
-		u + 1, (int)cols, MPI_DOUBLE, g->up, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		u + 1, (int)cols, MPI_DOUBLE, g->up, 1, world, MPI_STATUS_IGNORE);
 	MPI_Sendrecv(u + s + 1, 1, g->column, g->left, 2,
-		u + s + cols + 1, 1, g->column, g->right, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		u + s + cols + 1, 1, g->column, g->right, 2, world, MPI_STATUS_IGNORE);
 	MPI_Sendrecv(u + s + cols, 1, g->column, g->right, 3,
-		u + s, 1, g->column, g->left, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		u + s, 1, g->column, g->left, 3, world, MPI_STATUS_IGNORE);
 }
 
 /* The explicit step of the heat equation at its largest stable time step,
@@ -129,6 +132,6 @@ uint64_t grid_checksum(const struct grid *g)
 			memcpy(&bits, &g->cur[(i + 1) * g->stride + j + 1], sizeof bits);
 			sum += mix64(bits ^ mix64(place));
 		}
-	MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+	MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UINT64_T, MPI_SUM, world);
 	return sum;
 }
