@@ -72,7 +72,6 @@ function B.load(path)
 		partitions = read
 	end)
 	if not ok then
-		partitions = {}
 		slurm.log_error("Burst: %s is not used, all jobs pass unchecked: %s", path, tostring(err))
 	end
 end

@@ -47,7 +47,7 @@ while true do
 	if kind == "modify" then
 		rc = burst.modify(touched, { partition = "cloud" }, part_list, 1000)
 	else
-		rc = burst.submit(touched, part_list, 1000)
+		rc = burst.submit(touched, part_list, kind == "other" and 1001 or 1000)
 	end
 	local took = os.clock() - begun
 	say(rc)
