@@ -35,6 +35,10 @@ deps-demo:
 deps-containers: go ## a real Apptainer for tests, and a registry, into build/containers: needs root
 	@packaging/deps-containers.sh
 
+.PHONY: deps-ulfm
+deps-ulfm: ## an Open MPI 5 with ULFM from PyPI into build/ulfm, for heat-ulfm
+	@packaging/deps-ulfm.sh
+
 .PHONY: go
 go:
 	@go version 2>/dev/null | grep -Eq 'go(1\.(2[6-9]|[3-9][0-9])|[2-9]\.)' || { \
