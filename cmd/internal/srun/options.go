@@ -63,6 +63,7 @@ type request struct {
 	call    step.Call
 	ckpt    []string
 	once    string
+	mpi     mpiWord
 	explain bool
 }
 
@@ -85,12 +86,14 @@ func read(ctx context.Context, args []string, env func(string) string, ask asker
 		if verr != nil || herr != nil {
 			return request{}, errors.Join(err, verr, herr)
 		}
-		call, err = step.Parse(args, slices.Concat(own, step.Learn(step.Options(version), help)))
+		options = slices.Concat(own, step.Learn(step.Options(version), help))
+		call, err = step.Parse(args, options)
 	}
 	if err != nil {
 		return request{}, err
 	}
-	r := request{call: call, ckpt: call.OwnValues("ckpt"), once: env("BURST_ONCE"), explain: len(call.OwnValues("explain")) > 0}
+	call, said := takeMPI(call, env, func() (step.Call, error) { return step.Parse(args, ownMPI(options)) })
+	r := request{call: call, mpi: said, ckpt: call.OwnValues("ckpt"), once: env("BURST_ONCE"), explain: len(call.OwnValues("explain")) > 0}
 	if len(r.ckpt) == 0 && env("BURST_CKPT") != "" {
 		r.ckpt = []string{env("BURST_CKPT")}
 	}

@@ -20,7 +20,11 @@ func (p *program) prepare(ctx context.Context, k *known) error {
 	if err != nil {
 		return err
 	}
-	k.put = append(step.Settings{}, put...)
+	more, err := p.mpi(ctx, k)
+	if err != nil {
+		return err
+	}
+	k.put = append(append(step.Settings{}, put...), more...) // not nil: it is prepared
 	return nil
 }
 

@@ -17,20 +17,21 @@ var libraries = regexp.MustCompile(`^lib(mpi|mpich|mpigf?|mpifort|mpichf?90|mpic
 // the order in which they are looked for: Intel's and MVAPICH descend from MPICH.
 var marks = []struct {
 	kind Kind
-	mark *regexp.Regexp
+	mark string
 }{
-	{Intel, regexp.MustCompile(`Intel\(R\) MPI Library %s`)},
-	{MVAPICH, regexp.MustCompile(`MVAPICH2? Version`)},
-	{None, regexp.MustCompile(`CRAY MPICH version`)}, // has its own launch, which is left as it is
-	{MPICH, regexp.MustCompile(`MPICH Version:`)},
-	{OpenMPI4, regexp.MustCompile(`Open MPI v`)},
+	{Intel, "Intel(R) MPI Library %s"},
+	{MVAPICH, "MVAPICH2 Version"},
+	{MVAPICH, "MVAPICH Version"},
+	{None, "CRAY MPICH version"}, // has its own launch, which is left as it is
+	{MPICH, "MPICH Version:"},
+	{OpenMPI4, "Open MPI v"},
 }
 
 // kindOf says whose library an object is.
 func (o *object) kindOf() Kind {
 	text := o.section(".rodata")
 	for _, m := range marks {
-		if m.mark.Match(text) {
+		if bytes.Contains(text, []byte(m.mark)) {
 			return m.kind
 		}
 	}

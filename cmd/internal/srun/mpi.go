@@ -1,0 +1,126 @@
+package srun
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/burst-hpc/burst/slurm/step"
+	"github.com/burst-hpc/burst/slurm/step/mpi"
+)
+
+// mpiName is the environment's word for a step's MPI, as --mpi has it for one.
+const mpiName = "BURST_MPI"
+
+// mpiWord is what a user says of MPI in words that are not srun's.
+type mpiWord struct {
+	mpi.Word
+	given string // the option as it was written; "": it was not
+	wrong error  // for the user to change
+}
+
+// takeMPI takes a word for MPI that srun does not know out of a command line, and lets parse,
+// to which the option is not srun's, read it again. It counts over BURST_MPI.
+func takeMPI(c step.Call, env func(string) string, parse func() (step.Call, error)) (step.Call, mpiWord) {
+	var said mpiWord
+	if v := env(mpiName); v == "none" {
+		said.Off = true
+	} else if v != "" {
+		var own bool
+		if said.Word, own, said.wrong = mpi.ReadWord(v); said.wrong == nil && !own {
+			said.wrong = fmt.Errorf("%s=%.80s: it can be %s or none; srun's own words are for SLURM_MPI_TYPE", mpiName, v, mpi.Words())
+		}
+	}
+	own := slices.ContainsFunc(c.Parts[0].Options, func(g step.Given) bool {
+		_, own, _ := mpi.ReadWord(g.Value)
+		return g.Name == "mpi" && own
+	})
+	if !own {
+		return c, said
+	}
+	again, err := parse()
+	if err != nil {
+		return c, mpiWord{given: "--mpi", wrong: err}
+	}
+	said = mpiWord{}
+	for _, v := range again.OwnValues("mpi") {
+		word, own, err := mpi.ReadWord(v)
+		switch {
+		case err != nil:
+			said.given, said.wrong = "--mpi="+v, err
+		case own:
+			said.Word, said.given = word, "--mpi="+v
+		default:
+			said.Type = v // srun's word for it, beside the implementation
+		}
+	}
+	return again, said
+}
+
+// ownMPI are options of which --mpi is burst-srun's.
+func ownMPI(options []step.Option) []step.Option {
+	options = slices.Clone(options)
+	for i := range options {
+		if options[i].Name == "mpi" {
+			options[i].Own = true
+		}
+	}
+	return options
+}
+
+// mpi finds what the step needs for its MPI, and says what is likely to go wrong.
+func (p *program) mpi(ctx context.Context, k *known) (step.Settings, error) {
+	said := k.mpi
+	switch {
+	case said.wrong != nil && (said.given != "" || p.prepares(*k)):
+		return nil, wrongError{said.wrong}
+	case said.given != "" && !p.prepares(*k):
+		return nil, wrongError{fmt.Errorf("%s is burst-srun's: it counts for a step of a job or of an allocation of salloc; srun's words are in srun --mpi=list", said.given)}
+	case !p.prepares(*k), said.Off:
+		return nil, nil
+	case len(k.call.Parts) != 1 || !k.call.Whole(p.env):
+		if said.given != "" {
+			return nil, wrongError{fmt.Errorf("%s is for a step of one program", said.given)}
+		}
+		return nil, nil
+	}
+	if is, _ := k.launcher(p); is {
+		return nil, nil // the user starts the ranks by it
+	}
+	s := p.mpiStep(*k)
+	found, seen := p.mpiFound(k)
+	if !seen && said.Kind == mpi.None {
+		return nil, nil // srun says what is wrong with the program
+	}
+	plan, err := p.mpiWorld(ctx, *k, found).Plan(found, s, said.Word)
+	if err != nil {
+		return nil, wrongError{err}
+	}
+	for _, w := range plan.Warnings {
+		if k.explain {
+			p.say("%s", w)
+		} else {
+			p.once(k.job, saidPlain+hexSum([]byte(w))[:16], w)
+		}
+	}
+	if plan.Launch.Launcher != "" {
+		if err := k.alone(p.env); err != nil {
+			return nil, wrongError{err}
+		}
+	}
+	if found.Script != "" && plan.Found.Kind == mpi.None {
+		return step.Settings{{Kept: "srun's own choice of MPI", Why: fmt.Sprintf("%s is run by %s, and what that starts is not seen: --mpi=%s and the like would name it", s.Program, found.Script, mpi.OpenMPI5)}}, nil
+	}
+	return plan.Settings, nil
+}
+
+// mpiFound is which MPI the step's program was built with; seen: it was looked at.
+func (p *program) mpiFound(k *known) (f mpi.Found, seen bool) {
+	if k.inside != nil {
+		f = k.inside.found
+		f.Library = "" // a path of the image
+		return f, k.inside.blind == nil
+	}
+	f, err := mpi.Detect("", k.call.Program()[0], p.env)
+	return f, err == nil
+}

@@ -1,0 +1,155 @@
+package mpi
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// FindLibrary is the path of a library where ld.so finds it for a program of this host's kind
+// below the root; "": nowhere.
+func FindLibrary(root, name string, env func(string) string) string {
+	s := &search{tree: tree{root: root}, path: env("LD_LIBRARY_PATH")}
+	by := &object{path: "/", class: elf.ELFCLASS64, machine: elf.EM_X86_64}
+	if runtime.GOARCH == "arm64" {
+		by.machine = elf.EM_AARCH64
+	}
+	o := s.find(name, by)
+	if o == nil {
+		return ""
+	}
+	defer o.close()
+	return o.path
+}
+
+// FindLauncher is the launcher of an implementation on this host: near its library, or on
+// PATH. "": there is none. One of another implementation, which would start each rank as a
+// world of its own, is none.
+func FindLauncher(f Found, env func(string) string) string {
+	var dirs []string
+	if f.Library != "" {
+		s := &search{}
+		for _, home := range s.homes(f.Library) {
+			for up, n := home, 0; n < 3 && up != "/"; n++ {
+				up = filepath.Dir(up)
+				dirs = append(dirs, filepath.Join(up, "bin"))
+			}
+		}
+	}
+	dirs = append(dirs, filepath.SplitList(env("PATH"))...)
+	for _, dir := range dirs {
+		for _, name := range f.Kind.launchers() {
+			path := filepath.Join(dir, name)
+			if st, err := os.Stat(path); filepath.IsAbs(dir) && err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 && f.Kind.owns(path) {
+				return path
+			}
+		}
+	}
+	return ""
+}
+
+// owns says whether a launcher is the implementation's.
+func (k Kind) owns(path string) bool {
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		path = to
+	}
+	o, err := (tree{}).load(path, nil)
+	if err != nil {
+		// Intel's mpirun is a script; its hydra is none, and is looked for before.
+		return false
+	}
+	defer o.close()
+	orte := slices.ContainsFunc(o.needed, func(n string) bool { return strings.HasPrefix(n, "libopen-rte.so") })
+	text := o.section(".rodata")
+	hydra := bytes.Contains(text, []byte("bootstrap"))
+	switch k {
+	case OpenMPI4:
+		return orte
+	case OpenMPI5: // mpirun starts prterun, which is beside it
+		_, err := os.Stat(filepath.Join(filepath.Dir(path), "prterun"))
+		return err == nil && !orte && !hydra
+	}
+	return hydra && bytes.Contains(text, []byte("I_MPI_")) == (k == Intel)
+}
+
+// UpInterfaces are the names of this host's network interfaces that are up.
+func UpInterfaces() []string {
+	all, err := net.Interfaces()
+	if err != nil {
+		return nil // nothing is known of them
+	}
+	var names []string
+	for _, i := range all {
+		if i.Flags&net.FlagUp != 0 {
+			names = append(names, i.Name)
+		}
+	}
+	return names
+}
+
+// amazon is the vendor's number of EFA devices.
+const amazon = "0x1d0f"
+
+// ReadFabric looks at the devices below /sys of a root, and at the libfabric that a library
+// found on this host loads.
+func ReadFabric(sys string, f Found, env func(string) string) Fabric {
+	devices, err := os.ReadDir(filepath.Join(sys, "class/infiniband"))
+	if err != nil || len(devices) == 0 {
+		return Fabric{}
+	}
+	fabric := Fabric{Devices: true}
+	for _, d := range devices {
+		vendor, err := os.ReadFile(filepath.Join(sys, "class/infiniband", d.Name(), "device/vendor"))
+		fabric.EFA = fabric.EFA || err == nil && strings.TrimSpace(string(vendor)) == amazon
+	}
+	if fabric.EFA {
+		fabric.Provider = hasEFA(f, env)
+	}
+	return fabric
+}
+
+// hasEFA says whether the libfabric that a library would load has the provider efa: as a
+// plugin beside it, or within.
+func hasEFA(f Found, env func(string) string) bool {
+	dirs := filepath.SplitList(env("FI_PROVIDER_PATH"))
+	lib := ""
+	if f.Library != "" {
+		home := filepath.Dir(f.Library)
+		// Intel MPI brings its own, below its folder opt or libfabric.
+		for _, dir := range []string{"../opt/mpi/libfabric/lib", "../libfabric/lib", "../../libfabric/lib"} {
+			dirs = append(dirs, filepath.Join(home, dir, "prov"))
+		}
+		if o, err := (tree{}).load(f.Library, nil); err == nil {
+			s := &search{path: env("LD_LIBRARY_PATH")}
+			if dep := s.find("libfabric.so.1", o); dep != nil {
+				lib = dep.path
+				dep.close()
+			}
+			o.close()
+		}
+	}
+	for _, dir := range dirs {
+		if _, err := os.Stat(filepath.Join(dir, "libefa-fi.so")); !errors.Is(err, os.ErrNotExist) && err == nil {
+			return true
+		}
+	}
+	if lib == "" || f.Kind == Intel {
+		return false
+	}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(lib), "libfabric", "libefa-fi.so")); err == nil {
+		return true
+	}
+	o, err := (tree{}).load(lib, nil)
+	if err != nil {
+		return false
+	}
+	defer o.close()
+	return slices.ContainsFunc(o.needed, func(n string) bool { return strings.HasPrefix(n, "libefa.so") }) ||
+		bytes.Contains(o.section(".rodata"), []byte("FI_EFA_"))
+}

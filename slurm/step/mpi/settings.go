@@ -1,0 +1,201 @@
+package mpi
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/burst-hpc/burst/slurm/step"
+)
+
+// Plan is all that a step gets for its MPI.
+type Plan struct {
+	Found    Found
+	Launch   Launch
+	Settings step.Settings
+	Warnings []string // for the user, each a line
+}
+
+// Plan decides what a step gets. What the user has set stays. An error is the user's to change.
+func (w World) Plan(f Found, s Step, said Word) (Plan, error) {
+	p := Plan{Found: f}
+	if said.Off {
+		return p, nil
+	}
+	if f.Missing != "" {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("%s needs %s, which ld.so does not find here: load the module of its MPI, or put that library's folder into LD_LIBRARY_PATH", s.Program, f.Missing))
+	}
+	if f.Kind = said.over(f); f.Kind != p.Found.Kind {
+		f = Found{Kind: f.Kind, Program: f.Program, Script: f.Script}
+		p.Found = f
+	}
+	if f.Kind == None && !said.Launcher {
+		return p, nil
+	}
+	var err error
+	if p.Launch, err = w.Choose(f, s, said); err != nil {
+		return p, err
+	}
+	if p.Launch.Warning != "" {
+		p.Warnings = append(p.Warnings, p.Launch.Warning)
+	}
+	b := build{World: w, f: f, s: s, l: p.Launch}
+	b.launch()
+	b.threads()
+	b.binding()
+	if s.Nodes > 1 {
+		b.fence()
+		b.interfaces()
+		b.transport()
+	}
+	p.Settings = b.all
+	return p, nil
+}
+
+// over is the implementation that holds: the one that the user names, before what was seen.
+func (w Word) over(f Found) Kind {
+	if w.Kind != None {
+		return w.Kind
+	}
+	return f.Kind
+}
+
+// build gathers settings.
+type build struct {
+	World
+	f   Found
+	s   Step
+	l   Launch
+	all step.Settings
+}
+
+// set puts a variable, unless the user has one of them: all are names for the same.
+func (b *build) set(name, value, why string, others ...string) {
+	for _, n := range append([]string{name}, others...) {
+		if v := b.Env(n); v != "" {
+			b.all = append(b.all, step.Setting{Kept: n + "=" + v, Why: "the environment has it"})
+			return
+		}
+	}
+	b.all = append(b.all, step.Setting{Variable: name + "=" + value, Why: why})
+}
+
+// launch puts what starts the ranks.
+func (b *build) launch() {
+	switch {
+	case b.l.Launcher != "":
+		b.all = append(b.all, step.Setting{Launcher: b.l.line(b.f, b.s), Why: b.l.Why})
+	case b.l.Type != "":
+		b.all = append(b.all, step.Setting{Option: "--mpi=" + b.l.Type, Why: b.l.Why})
+	case b.s.Type != "":
+		b.all = append(b.all, step.Setting{Kept: b.s.From, Why: b.l.Why})
+	default:
+		b.all = append(b.all, step.Setting{Kept: "MpiDefault=" + b.Default, Why: b.l.Why})
+	}
+	if b.f.Kind != Intel || b.l.PMI != PMI2 {
+		return
+	}
+	if lib := b.Library("libpmi2.so.0"); lib != "" {
+		b.set("I_MPI_PMI_LIBRARY", lib, "Intel MPI finds the other ranks by Slurm's libpmi2; its own client does so from version 2021 on", "I_MPI_PMI")
+	}
+}
+
+// threads sets OpenMP's threads of a rank. A rank alone on its node is left as it is: it may
+// be meant to have all of it.
+func (b *build) threads() {
+	switch {
+	case b.s.CPUs > 0:
+		b.set("OMP_NUM_THREADS", fmt.Sprint(b.s.CPUs), "as many as --cpus-per-task gives a rank")
+	case b.s.several():
+		b.set("OMP_NUM_THREADS", "1", "several ranks share a node and no --cpus-per-task is said: each would start a thread for every CPU")
+	}
+}
+
+// binding binds ranks to whole cores where the node has several threads of a core and a core
+// for each rank: Slurm alone would put two ranks on the threads of one core.
+func (b *build) binding() {
+	if !b.Binds || b.Threads < 2 || b.Cores == 0 || b.l.Launcher != "" || b.s.PerNode == 0 {
+		return
+	}
+	for _, n := range []string{"SLURM_CPU_BIND", "SLURM_HINT", "SLURM_THREADS_PER_CORE"} {
+		if v := b.Env(n); v != "" {
+			b.all = append(b.all, step.Setting{Kept: n + "=" + v, Why: "the environment has it"})
+			return
+		}
+	}
+	if v := b.Env("OMP_NUM_THREADS"); v != "" && v != fmt.Sprint(max(1, b.s.CPUs)) {
+		return // its threads are meant to have more than their rank's CPUs
+	}
+	if cores := b.s.PerNode * ((max(1, b.s.CPUs) + b.Threads - 1) / b.Threads); b.s.PerNode > 1 && cores <= b.Cores && b.s.PerNode <= b.Cores {
+		b.all = append(b.all, step.Setting{Option: "--cpu-bind=cores", Why: fmt.Sprintf("%d ranks of a node have its %d cores of %d threads: each gets whole cores", b.s.PerNode, b.Cores, b.Threads)})
+	}
+}
+
+// fence has Slurm's PMIx gather and wait by one algorithm (docs/slurm-states.md).
+func (b *build) fence() {
+	if b.l.PMI != PMIx || b.Fence != "" {
+		return
+	}
+	b.set("SLURM_PMIX_FENCE", "tree", "Slurm's PMIx lets ranks of several nodes out of MPI_Init too early where it gathers by one algorithm and waits by another")
+}
+
+// bridges begin the names of interfaces that containers and virtual machines of one host have:
+// their addresses are the same on each node, and lead to no other.
+var bridges = []string{"docker", "br-", "virbr", "cni", "podman", "lxcbr", "lxdbr", "incusbr", "veth", "vnet", "vmnet", "vboxnet", "flannel", "cali", "cilium", "nerdctl"}
+
+// interfaces keeps the MPI off interfaces that lead to no other node. On a host without such
+// nothing is set: the implementations leave out the loopback themselves, and use all others.
+func (b *build) interfaces() {
+	var off, on []string
+	for _, name := range b.Interfaces() {
+		if hasPrefix(name, bridges) {
+			off = append(off, name)
+		} else if name != "lo" {
+			on = append(on, name)
+		}
+	}
+	if len(off) == 0 {
+		return
+	}
+	why := "the bridges of containers and virtual machines on this node lead to no other node"
+	list := "127.0.0.0/8," + strings.Join(off, ",")
+	switch b.f.Kind {
+	case OpenMPI4, OpenMPI5:
+		b.set("OMPI_MCA_btl_tcp_if_exclude", list, why, "OMPI_MCA_btl_tcp_if_include")
+		if b.l.Launcher == "" {
+			return
+		}
+		if b.f.Kind == OpenMPI4 {
+			b.set("OMPI_MCA_oob_tcp_if_exclude", list, why, "OMPI_MCA_oob_tcp_if_include")
+		} else {
+			b.set("PRTE_MCA_prte_if_exclude", list, why, "PRTE_MCA_prte_if_include")
+		}
+		return
+	}
+	if len(on) != 1 || b.Fabric(b.f).Devices {
+		return // which of them is not known, or another network is there
+	}
+	why += ", and " + on[0] + " alone does"
+	if b.f.Kind == MPICH || b.f.Kind == MVAPICH {
+		b.set("UCX_NET_DEVICES", on[0], why)
+	}
+	b.set("FI_TCP_IFACE", on[0], why)
+	if b.l.Launcher != "" && b.f.Kind == Intel {
+		b.set("I_MPI_HYDRA_IFACE", on[0], why)
+	}
+}
+
+// transport has the MPI use EFA where the node has it and the MPI's libfabric can. Elsewhere
+// nothing is set: the implementations themselves take shared memory within a node, and
+// between nodes the best that they find, TCP at the least.
+func (b *build) transport() {
+	fabric := b.Fabric(b.f)
+	if !fabric.EFA || !fabric.Provider {
+		return
+	}
+	const why = "the node has an EFA device and libfabric a provider for it: without this word an MPI may take TCP and not say so"
+	if b.f.Kind == Intel {
+		b.set("I_MPI_OFI_PROVIDER", "efa", why, "FI_PROVIDER")
+		return
+	}
+	b.set("FI_PROVIDER", "efa", why)
+}

@@ -1,0 +1,42 @@
+package mpi
+
+// Step is what is known of the step to come.
+type Step struct {
+	Program string // as the user wrote it, for messages
+	Nodes   int    // 0: not known
+	Tasks   int    // 0: not known, and one for each node at least
+	PerNode int    // tasks of a node, where the user has said it; 0: not said
+	CPUs    int    // of a task; 0: not said
+	Whole   bool   // one program for all its tasks, and on all nodes of the job
+	// Type is srun's type of MPI that the user has said, and From where: --mpi=pmi2.
+	Type, From string
+}
+
+// tasks is how many ranks the step has, at the least.
+func (s Step) tasks() int { return max(1, s.Tasks, s.Nodes) }
+
+// several says that more ranks than one share a node, as far as is known.
+func (s Step) several() bool { return s.PerNode > 1 || s.PerNode == 0 && s.Tasks > max(1, s.Nodes) }
+
+// World is what is known of the host and the site that the step runs on. What takes time to
+// find out is asked for only where it matters.
+type World struct {
+	Env        func(string) string
+	Default    string                   // MpiDefault of slurm.conf; "": not known
+	Types      func() []string          // what srun offers; none: it did not say
+	Launcher   func(Found) string       // the launcher of an implementation; "": there is none
+	Library    func(name string) string // where ld.so has a library; "": nowhere
+	Interfaces func() []string          // the names of the network interfaces that are up
+	Fabric     func(Found) Fabric
+	Fence      string // PMIxCollFence of mpi.conf
+	Binds      bool   // Slurm's task/affinity is on, and the site has not said how it binds
+	Cores      int    // of a node; 0: not known
+	Threads    int    // of a core, that Slurm gives to jobs; 0: not known
+}
+
+// Fabric is the network of a node beside its Ethernet.
+type Fabric struct {
+	Devices  bool // /sys/class/infiniband has some
+	EFA      bool // one of them is Amazon's
+	Provider bool // the libfabric that the MPI would load has a provider for it
+}
