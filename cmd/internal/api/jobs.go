@@ -90,7 +90,7 @@ type Step struct {
 	// Checkpoint is the last one; null: there is none, or it is not known since burstd
 	// was started.
 	Checkpoint *LastCheckpoint `json:"checkpoint"`
-	Iteration  *int64          `json:"iteration"`  // that it is at, where it writes that to its output
+	Iteration  *int64          `json:"iteration"`  // that it is at, where it tells it, or writes it to its output
 	Iterations *int64          `json:"iterations"` // of how many
 	Heard      time.Time       `json:"heard"`      // when it spoke last
 	Silent     bool            `json:"silent"`     // it has not since burstd was started

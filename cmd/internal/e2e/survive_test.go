@@ -48,6 +48,7 @@ func TestHeatSurvives(t *testing.T) {
 		{"two evictions by commands", commandsTwice},
 		{"another number of nodes by commands", commandsOtherNodes},
 		{"evictions by SCR", bySCR},
+		{"evictions by libburst", byLibburst},
 		{"DMTCP's coordinator is killed", coordinatorKilled},
 		{"a coordinator as DMTCP's is killed", fakeCoordinatorKilled},
 		{"a task of an array", arrayTask},
