@@ -21,7 +21,8 @@ esac
 needs="slurmctld:slurmctld slurmd:slurmd scontrol:slurm-client munged:munge
 mpirun:openmpi-bin mpicc:libopenmpi-dev gcc:gcc make:make ip:iproute2
 systemd-analyze:systemd mandoc:mandoc"
-[ -z "$moto" ] || needs="$needs curl:curl python3:python3"
+# Debian's choice of mpicc and mpirun stays Open MPI's.
+[ -z "$moto" ] || needs="$needs curl:curl python3:python3 mpicc.mpich:libmpich-dev mpiexec.hydra:mpich"
 [ -z "$moto" ] || command -v lua >/dev/null 2>&1 || needs="$needs lua5.1:lua5.1"
 
 missing=

@@ -147,6 +147,20 @@ func TestDepsInstallPackages(t *testing.T) {
 	}
 }
 
+func TestDepsForTestsBringMPICH(t *testing.T) {
+	w := newDepsWorld(t, "mpicc.mpich")
+	if _, err := exec.LookPath("/usr/sbin/mpicc.mpich"); err == nil {
+		t.Fatal("the script looks into the folders of daemons itself, and finds it there")
+	}
+	if code, said, gave := w.run(t, nil); code != 0 || said != "" || len(gave) != 0 {
+		t.Errorf("for the demo: exit code %d, said %q, ran %q", code, said, gave)
+	}
+	code, _, gave := w.run(t, nil, "--moto")
+	if code != 0 || !strings.Contains(strings.Join(gave, "\n"), " install -y --no-install-recommends libmpich-dev") {
+		t.Errorf("exit code %d, ran %q", code, gave)
+	}
+}
+
 func TestDepsRefuseUnknownArguments(t *testing.T) {
 	w := newDepsWorld(t, "")
 	if code, said, gave := w.run(t, nil, "moto"); code != 2 || !strings.Contains(said, "deps: error: ") || len(gave) != 0 {
