@@ -48,6 +48,7 @@ func newDepsWorld(t *testing.T, without string) depsWorld {
 	}
 	for _, command := range []string{
 		"slurmctld", "slurmd", "scontrol", "munged", "mpirun", "mpicc", "gcc", "make", "ip", "systemd-analyze", "mandoc", "curl", "lua5.1",
+		"mpicc.mpich", "mpiexec.hydra",
 	} {
 		if command != without {
 			files[filepath.Join(w.bin, command)] = "#!/bin/sh\n"
