@@ -46,12 +46,15 @@ go:
 		echo "make: hint: see https://go.dev/dl/" >&2; exit 1; }
 
 .PHONY: build
-build: go ## build the programs into build/bin, and build/heat
+build: go ## build the programs into build/bin, build/heat and build/libburst
 	@mkdir -p build/bin
 	go build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o build/bin/ ./cmd/burst*
 	@$(MAKE) --no-print-directory -C contrib/heat OUT=$(CURDIR)/build/heat
+	@$(MAKE) --no-print-directory -C contrib/libburst OUT=$(CURDIR)/build/libburst
+	@$(MAKE) --no-print-directory -C contrib/heat OUT=$(CURDIR)/build/heat-libburst LIBBURST=$(CURDIR)/build/libburst
 	@scr=$$(command -v scr_halt) || exit 0; \
 	$(MAKE) --no-print-directory -C contrib/heat OUT=$(CURDIR)/build/heat-scr SCR=$${scr%/bin/scr_halt}
+	@[ ! -x build/ulfm/bin/mpicc ] || $(MAKE) --no-print-directory -C contrib/heat/ulfm OUT=$(CURDIR)/build/heat-ulfm MPICC=$(CURDIR)/build/ulfm/bin/mpicc
 	@mkdir -p build/lib/burst/shim && ln -sfn ../../../bin/burst-srun build/lib/burst/shim/srun
 
 # Nodes need not have the architecture of burstd's host: it serves them theirs.
@@ -124,6 +127,7 @@ install: build agents ## install programs, units and manual pages under DESTDIR 
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/lib/tmpfiles.d packaging/tmpfiles/burst.conf
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/doc/burst packaging/systemd/burstd-local.conf
 	install -D -m 0755 -t $(DESTDIR)$(PREFIX)/share/doc/burst contrib/taskprolog/taskprolog.sh
+	$(MAKE) --no-print-directory -C contrib/libburst install OUT=$(CURDIR)/build/libburst PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/burst/job_submit $(addprefix contrib/job_submit/,burst.lua directive.lua values.lua)
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/doc/burst contrib/job_submit/job_submit_burst.lua
 	sed 's,/usr/share/,$(PREFIX)/share/,' contrib/job_submit/job_submit.lua >$(DESTDIR)$(PREFIX)/share/doc/burst/job_submit.lua
