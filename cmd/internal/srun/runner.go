@@ -245,6 +245,9 @@ func (r *runner) wait(ctx context.Context, by time.Time, told <-chan time.Time) 
 			if at.Before(since) {
 				continue // the step bore it
 			}
+			if shell := r.job.Shell; shell != 0 && shell != os.Getpid() {
+				outlive(ctx, "/proc", os.Getppid(), shell)
+			}
 		case <-timer.C:
 			return true
 		case <-ctx.Done():
