@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -230,13 +231,27 @@ func (p *process) gone(ctx context.Context) bool {
 
 // groupLives says whether a process of the group runs; zombies do not.
 func groupLives(pgid int) bool {
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is right
-	for _, path := range stats {
-		if state, group := statOf(path); group == strconv.Itoa(pgid) && state != "Z" && state != "X" {
+	if errors.Is(unix.Kill(-pgid, 0), unix.ESRCH) {
+		return false // and there is no zombie either
+	}
+	group := strconv.Itoa(pgid)
+	for _, pid := range processes() {
+		if state, of := statOf(filepath.Join("/proc", pid, "stat")); of == group && state != "Z" && state != "X" {
 			return true
 		}
 	}
 	return false
+}
+
+// processes are the ids of all. filepath.Glob would read the folder of each.
+func processes() []string {
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer proc.Close()
+	names, _ := proc.Readdirnames(-1) // what it has read counts
+	return slices.DeleteFunc(names, func(name string) bool { return name[0] < '0' || name[0] > '9' })
 }
 
 // statOf reads a process's state and group; empty: it is gone.

@@ -66,12 +66,10 @@ func TestMain(m *testing.M) {
 func awaitNone(mark string) []string {
 	for deadline := time.Now().Add(8 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		var found []string
-		paths, _ := filepath.Glob("/proc/[0-9]*/environ") // the pattern is right
-		for _, p := range paths {
-			env, err := os.ReadFile(p)
-			pid := filepath.Base(filepath.Dir(p))
+		for _, pid := range processes() {
+			env, err := os.ReadFile(filepath.Join("/proc", pid, "environ"))
 			if err == nil && strings.Contains(string(env), mark) && pid != strconv.Itoa(os.Getpid()) {
-				line, _ := os.ReadFile(filepath.Join(filepath.Dir(p), "cmdline")) // it may have ended
+				line, _ := os.ReadFile(filepath.Join("/proc", pid, "cmdline")) // it may have ended
 				found = append(found, pid+" "+strings.ReplaceAll(string(line), "\x00", " "))
 			}
 		}
