@@ -77,8 +77,11 @@ func (p *program) container(ctx context.Context, k *known) (step.Settings, error
 		return nil, err
 	}
 	in.found, in.blind = p.probe(ctx, in, k.call.Program())
-	if errors.Is(in.blind, errNoProgram) {
+	switch f := in.found; {
+	case errors.Is(in.blind, errNoProgram):
 		return nil, wrongError{in.blind}
+	case in.blind == nil && f.Missing != "":
+		return nil, wrongError{fmt.Errorf("container %s: %s is built with another MPI than the image's: it needs %s, which the image lacks: build it in the image, or take an image with its MPI", in.image, k.call.Program()[0], f.Missing)}
 	}
 	k.inside = &in
 	return in.settings(*k)

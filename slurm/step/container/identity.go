@@ -51,7 +51,7 @@ func identity(f *os.File) (key string, size int64, err error) {
 		return "", 0, fmt.Errorf("container: %w", err)
 	}
 	head := make([]byte, headerSize)
-	if _, err := io.ReadFull(f, head); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+	if _, err := f.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
 		return "", 0, fmt.Errorf("container: %w", err)
 	}
 	if !bytes.HasPrefix(head[magicAt:], []byte(sifMagic)) && !bytes.HasPrefix(head, []byte(squashMagic)) {

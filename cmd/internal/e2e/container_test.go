@@ -1,0 +1,175 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/burst-hpc/burst/cmd/internal/rig"
+	"github.com/burst-hpc/burst/cmd/internal/rootfs"
+	"github.com/burst-hpc/burst/packaging/progtest"
+)
+
+// contained is a site with heat in images.
+type contained struct {
+	*heats
+	path   string // PATH, with the tools
+	dir    string // of the images
+	folder string // a sandbox
+	sif    string
+	cache  string // of all nodes, as %n
+}
+
+// TestHeatInContainers: one command line runs heat on the host and in an image, on one to
+// four nodes, with the same field; and what is wrong is said before anything starts.
+func TestHeatInContainers(t *testing.T) {
+	t.Parallel() // its jobs wait more than they compute
+	path := progtest.Containers(t)
+	listen := freeAddress(t)
+	s := start(t, rig.Options{Nodes: 4, OnPrem: 1, Gate: true, SuspendTime: 20 * time.Second, SuspendTimeout: 5 * time.Second, SlurmExtra: quick,
+		DaemonToml: fmt.Sprintf("listen = %q", listen)})
+	c := &contained{heats: buildHeat(t, s, listen), path: path, dir: filepath.Join(s.Work, "images")}
+	c.cache = filepath.Join(s.Dir, "cache-%n")
+	c.images()
+	t.Run("the same field on the host and in images, on one to four nodes", c.sameField)
+	t.Run("what is wrong is said before the step", c.wrong)
+	t.Run("an eviction", c.evicted)
+	t.Run("from a registry", c.registry)
+}
+
+// images makes the sandbox and the SIF file.
+func (c *contained) images() {
+	c.t.Helper()
+	c.folder, c.sif = filepath.Join(c.dir, "sandbox"), filepath.Join(c.dir, "heat.sif")
+	image := rootfs.Image{Files: rootfs.OpenMPI(), Put: map[string]string{"/opt/heat": c.program}}
+	if err := image.Make(c.t.Context(), c.folder); err != nil {
+		c.t.Fatal(err)
+	}
+	c.command("apptainer", "build", c.sif, c.folder)
+}
+
+// tool is the path of a program on a PATH; "": there is none.
+func tool(path, name string) string {
+	for _, dir := range filepath.SplitList(path) {
+		if st, err := os.Stat(filepath.Join(dir, name)); err == nil && st.Mode().IsRegular() {
+			return filepath.Join(dir, name)
+		}
+	}
+	return ""
+}
+
+// command runs a tool, as the test's user.
+func (c *contained) command(name string, args ...string) string {
+	c.t.Helper()
+	cmd := exec.CommandContext(c.t.Context(), tool(c.path, name), args...)
+	cmd.Env = append(os.Environ(), "APPTAINER_NOHTTPS=true", "PATH="+c.path)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		c.t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// batch runs a script of burst-srun and returns what it said, and its exit code.
+func (c *contained) batch(t *testing.T, script string, args ...string) string {
+	t.Helper()
+	s := &site{c.Site, t, c.bin}
+	dir, err := os.MkdirTemp(s.Work, "box-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := s.submit(fmt.Sprintf(`#!/bin/bash
+export PATH=%s BURST_CONTAINER_CACHE=%s APPTAINER_NOHTTPS=true
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_tcp_if_include=lo
+burst=%s/burst-srun host=%s
+trap 'echo "the script ends with $?"' EXIT
+%s
+`, c.path, c.cache, c.bin, c.program, script), append([]string{"--exclusive", "--chdir=" + dir, "--output=" + filepath.Join(s.Work, "slurm-%j.out")}, args...)...)
+	s.wait(90*time.Second, "the script ends", func() bool { return strings.Contains(s.output(id), "the script ends with") })
+	return s.output(id)
+}
+
+const boxed = "-n 64 -i 200"
+
+// sameField has one command line for the host, the sandbox and the SIF file.
+func (c *contained) sameField(t *testing.T) {
+	want := c.undisturbed(t, 64, 200)
+	for nodes := 1; nodes <= 4; nodes++ {
+		script := fmt.Sprintf(`for where in none %s %s; do
+	heat=/opt/heat; [ $where != none ] || heat=$host
+	$burst --mpi=pmix --container $where $heat %s || exit
+done`, c.folder, c.sif, boxed)
+		out := c.batch(t, script, fmt.Sprintf("-N%d", nodes), "--ntasks-per-node=1", "-pcloud")
+		sums := checksum.FindAllString(out, -1)
+		if len(sums) != 3 || slices.ContainsFunc(sums, func(sum string) bool { return sum != want }) || strings.Count(out, fmt.Sprintf(" %d ranks as", nodes)) != 3 {
+			t.Fatalf("on %d nodes %v, want three times %s:\n%s", nodes, sums, want, out)
+		}
+	}
+	// Each node has made its own copy, whole, and nothing else.
+	caches := glob(c.Dir, "cache-*")
+	if len(caches) != 4 {
+		t.Errorf("copies in %v", caches)
+	}
+	st, err := os.Stat(c.sif)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range caches {
+		copies, parts := glob(dir, "*.sif"), glob(dir, "*.part")
+		if len(copies) != 1 || len(parts) != 0 {
+			t.Errorf("%s has %v and %v", dir, copies, parts)
+			continue
+		}
+		if got, err := os.Stat(copies[0]); err != nil || got.Size() != st.Size() {
+			t.Errorf("%s: %v, %v", copies[0], got, err)
+		}
+	}
+}
+
+// wrong: exit code 2 and the reason, and no rank has begun.
+func (c *contained) wrong(t *testing.T) {
+	// The host's program in an image without its MPI's library.
+	other := filepath.Join(c.dir, "other")
+	if err := (rootfs.Image{}).Make(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct{ name, script, want string }{
+		{"another MPI in the image", "$burst --container " + other + " $host", "the image lacks"},
+		{"no such program", "$burst --container " + c.sif + " /opt/nothing", "no such program in the image"},
+		{"no such image", "$burst --container gone.sif /opt/heat", "there is no such file or folder"},
+		{"no image", "$burst --container $0 /opt/heat", "is no SIF file"},
+		{"a method that cannot", "$burst --ckpt dmtcp --container " + c.sif + " /opt/heat", "ckpt=dmtcp: it makes images of processes"},
+		{"mpirun", "$burst --container " + c.sif + " mpirun /opt/heat", "write the program in place of mpirun"},
+		{"turned off", "BURST_SRUN_OFF=1 $burst --container " + c.sif + " /opt/heat", "nor with BURST_SRUN_OFF=1"},
+		{"a library", "$burst --container library://x/y /opt/heat", "apptainer pull image.sif library://x/y"},
+	}
+	var script strings.Builder
+	for _, tt := range tests {
+		fmt.Fprintf(&script, "echo %s\n%s\necho code=$?\n", tt.name, tt.script)
+	}
+	out := c.batch(t, script.String(), "-N1", "-n1", "-ponprem")
+	if strings.Contains(out, "heat:") || strings.Contains(out, "slurmstepd") {
+		t.Errorf("something was started:\n%s", out)
+	}
+	for _, tt := range tests {
+		_, rest, _ := strings.Cut(out, tt.name+"\n")
+		said, rest, _ := strings.Cut(rest, "code=")
+		if !strings.Contains(said, tt.want) || !strings.HasPrefix(rest, "2\n") {
+			t.Errorf("%s: %s, exit code %.1s, want %q", tt.name, said, rest, tt.want)
+		}
+	}
+}
+
+// evicted: the program in the image gets the signal, and goes on elsewhere.
+func (c *contained) evicted(t *testing.T) {
+	r := c.run(t, heatJob{burst: "strategy=preemptive container=" + c.sif, args: []string{"-N2", "--ntasks-per-node=1", "-pcloud"},
+		before: fmt.Sprintf("export PATH=%s BURST_CONTAINER_CACHE=%s", c.path, c.cache),
+		step:   "--mpi=pmix /opt/heat -n 64 -i 1500 --pace 10 --progress 1 --checkpoint heat.ckpt --restart auto"})
+	r.evictions(1, 1)
+	r.ends(1)
+}
