@@ -9,8 +9,8 @@ import (
 
 	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/cmd/internal/history"
+	"github.com/burst-hpc/burst/cmd/internal/jobword"
 	"github.com/burst-hpc/burst/cmd/internal/nodeapi"
-	"github.com/burst-hpc/burst/cmd/internal/srun"
 	"github.com/burst-hpc/burst/cmd/internal/store"
 	"github.com/burst-hpc/burst/ft"
 	"github.com/burst-hpc/burst/ft/session"
@@ -45,7 +45,7 @@ func (s *steps) Before(ctx context.Context, c nodeapi.Caller, job uint32, attemp
 	if j.Restarts == 0 {
 		first = j.Submitted
 	}
-	b, err := srun.Tell(s.cfg.Defaults(j.Partition, history.PoolOf(s.pools, history.NodesOf(j))), slices.DeleteFunc(blessed, func(g session.Blessed) bool { return !ofJob(g, j, first) }))
+	b, err := jobword.Tell(s.cfg.Defaults(j.Partition, history.PoolOf(s.pools, history.NodesOf(j))), slices.DeleteFunc(blessed, func(g session.Blessed) bool { return !ofJob(g, j, first) }))
 	b.First = first
 	if err != nil {
 		return b, err
@@ -55,18 +55,18 @@ func (s *steps) Before(ctx context.Context, c nodeapi.Caller, job uint32, attemp
 }
 
 // evicted is what of a job's earlier attempts only burstd knows.
-func (s *steps) evicted(ctx context.Context, job uint32) (map[int]srun.Evicted, error) {
+func (s *steps) evicted(ctx context.Context, job uint32) (map[int]jobword.Evicted, error) {
 	all, err := s.store.AttemptsOf(ctx, job)
 	if err != nil {
 		return nil, err
 	}
-	known := map[int]srun.Evicted{}
+	known := map[int]jobword.Evicted{}
 	for _, e := range all {
 		k := known[e.Restarts]
 		if k.Iterations = max(k.Iterations, e.LostIterations); e.Kind == ft.Died {
 			k.Died = e.Ended
 		}
-		if k != (srun.Evicted{}) {
+		if k != (jobword.Evicted{}) {
 			known[e.Restarts] = k
 		}
 	}

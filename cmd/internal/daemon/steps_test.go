@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cmd/internal/jobword"
 	"github.com/burst-hpc/burst/cmd/internal/munge"
 	"github.com/burst-hpc/burst/cmd/internal/munge/mungetest"
 	"github.com/burst-hpc/burst/cmd/internal/nodeapi"
@@ -191,8 +192,8 @@ esac
 
 	link := srun.Link{URLs: []string{"http://" + s.config.Endpoint.Listen}, UID: me, Munge: munge.New(munge.Options{Socket: socket})}
 	transport := link.Transport()
-	var before srun.Before
-	if err := transport.Do(t.Context(), srun.PathBefore, srun.Asking{Job: 7, Attempt: 1}, &before); err != nil || len(before.Blessed) > 0 {
+	var before jobword.Before
+	if err := transport.Do(t.Context(), jobword.Path, jobword.Asking{Job: 7, Attempt: 1}, &before); err != nil || len(before.Blessed) > 0 {
 		t.Errorf("before: %+v, %v", before, err)
 	}
 	for _, tt := range []struct {
@@ -246,7 +247,7 @@ esac
 	defer stop()
 	c.Close(end)
 	r.until("the session is closed", func() bool { return strings.Contains(r.scrape(), "burst_sessions 0") })
-	if err := transport.Do(t.Context(), srun.PathBefore, srun.Asking{Job: 7, Attempt: 1}, &before); err != nil || before.Blessed["0"].N != 3 || before.Blessed["0"].Attempt != 1 ||
+	if err := transport.Do(t.Context(), jobword.Path, jobword.Asking{Job: 7, Attempt: 1}, &before); err != nil || before.Blessed["0"].N != 3 || before.Blessed["0"].Attempt != 1 ||
 		len(before.Evicted) != 1 || before.Evicted[0].Iterations != 40 || before.Evicted[0].Died.Unix() != died.Ended.Unix() {
 		t.Errorf("after it: %+v, %v", before, err)
 	}

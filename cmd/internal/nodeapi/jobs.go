@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/jobword"
 	"github.com/burst-hpc/burst/ft/session"
 )
 
@@ -36,9 +37,8 @@ type Jobs interface {
 var ErrNotRunning = errors.New("this attempt of the job does not run, says Slurm")
 
 const (
-	pathBefore = "/v1/job/before"
-	maxJob     = 64 << 10 // bytes: of three paths and an error, each byte of which may take six in JSON
-	maxKind    = 300      // bytes of a refusal's text
+	maxJob  = 64 << 10 // bytes: of three paths and an error, each byte of which may take six in JSON
+	maxKind = 300      // bytes of a refusal's text
 )
 
 // ServeJobs has j answer the burst-sruns of jobs. It is called before Serve.
@@ -46,7 +46,7 @@ func (s *Server) ServeJobs(j Jobs) { s.steps = j }
 
 func (s *Server) handleJobs(mux *http.ServeMux) {
 	j := s.steps
-	mux.HandleFunc("POST "+pathBefore, s.job(heard(func(ctx context.Context, c Caller, a attempt) (any, error) {
+	mux.HandleFunc("POST "+jobword.Path, s.job(heard(func(ctx context.Context, c Caller, a jobword.Asking) (any, error) {
 		if a.Job == 0 || a.Attempt < 0 {
 			return nil, session.ErrInvalid
 		}
@@ -64,11 +64,6 @@ func (s *Server) handleJobs(mux *http.ServeMux) {
 	mux.HandleFunc("POST "+session.PathClose, s.job(heard(func(ctx context.Context, c Caller, e session.End) (any, error) {
 		return struct{}{}, j.Close(ctx, c, e)
 	})))
-}
-
-type attempt struct {
-	Job     uint32 `json:"job"`
-	Attempt int    `json:"attempt"`
 }
 
 // saying is what answers an authentic request.

@@ -101,7 +101,7 @@ var (
 func TestASession(t *testing.T) {
 	w, j := withJobs(t, Limits{})
 	var before struct{ Site string }
-	if got := w.say(1000, pathBefore, map[string]int{"job": 7, "attempt": 1}, &before); got.status != 200 || before.Site != "7 1" {
+	if got := w.say(1000, "/v1/job/before", map[string]int{"job": 7, "attempt": 1}, &before); got.status != 200 || before.Site != "7 1" {
 		t.Errorf("before: %+v", got)
 	}
 	if got := w.say(1000, session.PathOpen, aHello, nil); got.status != 200 {
@@ -165,7 +165,7 @@ func TestASessionIsRefused(t *testing.T) {
 		{"another user's", nil, 1001, session.PathPoll, question, 403, "not-yours", false},
 		{"root's", nil, 0, session.PathPoll, question, 403, "not-yours", false},
 		{"no JSON", nil, 1000, session.PathOpen, "x", 400, "invalid", false},
-		{"no job", nil, 1000, pathBefore, map[string]int{}, 400, "invalid", false},
+		{"no job", nil, 1000, "/v1/job/before", map[string]int{}, 400, "invalid", false},
 		{"no step", nil, 1000, session.PathClose, session.End{Key: session.Key{Job: 7}}, 400, "invalid", false},
 		{"too many", fmt.Errorf("%w: 3", session.ErrFull), 1000, session.PathOpen, aHello, 503, "full", true},
 		{"it does not run", ErrNotRunning, 1000, session.PathOpen, aHello, 409, "", true},

@@ -9,7 +9,7 @@
 //	POST /v1/node/notice  {"instance","kind","action","deadline","event","cancelled"} -> {"answers"}: it is durable
 //	POST /v1/node/beat    {"instance","version","slurmd_started","slurmd","spool_used"} -> {"every"}, in seconds
 //	POST /v1/node/agent   {"instance","arch"}           -> burst-agent, packed by gzip
-//	POST /v1/job/before   {"job","attempt"}             -> {"site","blessed","answers"}
+//	POST /v1/job/before   jobword.Asking                -> jobword.Before and "answers"
 //	POST /v1/job/open     session.Hello                 -> session.Word and "answers"
 //	POST /v1/job/poll     session.Question              -> session.Word and "answers", when there is something or the question has waited
 //	POST /v1/job/answer   session.Given                 -> {"answers"}: it is durable

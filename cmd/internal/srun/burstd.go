@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/jobword"
 	"github.com/burst-hpc/burst/cmd/internal/munge"
 	"github.com/burst-hpc/burst/ft/session"
 )
@@ -64,10 +65,7 @@ func findBurstd(env func(string) string, file string) (where, error) {
 	return w, nil
 }
 
-const (
-	dialTimeout = 3 * time.Second
-	maxAnswer   = 64 << 10 // bytes
-)
+const dialTimeout = 3 * time.Second
 
 // burstd speaks to burstd's listener for nodes, as this user.
 type burstd struct {
@@ -133,12 +131,12 @@ func (b *burstd) ask(ctx context.Context, url string, body []byte, out any) erro
 		return err
 	}
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, jobword.MaxAnswer+1))
 	switch {
 	case err != nil:
 		return fmt.Errorf("the answer of %s did not come whole: %w", url, err)
-	case len(answer) > maxAnswer:
-		return fmt.Errorf("the answer of %s has more than %d bytes", url, maxAnswer)
+	case len(answer) > jobword.MaxAnswer:
+		return fmt.Errorf("the answer of %s has more than %d bytes", url, jobword.MaxAnswer)
 	}
 	// A refusal is signed as well: a false one would end the protection. One that is
 	// not, because burstd does not know who asks, says nothing of the session.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/jobword"
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/step"
@@ -35,7 +36,7 @@ func TestIdentity(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, end := range []string{"", "\n", "\n\x00"} {
-				k := known{facts: facts{job: step.Job{ID: 17, Attempt: test.attempt}}, seen: seen{script: "#!/bin/sh" + end, state: test.state}, word: Before{First: test.told}}
+				k := known{facts: facts{job: step.Job{ID: 17, Attempt: test.attempt}}, seen: seen{script: "#!/bin/sh" + end, state: test.state}, word: jobword.Before{First: test.told}}
 				if got := k.identity(); got != test.want {
 					t.Errorf("with %q at the script's end: %+v, want %+v", end, got, test.want)
 				}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/cmd/internal/jobword"
 	"github.com/burst-hpc/burst/cmd/internal/rehearse"
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/ft/ckpt/methods"
@@ -27,7 +28,7 @@ type known struct {
 	away      bool              // burstd did not answer another step of this attempt
 	own       directive.Merged  // what the user says, without the site
 	bare      bool              // what the user says lacks the site's word, which is not to be had
-	word      Before
+	word      jobword.Before
 	heard     bool  // word is burstd's
 	silence   error // why it does not say it now; nil: it does, or was not asked
 	glanced   bool  // it was hardly waited for

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/jobword"
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/slurm/directive"
 )
@@ -140,7 +141,7 @@ type book struct {
 	began   time.Time // when the attempt's batch script did, by this host's clock; zero: not known
 	// identity tells the job's records from an earlier one's.
 	identity ckpt.Identity
-	ends     map[int]Evicted
+	ends     map[int]jobword.Evicted
 }
 
 // book is the job's in a checkpoint directory.
@@ -236,7 +237,7 @@ func (b book) read(root *os.Root) (r record, begun bool, err error) {
 }
 
 // settle counts an attempt that ended without a word, unless burstd knows when.
-func (e *entry) settle(ends map[int]Evicted) {
+func (e *entry) settle(ends map[int]jobword.Evicted) {
 	end, known := ends[e.Attempt]
 	if known {
 		e.Behind = end.Iterations

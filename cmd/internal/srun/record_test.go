@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/jobword"
 	"github.com/burst-hpc/burst/ft/ckpt"
 )
 
@@ -63,7 +64,7 @@ func TestAnAttemptThatDied(t *testing.T) {
 	died := time.Now().Add(time.Hour)
 	b := book{dir: t.TempDir(), cluster: "c", job: "17", script: "#!/bin/sh\n"}
 	did(t, b, "./a", "", false)
-	b.attempt, b.ends = 1, map[int]Evicted{0: {Died: died, Iterations: 40}, 1: {Died: died.Add(-2 * time.Hour)}}
+	b.attempt, b.ends = 1, map[int]jobword.Evicted{0: {Died: died, Iterations: 40}, 1: {Died: died.Add(-2 * time.Hour)}}
 	_, was := did(t, b, "./a", "", false)
 	if !was.Ended.Equal(died) || was.LostUnknown != 0 || was.Behind != 40 {
 		t.Errorf("it was %+v", was)

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/jobword"
 	"github.com/burst-hpc/burst/cmd/internal/rehearse"
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/slurm/directive"
@@ -156,7 +157,7 @@ func TestRehearsedDirectives(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k := known{facts: facts{request: request{call: step.Call{Parts: []step.Part{{}}}}, merged: m}, transport: newBurstd(where{}, nil), word: Before{Blessed: map[string]OnRecord{"0": {Folder: 1}}}}
+		k := known{facts: facts{request: request{call: step.Call{Parts: []step.Part{{}}}}, merged: m}, transport: newBurstd(where{}, nil), word: jobword.Before{Blessed: map[string]jobword.OnRecord{"0": {Folder: 1}}}}
 		k.rehearsed(trial, time.Now(), nil)
 		if got := k.merged.Folder(directive.Names{User: "me", Home: "/home/me", Job: "17"}); got != want {
 			t.Errorf("%s: %s", text, got)

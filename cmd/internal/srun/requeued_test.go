@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/jobword"
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm"
@@ -141,15 +142,15 @@ func (a *requeued) knowsTo(n int, site string, generations ...string) transport 
 		a.Fatal(err)
 	}
 	l.Source = directive.Source{Kind: directive.Site}
-	b, err := Tell(directive.Defaults{Layers: []directive.Layer{l}}, rows)
+	b, err := jobword.Tell(directive.Defaults{Layers: []directive.Layer{l}}, rows)
 	if err != nil {
 		a.Fatal(err)
 	}
 	return func(_ context.Context, path string, _, out any) error {
-		if path != PathBefore {
+		if path != jobword.Path {
 			return errors.New("not now")
 		}
-		*out.(*Before) = b
+		*out.(*jobword.Before) = b
 		return nil
 	}
 }

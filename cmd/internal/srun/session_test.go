@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/jobword"
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/ft/session/sessiontest"
@@ -239,11 +240,11 @@ func TestAskBefore(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := 0
 				burstd := transport(func(ctx context.Context, path string, in, out any) error {
-					if path != PathBefore || in != (Asking{17, c.attempt}) {
+					if path != jobword.Path || in != (jobword.Asking{Job: 17, Attempt: c.attempt}) {
 						t.Errorf("asked %s %v", path, in)
 					}
 					if n++; n > c.fails {
-						out.(*Before).Blessed = map[string]OnRecord{"0": {ID: ckpt.ID{Attempt: 0, N: 3}}}
+						out.(*jobword.Before).Blessed = map[string]jobword.OnRecord{"0": {ID: ckpt.ID{Attempt: 0, N: 3}}}
 						return nil
 					}
 					if c.with == nil {
@@ -253,7 +254,7 @@ func TestAskBefore(t *testing.T) {
 					return c.with
 				})
 				start := time.Now()
-				b, err := askBefore(t.Context(), burstd, Asking{17, c.attempt}, c.most+time.Second)
+				b, err := askBefore(t.Context(), burstd, jobword.Asking{Job: 17, Attempt: c.attempt}, c.most+time.Second)
 				if took := time.Since(start); (err == nil) != c.answer || c.answer && b.Blessed["0"].N != 3 || took > c.most+time.Second {
 					t.Errorf("%+v, %v after %v", b, err, took)
 				}

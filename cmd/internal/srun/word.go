@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/jobword"
 	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm/step"
 )
@@ -42,7 +43,7 @@ func (p *program) hear(ctx context.Context, k *known, most time.Duration) error 
 		p.say("%s: it may know how this job goes on, and is waited for up to %v", silent(last.get()), most)
 	})
 	defer said.Stop()
-	word, err := askBefore(ctx, &last, Asking{k.job.ID, k.job.Attempt}, most)
+	word, err := askBefore(ctx, &last, jobword.Asking{Job: k.job.ID, Attempt: k.job.Attempt}, most)
 	if k.silence = err; err == nil {
 		k.word, k.heard = word, true
 	} else if told := last.get(); told != nil {
@@ -150,7 +151,7 @@ func (k *known) recall() bool {
 	if err != nil {
 		return false
 	}
-	var b Before
+	var b jobword.Before
 	if json.Unmarshal(text, &b) != nil {
 		return false
 	}
@@ -166,7 +167,7 @@ func (p *program) hearLate(ctx context.Context, k *known, why error) error {
 		return nil
 	}
 	p.say("%v: it is waited for up to %v", why, k.wait)
-	word, err := askBefore(ctx, k.transport, Asking{k.job.ID, k.job.Attempt}, most)
+	word, err := askBefore(ctx, k.transport, jobword.Asking{Job: k.job.ID, Attempt: k.job.Attempt}, most)
 	if k.silence = err; err == nil {
 		k.word, k.heard = word, true
 		k.memorize()

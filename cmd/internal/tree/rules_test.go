@@ -80,7 +80,7 @@ var programs = []string{
 
 // internals are the rooms of cmd/internal.
 var internals = []string{
-	"agent", "api", "bench", "benchft", "chaos", "cli", "clouds", "config", "crash", "daemon", "demo", "e2e", "endpoint", "handover", "history", "journald", "ledger", "munge", "nodeapi",
+	"agent", "api", "bench", "benchft", "chaos", "cli", "clouds", "config", "crash", "daemon", "demo", "e2e", "endpoint", "handover", "history", "jobword", "journald", "ledger", "munge", "nodeapi",
 	"quick", "rehearse", "rig", "spool", "srun", "stopall", "store", "tree", "vacated",
 }
 

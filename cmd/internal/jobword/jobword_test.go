@@ -1,4 +1,4 @@
-package srun
+package jobword
 
 import (
 	"encoding/json"
