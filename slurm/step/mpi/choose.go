@@ -30,7 +30,7 @@ func (w World) Choose(f Found, s Step, said Word) (Launch, error) {
 		return w.given(f, s, said)
 	}
 	if p, ok := speaks(w.Default); ok && slices.Contains(can, p) {
-		return Launch{PMI: p, Why: fmt.Sprintf("MpiDefault=%s of slurm.conf suits %s", w.Default, f.Text())}, nil
+		return Launch{PMI: p, Why: fmt.Sprintf("slurm.conf has it, and %s %s", f.Text(), p.by())}, nil
 	}
 	types := w.Types()
 	for _, p := range can {

@@ -44,9 +44,16 @@ func FindLauncher(f Found, env func(string) string) string {
 	}
 	dirs = append(dirs, filepath.SplitList(env("PATH"))...)
 	for _, dir := range dirs {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		// Open MPI's takes the folder above its own for its prefix: that of /bin is none.
+		if to, err := filepath.EvalSymlinks(dir); err == nil {
+			dir = to
+		}
 		for _, name := range f.Kind.launchers() {
 			path := filepath.Join(dir, name)
-			if st, err := os.Stat(path); filepath.IsAbs(dir) && err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 && f.Kind.owns(path) {
+			if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 && f.Kind.owns(path) {
 				return path
 			}
 		}

@@ -88,6 +88,8 @@ func (b *build) launch() {
 		b.all = append(b.all, step.Setting{Option: "--mpi=" + b.l.Type, Why: b.l.Why})
 	case b.s.Type != "":
 		b.all = append(b.all, step.Setting{Kept: b.s.From, Why: b.l.Why})
+	case b.Default == "":
+		b.all = append(b.all, step.Setting{Kept: "srun's own choice of MPI", Why: b.l.Why})
 	default:
 		b.all = append(b.all, step.Setting{Kept: "MpiDefault=" + b.Default, Why: b.l.Why})
 	}
