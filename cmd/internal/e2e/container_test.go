@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/rig"
-	"github.com/burst-hpc/burst/cmd/internal/rootfs"
 	"github.com/burst-hpc/burst/packaging/progtest"
 )
 
@@ -46,7 +45,7 @@ func TestHeatInContainers(t *testing.T) {
 func (c *contained) images() {
 	c.t.Helper()
 	c.folder, c.sif = filepath.Join(c.dir, "sandbox"), filepath.Join(c.dir, "heat.sif")
-	image := rootfs.Image{Files: rootfs.OpenMPI(), Put: map[string]string{"/opt/heat": c.program}}
+	image := rig.Image{Files: rig.OpenMPI(), Put: map[string]string{"/opt/heat": c.program}}
 	if err := image.Make(c.t.Context(), c.folder); err != nil {
 		c.t.Fatal(err)
 	}
@@ -135,7 +134,7 @@ done`, c.folder, c.sif, boxed)
 func (c *contained) wrong(t *testing.T) {
 	// The host's program in an image without its MPI's library.
 	other := filepath.Join(c.dir, "other")
-	if err := (rootfs.Image{}).Make(t.Context(), other); err != nil {
+	if err := (rig.Image{}).Make(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
 	tests := []struct{ name, script, want string }{

@@ -1,4 +1,4 @@
-package rootfs
+package rig
 
 import (
 	"os/exec"
@@ -7,15 +7,15 @@ import (
 	"testing"
 )
 
-func TestLibraries(t *testing.T) {
+func TestImageLibraries(t *testing.T) {
 	const out = "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibmpi.so.40 => /lib/x86_64-linux-gnu/libmpi.so.40 (0x00007f)\n\tlibgone.so => not found\n\t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n"
 	if got := libraries(out); !slices.Equal(got, []string{"/lib/x86_64-linux-gnu/libmpi.so.40", "/lib64/ld-linux-x86-64.so.2"}) {
 		t.Errorf("%q", got)
 	}
 }
 
-// TestMake: a program of the image finds its libraries there, by the image's own loader.
-func TestMake(t *testing.T) {
+// TestImage: a program of the image finds its libraries there, by the image's own loader.
+func TestImage(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "image")
 	if err := (Image{Put: map[string]string{"/opt/it": "/bin/cat"}}).Make(t.Context(), dir); err != nil {
 		t.Fatal(err)

@@ -1,7 +1,4 @@
-// Package rootfs makes the files of a container's image out of this host's own, without a
-// network: programs, the libraries that they load, and an MPI's plugins. It is for tests
-// and benchmarks.
-package rootfs
+package rig
 
 import (
 	"context"
@@ -16,7 +13,8 @@ import (
 	"slices"
 )
 
-// Image is what an image is to have.
+// Image is what a container's image is to have of this host's own files: programs, the
+// libraries that they load, and an MPI's plugins. No network is needed.
 type Image struct {
 	// Files are files and folders of this host, where they have them and with the
 	// libraries that they load.
@@ -25,16 +23,16 @@ type Image struct {
 	Put map[string]string
 }
 
-// always is what every image has: a shell and what a tool writes its own files over.
-var always = []string{"/bin/sh", "/usr/bin/env", "/usr/bin/true", "/etc/nsswitch.conf", "/etc/ld.so.conf"}
+// everyImage is what all have: a shell and what a tool writes its own files over.
+var everyImage = []string{"/bin/sh", "/usr/bin/env", "/usr/bin/true", "/etc/nsswitch.conf", "/etc/ld.so.conf"}
 
 // OpenMPI are the files of this host's Open MPI that no program is linked with: plugins and
 // their settings, and those of its PMIx. There are none where it has none.
 func OpenMPI() []string {
-	return found("/usr/lib/*/openmpi/lib/openmpi3", "/usr/lib/*/openmpi/lib/openmpi", "/usr/share/openmpi", "/etc/openmpi", "/usr/lib/*/pmix*/lib/pmix", "/usr/lib/*/pmix*/share", "/usr/share/pmix")
+	return globbed("/usr/lib/*/openmpi/lib/openmpi3", "/usr/lib/*/openmpi/lib/openmpi", "/usr/share/openmpi", "/etc/openmpi", "/usr/lib/*/pmix*/lib/pmix", "/usr/lib/*/pmix*/share", "/usr/share/pmix")
 }
 
-func found(patterns ...string) (all []string) {
+func globbed(patterns ...string) (all []string) {
 	for _, p := range patterns {
 		names, _ := filepath.Glob(p) // the patterns are right
 		all = append(all, names...)
@@ -60,8 +58,8 @@ func (i Image) Make(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	m := maker{ctx: ctx, dir: dir}
-	for _, f := range slices.Concat(always, i.Files) {
+	m := imageMaker{ctx: ctx, dir: dir}
+	for _, f := range slices.Concat(everyImage, i.Files) {
 		if err := m.add(f); err != nil {
 			return err
 		}
@@ -77,14 +75,14 @@ func (i Image) Make(ctx context.Context, dir string) error {
 	return nil
 }
 
-type maker struct {
+type imageMaker struct {
 	ctx  context.Context
 	dir  string
 	have []string
 }
 
 // add copies a file, or all of a folder, to where this host has it.
-func (m *maker) add(path string) error {
+func (m *imageMaker) add(path string) error {
 	return filepath.WalkDir(path, func(p string, e fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && p == path:
@@ -97,12 +95,12 @@ func (m *maker) add(path string) error {
 }
 
 // put copies a file with what it loads.
-func (m *maker) put(from, to string) error {
+func (m *imageMaker) put(from, to string) error {
 	if slices.Contains(m.have, to) {
 		return nil
 	}
 	m.have = append(m.have, to)
-	if err := duplicate(from, filepath.Join(m.dir, to)); err != nil {
+	if err := copyFile(from, filepath.Join(m.dir, to)); err != nil {
 		return err
 	}
 	// What is no program loads nothing, and ldd says so by its exit code.
@@ -118,7 +116,7 @@ func (m *maker) put(from, to string) error {
 			continue
 		}
 		m.have = append(m.have, lib)
-		if err := duplicate(lib, filepath.Join(m.dir, lib)); err != nil {
+		if err := copyFile(lib, filepath.Join(m.dir, lib)); err != nil {
 			return err
 		}
 	}
@@ -135,8 +133,8 @@ func libraries(out string) (all []string) {
 	return all
 }
 
-// duplicate copies what a file is, through links.
-func duplicate(from, to string) error {
+// copyFile copies what a file is, through links.
+func copyFile(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
