@@ -16,6 +16,7 @@ type Input struct {
 	Pools    []Pool
 	Programs Programs
 	User     string // the SlurmUser that burstd takes orders from
+	Expand   bool   // jobs may take in more nodes while they run
 	Source   string // the burst.toml that Pools come from; for the fragment's head
 }
 

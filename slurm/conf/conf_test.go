@@ -164,6 +164,19 @@ func TestCheckSettings(t *testing.T) {
 	}
 }
 
+func TestJobsTakeInNodes(t *testing.T) {
+	for have, want := range map[string]string{
+		"":                     "batch_sched_delay=1,permit_job_expansion",
+		"batch_sched_delay=10": "batch_sched_delay=10,permit_job_expansion",
+		"Permit_Job_Expansion,batch_sched_delay=10": "Permit_Job_Expansion,batch_sched_delay=10",
+	} {
+		got, ok := schedulerParameters(have, Input{Expand: true})
+		if got != want || ok != (have == want) {
+			t.Errorf("%q: got %q, %v, want %q", have, got, ok, want)
+		}
+	}
+}
+
 func TestConflicts(t *testing.T) {
 	for _, test := range []struct {
 		name, key, have string

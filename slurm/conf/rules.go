@@ -28,8 +28,7 @@ func because(why string) func(Site, Input) string {
 // rules are in the order in which the fragment is written.
 var rules = []rule{
 	{"SlurmctldParameters", slurmctldParametersWhy, slurmctldParameters},
-	{"SchedulerParameters", because("batch_sched_delay: a batch job that comes back from an eviction is looked at within 1 s, not 3 s. " +
-		"Where the queue is so heavy that this is too often, write another value: it is left as it is."), schedulerParameters},
+	{"SchedulerParameters", schedulerParametersWhy, schedulerParameters},
 	{"PrologSlurmctld", prologWhy, prolog},
 	{"PrologEpilogTimeout", because("The gate waits while nodes boot: it must not be cut off before the longest ResumeTimeout is over."), prologTimeout},
 	{"ResumeProgram", ours("ResumeProgram", "Hands the order to power nodes up to burstd."), program(func(p Programs) string { return p.Resume })},
@@ -125,13 +124,29 @@ func slurmctldParameters(have string, in Input) (string, bool) {
 }
 
 // schedulerParameters leaves a delay that the site has chosen.
-func schedulerParameters(have string, _ Input) (string, bool) {
+func schedulerParameters(have string, in Input) (string, bool) {
 	const key = "batch_sched_delay="
 	list := words(have)
-	if slices.ContainsFunc(list, func(w string) bool { return strings.HasPrefix(strings.ToLower(w), key) }) {
+	var wanted []string
+	if !slices.ContainsFunc(list, func(w string) bool { return strings.HasPrefix(strings.ToLower(w), key) }) {
+		wanted = append(wanted, key+"1")
+	}
+	if in.Expand {
+		wanted = append(wanted, "permit_job_expansion")
+	}
+	if len(wanted) == 0 {
 		return have, true
 	}
-	return merge(list, []string{key + "1"}, have)
+	return merge(list, wanted, have)
+}
+
+func schedulerParametersWhy(_ Site, in Input) string {
+	why := "batch_sched_delay: a batch job that comes back from an eviction is looked at within 1 s, not 3 s. " +
+		"Where the queue is so heavy that this is too often, write another value: it is left as it is."
+	if in.Expand {
+		why += " permit_job_expansion: a running job may take in another node in place of one that goes (expand in burst.toml)."
+	}
+	return why
 }
 
 func privateData(have string, _ Input) (string, bool) {

@@ -32,6 +32,7 @@ type Config struct {
 	Pools      []Pool     // in the order of the file
 
 	controllers []string // hosts of slurmctld, as nodes of a cloud know them
+	expand      bool     // jobs may take in more nodes while they run
 	checkpoints bool     // some section asks for checkpoints of jobs that say nothing
 }
 
@@ -184,7 +185,7 @@ func (c *Config) Power(cluster string) power.Config {
 
 // Slurm returns what slurm.conf should say, with Burst's programs in dir.
 func (c *Config) Slurm(dir string) conf.Input {
-	in := conf.Input{Programs: conf.ProgramsIn(dir), User: c.Endpoint.SlurmUser, Source: c.Path}
+	in := conf.Input{Programs: conf.ProgramsIn(dir), User: c.Endpoint.SlurmUser, Expand: c.expand, Source: c.Path}
 	for _, pool := range c.Pools {
 		in.Pools = append(in.Pools, pool.Slurm)
 	}

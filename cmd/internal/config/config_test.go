@@ -208,3 +208,20 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// Jobs that take in nodes while they run.
+func TestExpand(t *testing.T) {
+	text, err := os.ReadFile("testdata/good/minimal.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]bool{"": false, "expand = false\n": false, "expand = true\n": true} {
+		c, err := parse("x", string(text)+"\n[slurm]\n"+line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Slurm("/usr/sbin").Expand; got != want {
+			t.Errorf("%q: expand is %v", line, got)
+		}
+	}
+}

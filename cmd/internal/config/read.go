@@ -33,6 +33,7 @@ func (f *file) config(tree map[string]any) *Config {
 		User: slurm.text("user", ""),
 	})
 	c.controllers = slurm.texts("controllers")
+	c.expand = slurm.on("expand")
 	times := poolTimes(slurm, defaultTimes)
 	slurm.done()
 	c.Checkpoint, c.checkpoints = checkpoint(top.sub("checkpoint")), asksForCheckpoints(tree)
