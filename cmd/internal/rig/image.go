@@ -100,7 +100,7 @@ func (m *imageMaker) put(from, to string) error {
 		return nil
 	}
 	m.have = append(m.have, to)
-	if err := copyFile(from, filepath.Join(m.dir, to)); err != nil {
+	if err := copyThrough(from, filepath.Join(m.dir, to)); err != nil {
 		return err
 	}
 	// What is no program loads nothing, and ldd says so by its exit code.
@@ -116,7 +116,7 @@ func (m *imageMaker) put(from, to string) error {
 			continue
 		}
 		m.have = append(m.have, lib)
-		if err := copyFile(lib, filepath.Join(m.dir, lib)); err != nil {
+		if err := copyThrough(lib, filepath.Join(m.dir, lib)); err != nil {
 			return err
 		}
 	}
@@ -133,8 +133,8 @@ func libraries(out string) (all []string) {
 	return all
 }
 
-// copyFile copies what a file is, through links.
-func copyFile(from, to string) error {
+// copyThrough copies what a file is, through links.
+func copyThrough(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
