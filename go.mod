@@ -66,3 +66,6 @@ require (
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
 )
+
+// What is built and unpacked there is not of this module.
+ignore ./build
