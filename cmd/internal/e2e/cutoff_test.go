@@ -98,6 +98,7 @@ func TestAnEvictedAttemptEndsBeforeTheNextBegins(t *testing.T) {
 		{"its slurmd hangs", false, func(s *site, m local.Machine) error { return syscall.Kill(s.slurmd(m), syscall.SIGSTOP) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel() // with the other one alone
 			if tt.netns && os.Getuid() != 0 {
 				t.Skip("network namespaces need root")
 			}
