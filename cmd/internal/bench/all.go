@@ -19,6 +19,7 @@ func All() []Bench {
 		[]Bench{reconcileReal()},
 		[]Bench{ordersOut(), sessionsRSS()},
 		srunOverhead(),
+		[]Bench{burstSrunOverhead()},
 		ftBenches(ftMeasure),
 	)
 }
