@@ -48,7 +48,7 @@ func newDepsWorld(t *testing.T, without string) depsWorld {
 	}
 	for _, command := range []string{
 		"slurmctld", "slurmd", "scontrol", "munged", "mpirun", "mpicc", "gcc", "make", "ip", "systemd-analyze", "mandoc", "curl", "lua5.1",
-		"mpicc.mpich", "mpiexec.hydra",
+		"mpicc.mpich", "mpiexec.hydra", "gfortran", "pkg-config",
 	} {
 		if command != without {
 			files[filepath.Join(w.bin, command)] = "#!/bin/sh\n"

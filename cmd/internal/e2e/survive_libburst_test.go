@@ -40,7 +40,7 @@ func underLibburst(o heatJob) heatJob {
 // libburstOnce: heat's output goes through a pipe, in which burst-srun sees nothing: how
 // far it is burstd has by libburst alone.
 func libburstOnce(t *testing.T, h *heats) {
-	const iterations = 6000 // burst-srun speaks twice a minute
+	const iterations = 4500 // burst-srun speaks twice a minute
 	r := h.run(t, underLibburst(heatJob{burst: "strategy=preemptive", args: []string{"-N1", "-n2", "-prest"}, iterations: iterations,
 		before: "set -o pipefail", step: "| cat"}))
 	r.computes(0, 50)
