@@ -126,6 +126,7 @@ func TestRelease(t *testing.T) {
 
 // The job starts between our look and our update.
 func TestReleaseTooLate(t *testing.T) {
+	t.Parallel()
 	f := &fake{
 		jobs: oneJob(Job{ID: 7, Restarts: 1, State: "PENDING", Reason: "BeginTime"}),
 		answer: func([]string) (string, string, error) {

@@ -44,6 +44,7 @@ func TestQueueIsReadWhileABatchHangs(t *testing.T) {
 
 // Handlers that hang bound what is received, and hidden, meanwhile.
 func TestQueueBoundsWhatIsWorkedOn(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q, h := &memoryQueue{}, &heard{}
 		for i := range 2000 {

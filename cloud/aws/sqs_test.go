@@ -184,6 +184,7 @@ func TestQueueDeletesWhatIsNotOurs(t *testing.T) {
 // Others panicked after so many identical errors, with a counter that no
 // success reset.
 func TestQueueOutlastsErrors(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q, h := &memoryQueue{}, &heard{}
 		began := time.Now()

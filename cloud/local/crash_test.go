@@ -129,6 +129,7 @@ func launcherMain(text string) {
 }
 
 func TestForgets(t *testing.T) {
+	t.Parallel()
 	cfg := configure(t)
 	p := open(t, cfg)
 	old, recent := start(t, p, "old", "n1"), start(t, p, "recent", "n2")

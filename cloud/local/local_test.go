@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) { // nobody has said otherwise
-		flag.Set("test.parallel", "8") // the tests wait more than they work
+		flag.Set("test.parallel", "32") // the tests wait, for the second in which a slurmd may boot
 	}
 	os.Exit(m.Run())
 }

@@ -50,6 +50,7 @@ func machineOf(t *testing.T, p *Provider, id string) process {
 // TestEndsOfAMachine lets an instance end in every way. Its step, in a
 // session of its own, must never outlive it.
 func TestEndsOfAMachine(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		end    func(t *testing.T, p *Provider, id string)
 		reason string

@@ -92,6 +92,7 @@ func serveAt(t *testing.T, b api.Backend, socket string) (stop func()) {
 }
 
 func TestFollowOutlivesARestart(t *testing.T) {
+	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "b.sock")
 	b := new(apitest.Backend)
 	populate(b)

@@ -15,6 +15,7 @@ import (
 // TestADrillIsFollowed until its instance is gone: what is said of it, its node
 // and the jobs that it had, and nothing else.
 func TestADrillIsFollowed(t *testing.T) {
+	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "b.sock")
 	b := new(apitest.Backend)
 	populate(b)

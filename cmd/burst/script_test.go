@@ -24,6 +24,7 @@ type tests struct{ *testing.M }
 func (t tests) Run() int { return quick.Run(t.M) }
 
 func TestScript(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){

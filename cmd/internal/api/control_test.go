@@ -27,6 +27,7 @@ func refused(err error, status int, want string) bool {
 }
 
 func TestPause(t *testing.T) {
+	t.Parallel()
 	b, socket := serve(t)
 	c := client(t, socket)
 	for _, tt := range []struct {
@@ -75,6 +76,7 @@ func TestAPauseThatIsNotNamedIsNoResume(t *testing.T) {
 }
 
 func TestEvict(t *testing.T) {
+	t.Parallel()
 	b, socket := serve(t)
 	c := client(t, socket)
 	if _, err := c.Evict(t.Context(), api.EvictRequest{Names: "c9"}); !refused(err, 404, "no instance serves c9") {

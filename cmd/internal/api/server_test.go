@@ -164,6 +164,7 @@ func waitFor(t *testing.T, ok func() bool) {
 }
 
 func TestBadRequests(t *testing.T) {
+	t.Parallel()
 	b, socket := serve(t)
 	h := raw(t, socket)
 	valid, err := json.Marshal(api.NewOrder(api.Resume, "c1", ""))

@@ -80,6 +80,7 @@ func (l *leaving) text(begun time.Time) string {
 // TestAfterJobsGoesOn: scripts that cannot be read keep nobody's nodes up but their own
 // jobs', and are not asked for for ever.
 func TestAfterJobsGoesOn(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const bad = afterReads + 1
 		o := slurmtest.Options{Fail: func(cmd string) error {
@@ -133,6 +134,7 @@ func TestAnArraysScriptIsReadOnce(t *testing.T) {
 }
 
 func TestAfterJobs(t *testing.T) {
+	t.Parallel()
 	const script = "#!/bin/sh\n#BURST after=power_down\n"
 	minute := slurmtest.Job{Requeue: true, Duration: time.Minute, Nodes: 2, Script: script}
 	with := func(change func(*slurmtest.Job)) slurmtest.Job { j := minute; change(&j); return j }

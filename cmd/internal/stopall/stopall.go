@@ -155,7 +155,7 @@ func (e *ending) run(ctx context.Context) Result {
 	began := time.Now()
 	progress, answered, quiet := began, began, began
 	empty, denied := 0, 0
-	pace := min(5*time.Second, max(300*time.Millisecond, e.provider.Limits().Lag/10))
+	pace := min(5*time.Second, max(100*time.Millisecond, e.provider.Limits().Lag/10))
 	for {
 		live, err := list(ctx, e.provider, e.o)
 		now := time.Now()
