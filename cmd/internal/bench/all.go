@@ -19,7 +19,7 @@ func All() []Bench {
 		[]Bench{reconcileReal()},
 		[]Bench{ordersOut(), sessionsRSS()},
 		srunOverhead(),
-		[]Bench{burstSrunOverhead()},
+		[]Bench{burstSrunOverhead(), libburstIdleCall()},
 		ftBenches(ftMeasure),
 	)
 }
