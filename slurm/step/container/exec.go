@@ -20,8 +20,8 @@ type Node struct {
 	NVIDIA, AMD bool // devices of theirs
 	// EFA is the folder of the node's libfabric for its EFA; "": it has none.
 	EFA string
-	// Exists says whether a folder is there, and what it is without links.
-	Exists func(dir string) (real string, ok bool)
+	// Exists says whether a folder is there.
+	Exists func(dir string) bool
 }
 
 // Line is the command line. The tool passes the environment on as it is, and brings the
@@ -56,7 +56,7 @@ func (r Run) binds(n Node) []string {
 			continue
 		}
 		dir = filepath.Clean(dir)
-		if _, ok := n.Exists(dir); ok && !slices.Contains(all, dir) && !slices.ContainsFunc(brought, func(b string) bool { return below(dir, b) }) {
+		if n.Exists(dir) && !slices.Contains(all, dir) && !slices.ContainsFunc(brought, func(b string) bool { return below(dir, b) }) {
 			all = append(all, dir)
 		}
 	}

@@ -23,13 +23,9 @@ func ThisNode(root string) Node {
 			n.EFA = efaFolder
 		}
 	}
-	n.Exists = func(dir string) (string, bool) {
-		real, err := filepath.EvalSymlinks(filepath.Join(root, dir))
-		if err != nil {
-			return "", false
-		}
-		st, err := os.Stat(real)
-		return real, err == nil && st.IsDir()
+	n.Exists = func(dir string) bool {
+		st, err := os.Stat(filepath.Join(root, dir))
+		return err == nil && st.IsDir()
 	}
 	return n
 }

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strings"
 )
 
 // Tool is a program that runs images.
@@ -43,8 +41,3 @@ func (t Tool) prefix() string {
 	}
 	return prefixes[0]
 }
-
-var version = regexp.MustCompile(`\b\d+\.\d+(\.\d+)?\S*`)
-
-// Version reads what `apptainer --version` prints: "1.4.5"; "" if it says none.
-func Version(out string) string { return version.FindString(strings.TrimSpace(out)) }

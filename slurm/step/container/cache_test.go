@@ -1,0 +1,192 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// killedName is in the environment of a test that is to be killed while it copies: the
+// folder of its cache.
+const killedName = "CONTAINER_TEST_KILLED"
+
+func fileImage(t *testing.T, path string) Image {
+	t.Helper()
+	i, err := Identify(Ref{Kind: File, Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// TestOneFetches: of many that want an image one copies, and all get it whole.
+func TestOneFetches(t *testing.T) {
+	i := fileImage(t, fakeSIF(t, t.TempDir(), "a.sif", strings.Repeat("x", 1<<20)))
+	c := Cache{Dir: filepath.Join(t.TempDir(), "images"), Max: DefaultMax}
+	var fetches atomic.Int32
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			path, err := c.Ready(t.Context(), i, func(ctx context.Context, part string) error {
+				fetches.Add(1)
+				return Fetch(i, Tool{}, nil)(ctx, part)
+			})
+			if st, serr := os.Stat(path); err != nil || serr != nil || st.Size() != i.Size {
+				t.Errorf("%s: %v, %v", path, err, serr)
+			}
+		})
+	}
+	wg.Wait()
+	if n := fetches.Load(); n != 1 {
+		t.Errorf("%d copies were made", n)
+	}
+}
+
+// TestAKilledCopyIsNone: what a process that was killed by SIGKILL has left is not taken
+// for an image, and does not keep the next one from making it.
+func TestAKilledCopyIsNone(t *testing.T) {
+	if dir := os.Getenv(killedName); dir != "" {
+		c := Cache{Dir: dir, Max: DefaultMax}
+		_, err := c.Ready(t.Context(), Image{Ref: Ref{Kind: File, Path: "/x"}, Key: "sif-k"}, func(_ context.Context, part string) error {
+			if err := os.WriteFile(part, make([]byte, 4096), 0o600); err != nil {
+				return err
+			}
+			fmt.Println("half written")
+			select {}
+		})
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "images")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestAKilledCopyIsNone$")
+	cmd.Env = append(os.Environ(), killedName+"="+dir)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := out.Read(make([]byte, 100)); err != nil || n == 0 {
+		t.Error("it did not come so far:", err)
+	}
+	c := Cache{Dir: dir, Max: DefaultMax}
+	short, cancel := context.WithTimeout(t.Context(), 3*lockPause)
+	defer cancel()
+	if _, err := c.Ready(short, Image{Key: "sif-k"}, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while it copies another has: %v", err)
+	}
+	if err := errors.Join(cmd.Process.Kill(), ignored(cmd.Wait())); err != nil {
+		t.Fatal(err)
+	}
+	if c.Has("sif-k") {
+		t.Fatal("half of an image is taken for one")
+	}
+	i := fileImage(t, fakeSIF(t, t.TempDir(), "a.sif", "whole"))
+	i.Key = "sif-k"
+	fill := func(_ context.Context, part string) error {
+		text, err := os.ReadFile(i.Path)
+		return errors.Join(err, os.WriteFile(part, text, 0o600))
+	}
+	path, err := c.Ready(t.Context(), i, fill)
+	if st, serr := os.Stat(path); err != nil || serr != nil || st.Size() != i.Size {
+		t.Errorf("after it: %v, %v", err, serr)
+	}
+}
+
+// ignored is for the end of a process that was killed.
+func ignored(error) error { return nil }
+
+// TestAFailedFetch leaves nothing, and what a tool wrote that is no image is none.
+func TestAFailedFetch(t *testing.T) {
+	c := Cache{Dir: filepath.Join(t.TempDir(), "images"), Max: DefaultMax}
+	i := Image{Ref: Ref{Kind: File, Path: "/x"}, Key: "sif-k"}
+	for name, fill := range map[string]Fill{
+		"an error": func(_ context.Context, part string) error {
+			return errors.Join(os.WriteFile(part, []byte("half"), 0o600), errors.New("the disk is full"))
+		},
+		"no image": func(_ context.Context, part string) error { return os.WriteFile(part, []byte("sorry"), 0o600) },
+	} {
+		_, err := c.Ready(t.Context(), i, fill)
+		left, _ := filepath.Glob(filepath.Join(c.Dir, "*.[sp]*"))
+		if err == nil || len(left) > 0 {
+			t.Errorf("%s: %v, and %v is left", name, err, left)
+		}
+	}
+}
+
+// TestAChangedFile: one that is written anew while it is copied is refused.
+func TestAChangedFile(t *testing.T) {
+	path := fakeSIF(t, t.TempDir(), "a.sif", "one")
+	i := fileImage(t, path)
+	if err := os.WriteFile(path, append(make([]byte, magicAt), sifMagic+strings.Repeat("y", 200)...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := Cache{Dir: filepath.Join(t.TempDir(), "images"), Max: DefaultMax}
+	if _, err := c.Ready(t.Context(), i, Fetch(i, Tool{}, nil)); err == nil || !strings.Contains(err.Error(), "has changed") || c.Has(i.Key) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestEvict: those used longest ago go, with their notes; not those of the last hour, nor
+// one that is being fetched; and what killed processes have left goes.
+func TestEvict(t *testing.T) {
+	c := Cache{Dir: filepath.Join(t.TempDir(), "images"), Max: 2500}
+	if err := os.Mkdir(c.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := func(name string, size int, age time.Duration) {
+		at := time.Now().Add(-age)
+		path := filepath.Join(c.Dir, name)
+		if err := errors.Join(os.WriteFile(path, make([]byte, size), 0o600), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file("old.sif", 1000, 5*time.Hour)
+	file("old.00.json", 10, 5*time.Hour)
+	file("held.sif", 1000, 4*time.Hour)
+	file("mid.sif", 1000, 3*time.Hour)
+	file("new.sif", 1000, 2*time.Hour)
+	file("now.sif", 1000, time.Minute)
+	file("dead.part", 100, time.Minute)
+	held, err := tryLock(filepath.Join(c.Dir, "held.lock"))
+	if err != nil || held == nil {
+		t.Fatal(held, err)
+	}
+	defer held.Close()
+	c.evict("now", 2500)
+	entries, err := os.ReadDir(c.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if got := strings.Join(names, " "); got != "held.lock held.sif now.sif" {
+		t.Errorf("left: %s", got)
+	}
+	c.evict("", 0)
+	if !c.Has("now") {
+		t.Error("one that was used a minute ago is deleted")
+	}
+}
+
+// TestOwned: a folder that others may write to is not used.
+func TestOwned(t *testing.T) {
+	c := Cache{Dir: filepath.Join(t.TempDir(), "images"), Max: DefaultMax}
+	if err := errors.Join(os.Mkdir(c.Dir, 0o700), os.Chmod(c.Dir, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	i := fileImage(t, fakeSIF(t, t.TempDir(), "a.sif", "x"))
+	if _, err := c.Ready(t.Context(), i, Fetch(i, Tool{}, nil)); err == nil || !strings.Contains(err.Error(), "not this user's alone") {
+		t.Errorf("%v", err)
+	}
+}

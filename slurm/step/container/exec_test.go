@@ -1,0 +1,96 @@
+package container
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func node(dirs ...string) Node {
+	return Node{Exists: func(d string) bool { return slices.Contains(dirs, d) }}
+}
+
+func TestLine(t *testing.T) {
+	run := Run{Tool: Tool{"apptainer", "/usr/bin/apptainer"}, Image: "/x.sif", Dir: "/work/a", Program: []string{"./sim", "-n", "4"}}
+	gpu := node("/work/a", "/opt/amazon/efa")
+	gpu.NVIDIA, gpu.EFA = true, "/opt/amazon/efa"
+	for _, tt := range []struct {
+		name  string
+		node  Node
+		binds []string
+		want  string
+	}{
+		{"plain", node("/work/a"), nil, "--bind /work/a --pwd /work/a"},
+		{"a checkpoint folder elsewhere", node("/work/a", "/scratch/c"), []string{"/scratch/c"}, "--bind /work/a --bind /scratch/c --pwd /work/a"},
+		{"one within another", node("/work/a", "/work", "/work/a/c"), []string{"/work/a/c", "/work", "/work/a"}, "--bind /work --pwd /work/a"},
+		{"what is not there, or would hide the image", node("/work/a", "/usr/lib", "/", "/a:b"), []string{"/gone", "/usr/lib", "/", "/a:b", "rel"}, "--bind /work/a --pwd /work/a"},
+		{"devices", gpu, nil, "--nv --bind /work/a --bind /opt/amazon/efa --pwd /work/a"},
+	} {
+		run.Binds = tt.binds
+		want := "/usr/bin/apptainer exec " + tt.want + " /x.sif ./sim -n 4"
+		if got := strings.Join(run.Line(tt.node), " "); got != want {
+			t.Errorf("%s: %s\nwant %s", tt.name, got, want)
+		}
+	}
+}
+
+func TestEnviron(t *testing.T) {
+	run := Run{Tool: Tool{Name: "apptainer"}}
+	environ := []string{"A=1", "PMIX_RANK=0", "SLURM_PROCID=0"}
+	if got := run.Environ(node(), environ); !slices.Equal(got, environ) {
+		t.Errorf("as it is: %q", got)
+	}
+	clean := append(environ, "APPTAINER_CLEANENV=1", "APPTAINERENV_SLURM_PROCID=7")
+	if got := run.Environ(node(), clean)[len(clean):]; !slices.Equal(got, []string{"APPTAINERENV_PMIX_RANK=0"}) {
+		t.Errorf("kept out but for MPI: %q", got)
+	}
+	efa := Node{EFA: "/e"}
+	if got := run.Environ(efa, environ)[3:]; !slices.Equal(got, []string{"APPTAINERENV_LD_LIBRARY_PATH=/e/lib64:/e/lib:/.singularity.d/libs"}) {
+		t.Errorf("EFA: %q", got)
+	}
+	if got := run.Environ(efa, []string{"APPTAINERENV_LD_LIBRARY_PATH=/mine"}); len(got) != 1 {
+		t.Errorf("the user's own: %q", got)
+	}
+}
+
+func TestThisNode(t *testing.T) {
+	root := t.TempDir()
+	for _, dir := range []string{"dev", "opt/amazon/efa", "sys/class/infiniband/rdmap0/device", "sys/bus/efa", "work"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := ThisNode(root); n.NVIDIA || n.AMD || n.EFA != "" {
+		t.Errorf("a node without anything: %+v", n)
+	}
+	if err := os.WriteFile(filepath.Join(root, "dev/nvidiactl"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../../../../bus/efa", filepath.Join(root, "sys/class/infiniband/rdmap0/device/driver")); err != nil {
+		t.Fatal(err)
+	}
+	n := ThisNode(root)
+	if !n.Exists("/work") || !n.NVIDIA || n.AMD || n.EFA != efaFolder {
+		t.Errorf("%+v", n)
+	}
+	if n.Exists("/dev/nvidiactl") {
+		t.Error("a file is taken for a folder")
+	}
+}
+
+func TestTool(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := FindTool(dir + ":."); err == nil {
+		t.Error("found in an empty folder")
+	}
+	for _, name := range []string{"singularity", "apptainer"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if tool, err := FindTool("rel:" + dir); err != nil || tool.Name != name {
+			t.Errorf("%+v, %v, want %s", tool, err, name)
+		}
+	}
+}
