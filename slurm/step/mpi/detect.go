@@ -41,6 +41,7 @@ func Detect(root, program string, env func(string) string) (Found, error) {
 			return f, nil
 		}
 		lib = o
+		lib.kind = lib.kindOf()
 	} else {
 		defer lib.close()
 		f.Library = lib.path
@@ -51,7 +52,7 @@ func Detect(root, program string, env func(string) string) (Found, error) {
 
 // tell fills in what an MPI library says of itself.
 func (s *search) tell(f *Found, lib *object) {
-	if f.Kind = lib.kindOf(); f.Kind == None {
+	if f.Kind = lib.kind; f.Kind == None {
 		return
 	}
 	f.Version = lib.version(f.Kind)
@@ -100,8 +101,10 @@ func (s *search) leads(program *object) (lib *object, missing string) {
 				continue
 			}
 			open = append(open, o)
-			if is && o.kindOf() != None {
-				return o, ""
+			if is {
+				if o.kind = o.kindOf(); o.kind != None {
+					return o, ""
+				}
 			}
 			queue = append(queue, o)
 		}

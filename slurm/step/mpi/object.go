@@ -20,6 +20,7 @@ type object struct {
 	rpath    []string // folders; without RUNPATH only
 	runpath  []string
 	soname   string
+	kind     Kind // of an MPI library, once it was looked at
 	elf      *elf.File
 	file     *os.File
 	loadedBy *object // nil: the program
@@ -95,24 +96,40 @@ func (o *object) split(list, by string) []string {
 // version stands in its constants, of which the largest MPI has a few megabytes.
 const maxScan = 32 << 20
 
-// section is the contents of a section, as far as they are searched; nil: there is none.
-func (o *object) section(name string) []byte {
-	s := o.elf.Section(name)
+// scanned is how much of a section is read at once.
+const scanned = 256 << 10
+
+// holds says for each of some words whether it stands in a section. It reads no more than it must.
+func (o *object) holds(section string, words ...string) []bool {
+	found := make([]bool, len(words))
+	s := o.elf.Section(section)
 	if s == nil || s.Type == elf.SHT_NOBITS || s.Flags&elf.SHF_COMPRESSED != 0 {
-		return nil
+		return found
 	}
-	text := make([]byte, min(s.Size, maxScan))
-	n, err := s.ReadAt(text, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil
+	longest := 0
+	for _, w := range words {
+		longest = max(longest, len(w))
 	}
-	return text[:n]
+	text := make([]byte, 0, longest+scanned)
+	for at := int64(0); at < int64(min(s.Size, maxScan)) && slices.Contains(found, false); at += scanned {
+		kept := copy(text[:longest], text[max(0, len(text)-longest):]) // a word may lie across
+		n, err := s.ReadAt(text[kept:kept+scanned], at)
+		text = text[:kept+n]
+		for i, w := range words {
+			found[i] = found[i] || bytes.Contains(text, []byte(w))
+		}
+		if err != nil { // its end, or what cannot be read
+			break
+		}
+	}
+	return found
 }
+
+// says says whether a word stands among the object's constants.
+func (o *object) says(word string) bool { return o.holds(".rodata", word)[0] }
 
 // defines says whether the object has a symbol of this name, by its tables of names.
 func (o *object) defines(symbol string) bool {
-	word := []byte("\x00" + symbol + "\x00")
-	return slices.ContainsFunc([]string{".strtab", ".dynstr"}, func(table string) bool {
-		return bytes.Contains(o.section(table), word)
-	})
+	word := "\x00" + symbol + "\x00"
+	return o.holds(".strtab", word)[0] || o.holds(".dynstr", word)[0]
 }

@@ -1,7 +1,6 @@
 package mpi
 
 import (
-	"bytes"
 	"debug/elf"
 	"errors"
 	"net"
@@ -73,8 +72,7 @@ func (k Kind) owns(path string) bool {
 	}
 	defer o.close()
 	orte := slices.ContainsFunc(o.needed, func(n string) bool { return strings.HasPrefix(n, "libopen-rte.so") })
-	text := o.section(".rodata")
-	hydra := bytes.Contains(text, []byte("bootstrap"))
+	hydra := o.says("bootstrap")
 	switch k {
 	case OpenMPI4:
 		return orte
@@ -82,7 +80,7 @@ func (k Kind) owns(path string) bool {
 		_, err := os.Stat(filepath.Join(filepath.Dir(path), "prterun"))
 		return err == nil && !orte && !hydra
 	}
-	return hydra && bytes.Contains(text, []byte("I_MPI_")) == (k == Intel)
+	return hydra && o.says("I_MPI_") == (k == Intel)
 }
 
 // UpInterfaces are the names of this host's network interfaces that are up.
@@ -158,5 +156,5 @@ func hasEFA(f Found, env func(string) string) bool {
 	}
 	defer o.close()
 	return slices.ContainsFunc(o.needed, func(n string) bool { return strings.HasPrefix(n, "libefa.so") }) ||
-		bytes.Contains(o.section(".rodata"), []byte("FI_EFA_"))
+		o.says("FI_EFA_")
 }

@@ -29,11 +29,12 @@ var marks = []struct {
 
 // kindOf says whose library an object is.
 func (o *object) kindOf() Kind {
-	text := o.section(".rodata")
-	for _, m := range marks {
-		if bytes.Contains(text, []byte(m.mark)) {
-			return m.kind
-		}
+	words := make([]string, len(marks))
+	for i, m := range marks {
+		words[i] = m.mark
+	}
+	if i := slices.Index(o.holds(".rodata", words...), true); i >= 0 {
+		return marks[i].kind
 	}
 	return None
 }
@@ -47,7 +48,10 @@ var intelNumber = regexp.MustCompile(`\x00(20\d\d\.\d+(\.\d+)?)\x00`)
 // version is that of a library of a kind; "": it does not say.
 func (o *object) version(k Kind) string {
 	if k == Intel {
-		if m := intelNumber.FindSubmatch(o.section(".rodata")); m != nil {
+		in := o.elf.Section(".rodata")
+		text := make([]byte, min(in.Size, maxScan))
+		n, _ := in.ReadAt(text, 0) // what there is
+		if m := intelNumber.FindSubmatch(text[:n]); m != nil {
 			return string(m[1])
 		}
 		return ""
@@ -130,7 +134,11 @@ func (s *search) components(o *object) []PMI {
 	all := []PMI{}
 	seen := false
 	for _, dir := range s.homes(o.path) {
-		names, _ := filepath.Glob(filepath.Join(dir, "openmpi*", "mca_pmix_*.so")) // the pattern is right
+		var names []string
+		for _, folder := range []string{"openmpi", "openmpi3"} { // upstream's, Debian's
+			some, _ := filepath.Glob(filepath.Join(dir, folder, "mca_pmix_*.so")) // the pattern is right
+			names = append(names, some...)
+		}
 		for _, name := range names {
 			seen = true
 			which := strings.TrimPrefix(filepath.Base(name), "mca_pmix_")
