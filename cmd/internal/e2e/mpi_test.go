@@ -1,0 +1,202 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/burst-hpc/burst/cmd/internal/rig"
+)
+
+// anMPI is an implementation that programs are built with.
+type anMPI struct {
+	name   string // of its folder
+	mpicc  string
+	says   string // what hello prints of it
+	launch string // what --explain says of the launch
+}
+
+// mpis are Debian's, and the Open MPI 5 that make deps-ulfm brings.
+func mpis(t *testing.T) []anMPI {
+	all := []anMPI{
+		{"openmpi4", "mpicc.openmpi", "Open MPI v4", "keeps MpiDefault=pmix"},
+		{"mpich", "mpicc.mpich", "MPICH Version", "sets --mpi=pmi2"},
+	}
+	five, err := filepath.Abs("../../../build/ulfm/bin/mpicc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(five); err != nil {
+		t.Run("Open MPI 5", func(t *testing.T) {
+			t.Skip("NOT TESTED: programs of Open MPI 5 by one command line (make deps-ulfm brings it)")
+		})
+		return all
+	}
+	return append(all, anMPI{"openmpi5", five, "Open MPI v5", "keeps MpiDefault=pmix"})
+}
+
+// oneLine runs programs by one and the same command line. Open MPI 5 has a race of its own in
+// MPI_Init on several nodes (open-mpi/ompi #12495): where it has killed a step before any
+// output, the step is tried again.
+const oneLine = `#!/bin/bash
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+burst=%s/burst-srun
+run() {
+	for try in 1 2 3 4; do
+		"$burst" "$@" >out 2>err
+		code=$?
+		[ $code != 0 ] && [ ! -s out ] && [[ $1 == */openmpi5/* ]] && grep -q 'mca_pml_ob1_recv_frag\|Segmentation fault' err && continue
+		break
+	done
+	echo "== $1: $code"
+	cat out
+	sed 's/^/stderr: /' err
+}
+for app in %s; do
+	run $app/hello
+	run $app/heat -n 64 -i 50
+done
+%s
+echo "the script ends"
+`
+
+// TestMPIByOneCommandLine: programs of all MPIs that are to be had, on one node to four, are
+// each one world of the right size, with nothing said of MPI anywhere.
+func TestMPIByOneCommandLine(t *testing.T) {
+	t.Parallel()
+	s := start(t, rig.Options{Nodes: 4, SuspendTime: 2 * time.Minute, SlurmExtra: quick})
+	all := mpis(t)
+	var apps []string
+	for _, m := range all {
+		dir := filepath.Join(s.Work, m.name)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		apps = append(apps, dir)
+		if out, err := exec.CommandContext(t.Context(), m.mpicc, "-o", filepath.Join(dir, "hello"), "../../../contrib/mpi/hello.c").CombinedOutput(); err != nil {
+			t.Fatalf("building hello by %s (make deps brings it): %v\n%s", m.mpicc, err, out)
+		}
+		buildAt(t, filepath.Join(dir, "heat"), "MPICC="+m.mpicc)
+	}
+	out, err := exec.CommandContext(t.Context(), filepath.Join(apps[0], "heat"), "-n", "64", "-i", "50").CombinedOutput()
+	if err != nil {
+		t.Fatalf("heat alone: %v\n%s", err, out)
+	}
+	alone := checksum.FindString(string(out))
+
+	const more = `
+"$burst" --explain openmpi4/hello; "$burst" --explain mpich/hello
+echo "== wrong"; "$burst" --mpi=pmix mpich/hello; echo "ends with $?"
+"$burst" --mpi=pmi2 openmpi4/hello; echo "ends with $?"
+echo "== none"; "$burst" --mpi=none mpich/hello
+cp mpich/hello named; echo "== named"; printf '#!/bin/sh\nexec ./named\n' >wrapper; chmod +x wrapper
+BURST_MPI=mpich "$burst" ./wrapper
+echo "== launcher"; "$burst" --mpi=mpirun mpich/hello; "$burst" --mpi=mpirun openmpi4/hello
+echo "== protected"; "$burst" --ckpt "signal signal=USR1 files=none.ckpt strategy=periodic interval=1h" mpich/heat -n 64 -i 50
+`
+	jobs := map[int]uint32{}
+	for nodes := 4; nodes > 0; nodes-- {
+		perNode, rest := 1, ""
+		if nodes == 1 {
+			perNode = 2
+		}
+		if nodes == 2 {
+			rest = more
+		}
+		dir := filepath.Join(s.Work, fmt.Sprintf("nodes-%d", nodes))
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range all {
+			if err := os.Symlink(filepath.Join(s.Work, m.name), filepath.Join(dir, m.name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		jobs[nodes] = s.submit(fmt.Sprintf(oneLine, s.bin, strings.Join(apps, " "), rest), "--chdir="+dir, "--exclusive",
+			"--output="+filepath.Join(s.Work, "slurm-%j.out"), fmt.Sprintf("--nodes=%d", nodes), fmt.Sprintf("--ntasks-per-node=%d", perNode))
+	}
+	for nodes, id := range jobs {
+		s.wait(2*time.Minute, fmt.Sprintf("the job on %d nodes ends", nodes), func() bool { return strings.Contains(s.output(id), "the script ends") })
+		judgeWorlds(t, s.output(id), apps, all, worldOf{nodes, max(nodes, 2), alone})
+	}
+	judgeOthers(t, s.output(jobs[2]), alone)
+}
+
+// worldOf is what all worlds of a job are like.
+type worldOf struct {
+	nodes, ranks int
+	checksum     string
+}
+
+var helloLine = regexp.MustCompile(`(?m)^rank \d+ of (\d+) on \S+: sum \d+, (.*)$`)
+
+// judgeWorlds holds what programs printed against what they should.
+func judgeWorlds(t *testing.T, out string, apps []string, all []anMPI, want worldOf) {
+	t.Helper()
+	for i, m := range all {
+		where := fmt.Sprintf("%s on %d nodes", m.name, want.nodes)
+		hello, heat := part(out, apps[i]+"/hello: 0"), part(out, apps[i]+"/heat: 0")
+		lines := helloLine.FindAllStringSubmatch(hello, -1)
+		if len(lines) != want.ranks {
+			t.Errorf("%s: %d ranks, want %d:\n%s", where, len(lines), want.ranks, out)
+		}
+		for _, l := range lines {
+			if l[1] != fmt.Sprint(want.ranks) || !strings.HasPrefix(l[2], m.says) {
+				t.Errorf("%s: %q", where, l[0])
+			}
+		}
+		if sums := checksum.FindAllString(heat, -1); len(sums) != 1 || sums[0] != want.checksum || !strings.Contains(heat, fmt.Sprintf(" %d ranks as ", want.ranks)) {
+			t.Errorf("%s: %s, and alone %s:\n%s", where, sums, want.checksum, heat)
+		}
+	}
+}
+
+// judgeOthers holds the job's further steps, on two nodes, against what they should print.
+func judgeOthers(t *testing.T, out, alone string) {
+	t.Helper()
+	for _, want := range []string{
+		"keeps MpiDefault=pmix: slurm.conf has it, and Open MPI 4",
+		"sets --mpi=pmi2: MPICH 4",
+		"--mpi=pmix: mpich/hello is built with MPICH 4",
+		"--mpi=pmi2: openmpi4/hello is built with Open MPI 4",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the output lacks %q", want)
+		}
+	}
+	if n := strings.Count(part(out, "wrong"), "ends with 2"); n != 2 || helloLine.MatchString(part(out, "wrong")) {
+		t.Errorf("the wrong launches:\n%s", part(out, "wrong"))
+	}
+	for name, want := range map[string][2]int{"none": {2, 1}, "named": {2, 2}, "launcher": {4, 2}} {
+		lines := helloLine.FindAllStringSubmatch(part(out, name), -1)
+		if len(lines) != want[0] {
+			t.Errorf("%s: %d ranks, want %d:\n%s", name, len(lines), want[0], part(out, name))
+		}
+		for _, l := range lines {
+			if l[1] != fmt.Sprint(want[1]) {
+				t.Errorf("%s: %q", name, l[0])
+			}
+		}
+	}
+	if !strings.Contains(part(out, "none"), "each of the 2 tasks of mpich/hello") {
+		t.Errorf("no warning of worlds of one rank:\n%s", part(out, "none"))
+	}
+	if sums := checksum.FindAllString(part(out, "protected"), -1); len(sums) != 1 || sums[0] != alone || !strings.Contains(out, "ckpt=signal, every 1h") {
+		t.Errorf("a protected step has %s, and alone %s:\n%s", sums, alone, part(out, "protected"))
+	}
+	if t.Failed() {
+		t.Log(out)
+	}
+}
+
+// part is the output below a heading, up to the next.
+func part(out, heading string) string {
+	_, rest, _ := strings.Cut(out, "== "+heading+"\n")
+	rest, _, _ = strings.Cut(rest, "\n== ")
+	return rest
+}
