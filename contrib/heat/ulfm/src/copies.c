@@ -292,7 +292,7 @@ int64_t copies_restore(struct copies *c, MPI_Comm all, struct grid *g, const str
 	/* Who leaves has no grid, and must know how the others' is laid out. */
 	struct grid shape = g ? *g : (struct grid){0};
 	int64_t dims[3] = {shape.n, shape.prows, shape.pcols}, iteration = -1;
-	MPI_Bcast(dims, 3, MPI_INT64_T, 0, all);
+	MPI_Bcast(dims, 3, MPI_INT64_T, r->source[0], all);
 	shape.n = dims[0], shape.prows = (int)dims[1], shape.pcols = (int)dims[2];
 
 	int entries = 0;

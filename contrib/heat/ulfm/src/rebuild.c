@@ -53,7 +53,7 @@ struct head {
 	uint64_t seed;
 	int64_t n, serial, computed, iteration;
 	double started;
-	int size, spawned, lost;
+	int size, spawned, lost, cause;
 	struct plan plan;
 };
 
@@ -94,7 +94,7 @@ static bool describe(struct run *r, MPI_Comm base, enum cause why, struct head *
 	int *index = malloc((size_t)r->crew.size * sizeof *index);
 	MPI_Allgather(own, 2, MPI_INT64_T, all, 2, MPI_INT64_T, base);
 	roster_make(to, r->crew.size);
-	*h = (struct head){.seed = r->g.seed, .n = r->g.n, .computed = r->computed, .iteration = r->iteration, .started = r->started, .plan = r->plan};
+	*h = (struct head){.seed = r->g.seed, .n = r->g.n, .computed = r->computed, .iteration = r->iteration, .started = r->started, .cause = why, .plan = r->plan};
 	if (me == 0 && !world_broken) {
 		memset(index, -1, (size_t)r->crew.size * sizeof *index);
 		for (int i = 0; i < ranks; i++) {
@@ -252,11 +252,15 @@ static bool enter(struct run *r, MPI_Comm all, struct head *h, struct roster *to
 	return true;
 }
 
-static void tell(const struct run *r, const struct head *h, enum cause why, double began)
+/* tell says what has been done; of those in all who are still there, the first. */
+static void tell(const struct run *r, const struct head *h, const struct roster *to, double began)
 {
 	double took = now() - began;
+	for (int i = 0; i < to->size; i++)
+		if (to->source[i] < to->source[r->g.rank])
+			return;
 	printf("heat: ");
-	if (why == MOVED)
+	if (h->cause == MOVED)
 		printf("moved %d ranks", h->spawned);
 	else
 		printf("lost %d ranks, %d new ones", h->lost, h->spawned);
@@ -293,14 +297,12 @@ void rebuild(struct run *r, enum cause why)
 				share(all, &h, &to);
 			done = enter(r, all, &h, &to);
 		}
-		roster_free(&to);
 		if (done && all != MPI_COMM_NULL) {
-			int me; /* rank 0 may be a new one, which has not seen it */
-			MPI_Comm_rank(base, &me);
-			if (me == 0)
-				tell(r, &h, why, began);
+			tell(r, &h, &to, began);
+			roster_free(&to);
 			return;
 		}
+		roster_free(&to);
 		why = LOST;
 	}
 	fprintf(stderr, "heat: error: rank %d gives up: %d attempts to go on without the lost ranks have failed\n", r->g.rank, ATTEMPTS);
@@ -313,6 +315,7 @@ void join(struct run *r, MPI_Comm parents)
 	struct head h;
 	struct roster to = {0};
 	MPI_Comm all;
+	double began = now();
 	alive(r, "join");
 	world_watch(parents);
 	if (MPI_Intercomm_merge(parents, 1, &all) != MPI_SUCCESS)
@@ -326,5 +329,6 @@ void join(struct run *r, MPI_Comm parents)
 	r->started = h.started;
 	if (!enter(r, all, &h, &to))
 		_exit(0);
+	tell(r, &h, &to, began);
 	roster_free(&to);
 }

@@ -1,0 +1,305 @@
+package heat
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// survivor runs heat-ulfm by ulfm-run on this host.
+type survivor struct {
+	mpi, program string
+	size         []string
+	want         string // the checksum of plain heat
+}
+
+// TestULFM: whatever ranks are lost, and whenever, heat-ulfm comes to plain
+// heat's field, and computes no more twice than what was done since the last copy.
+func TestULFM(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a real Open MPI 5: slow end-to-end, run by make test")
+	}
+	mpi, err := filepath.Abs("../../build/ulfm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(mpi, "bin", "mpicc")); err != nil {
+		t.Skip("NOT TESTED: heat-ulfm needs an Open MPI 5 in build/ulfm: make deps-ulfm")
+	}
+	s := survivor{mpi: mpi, program: filepath.Join(t.TempDir(), "heat-ulfm"), size: []string{"-n", "256", "-i", "200"}}
+	makeIn(t, "ulfm", "OUT="+s.program, "MPICC="+filepath.Join(mpi, "bin", "mpicc"))
+	s.want = single(t, build(t), s.size...).checksum(t)
+	t.Run("deaths", s.testDeaths)
+	t.Run("killed from outside", s.testKilled)
+	t.Run("moved", s.testMoved)
+	t.Run("told to stop", s.testStop)
+	t.Run("stuck", s.testStuck)
+	t.Run("bad input", s.testBadInput)
+}
+
+// command is ulfm-run with heat-ulfm on that many ranks; its plan is below dir.
+func (s survivor) command(t *testing.T, dir string, ranks int, args ...string) *exec.Cmd {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	all := append([]string{"--mpi", s.mpi, "--poll", "0.1", "-n", strconv.Itoa(ranks), s.program}, s.size...)
+	cmd := exec.CommandContext(ctx, "ulfm/ulfm-run", append(all, args...)...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+	return cmd
+}
+
+func (s survivor) run(t *testing.T, ranks int, args ...string) outcome {
+	t.Helper()
+	return finish(t, s.command(t, t.TempDir(), ranks, args...), nil)
+}
+
+// finish runs a command to its end; meanwhile is called when it has begun.
+func finish(t *testing.T, cmd *exec.Cmd, meanwhile func()) outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if meanwhile != nil {
+		meanwhile()
+	}
+	err := cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("%v: %v\n%s%s", cmd.Args, err, &stdout, &stderr)
+	}
+	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+var twice = regexp.MustCompile(`repeated=(\d+)`)
+
+// came checks that a run came to the end, and did at most so many iterations twice.
+func (s survivor) came(t *testing.T, o outcome, most int) {
+	t.Helper()
+	if sum := o.checksum(t); sum != s.want || o.code != 0 {
+		t.Errorf("checksum %s, exit code %d; want %s, 0", sum, o.code, s.want)
+	}
+	got, err := strconv.Atoi(twice.FindStringSubmatch(o.stdout + "repeated=0")[1])
+	if err != nil || got > most || !twice.MatchString(o.stdout) {
+		t.Errorf("%d iterations were done twice, want at most %d", got, most)
+	}
+	if t.Failed() {
+		t.Logf("%s%s", o.stdout, o.stderr)
+	}
+}
+
+func (s survivor) testDeaths(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		ranks int
+		die   []string // PHASE:RANK:COUNT
+		most  int      // iterations done twice
+	}{
+		{"none", 6, nil, 0},
+		{"one", 6, []string{"step:3:57"}, 10},
+		{"two neighbours", 6, []string{"step:3:57", "step:4:57"}, 10},
+		{"the first two", 6, []string{"step:0:57", "step:1:57"}, 20},
+		{"three far ones", 9, []string{"step:0:57", "step:2:57", "step:7:57"}, 20},
+		{"one after the other", 4, []string{"step:2:57", "step:1:90", "step:3:120"}, 30},
+		{"while it copies", 6, []string{"copy:2:4"}, 10},
+		{"in a recovery, before new ones start", 6, []string{"step:2:57", "recover:4:1"}, 10},
+		{"in a recovery, when new ones have started", 6, []string{"step:2:57", "restore:4:1"}, 10},
+		{"all but one", 4, []string{"step:0:57", "step:1:57", "step:3:57"}, 120},
+	} {
+		for _, how := range []string{"respawn", "shrink"} {
+			t.Run(test.name+", "+how, func(t *testing.T) {
+				args := []string{"--on-loss", how, "--stall", "20"}
+				for _, d := range test.die {
+					args = append(args, "--die", d)
+				}
+				o := s.run(t, test.ranks, args...)
+				s.came(t, o, test.most)
+				if lost := strings.Contains(o.stdout, "heat: lost "); lost != (test.die != nil) {
+					t.Errorf("lost ranks: %v\n%s", lost, o.stdout)
+				}
+			})
+		}
+	}
+}
+
+// ranks are the processes of the program, by their rank.
+func (s survivor) ranks(t *testing.T) map[string]int {
+	all, err := filepath.Glob("/proc/[0-9]*/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]int{}
+	for _, link := range all {
+		if exe, err := os.Readlink(link); err != nil || exe != s.program {
+			continue
+		}
+		env, _ := os.ReadFile(filepath.Join(filepath.Dir(link), "environ")) // gone meanwhile: no rank
+		for _, word := range strings.Split(string(env), "\x00") {
+			if rank, ok := strings.CutPrefix(word, "OMPI_COMM_WORLD_RANK="); ok {
+				pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				found[rank] = pid
+			}
+		}
+	}
+	return found
+}
+
+// until polls for something that becomes true within 20 s.
+func until(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !cond(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
+// started waits until rank 0 has said its first words.
+func (s survivor) started(t *testing.T, dir string) {
+	t.Helper()
+	until(t, "it computes", func() bool {
+		out, err := filepath.Glob(filepath.Join(dir, "ulfm-run.*", "out"))
+		if err != nil || len(out) != 1 {
+			return false
+		}
+		text, err := os.ReadFile(out[0])
+		return err == nil && bytes.Contains(text, []byte("heat: step 5\n"))
+	})
+}
+
+func (s survivor) testKilled(t *testing.T) {
+	dir := t.TempDir()
+	o := finish(t, s.command(t, dir, 6, "--pace", "10", "--trace"), func() {
+		s.started(t, dir)
+		pids := s.ranks(t)
+		for _, rank := range []string{"2", "3"} {
+			if err := syscall.Kill(pids[rank], syscall.SIGKILL); pids[rank] == 0 || err != nil {
+				t.Errorf("killing rank %s of %v: %v", rank, pids, err)
+			}
+		}
+	})
+	s.came(t, o, 20)
+}
+
+// writePlan puts a plan in the place of ulfm-run's.
+func writePlan(t *testing.T, dir, text string) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, "ulfm-run.*", "plan"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("plans %v, %v", found, err)
+	}
+	if err := os.WriteFile(found[0]+".test", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(found[0]+".test", found[0]); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Ranks move over nodes that are names only, and lose nothing by it.
+func (s survivor) testMoved(t *testing.T) {
+	dir := t.TempDir()
+	var places []string
+	o := finish(t, s.command(t, dir, 6, "--pace", "15", "--trace"), func() {
+		s.started(t, dir)
+		for i, nodes := range []string{"a b c", "a c", "a c d"} {
+			text := fmt.Sprintf("plan %d\nnode %s\n", 100+i, strings.ReplaceAll(nodes, " ", "\nnode "))
+			writePlan(t, dir, text)
+			until(t, "moved to "+nodes, func() bool {
+				out, err := filepath.Glob(filepath.Join(dir, "ulfm-run.*", "out"))
+				if err != nil || len(out) != 1 {
+					return false
+				}
+				text, err := os.ReadFile(out[0])
+				return err == nil && strings.Count(string(text), "heat: moved ") == i+1
+			})
+		}
+	})
+	s.came(t, o, 0)
+	for _, line := range strings.Split(o.stdout, "\n") {
+		if _, at, ok := strings.Cut(line, " s, on "); ok {
+			places = append(places, at)
+		}
+	}
+	if got := strings.Join(places, "; "); got != "a b c a b c; a a c a c c; a a c d c d" {
+		t.Errorf("the ranks were on %s", got)
+	}
+}
+
+// A plan may tell it to stop: it leaves a checkpoint, from which it goes on.
+func (s survivor) testStop(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "heat.ckpt")
+	args := []string{"--checkpoint", file, "--restart", "auto"}
+	o := finish(t, s.command(t, dir, 4, append(args, "--pace", "15", "--trace")...), func() {
+		s.started(t, dir)
+		writePlan(t, dir, "plan 100\nstop\n")
+	})
+	if o.code != 1 || !strings.Contains(o.stdout, "heat: stopped at iteration ") || strings.Contains(o.stdout, "heat: done") {
+		t.Fatalf("exit code %d:\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	o = s.run(t, 3, args...)
+	s.came(t, o, 0)
+	if !strings.Contains(o.stdout, "heat: restarted from iteration ") {
+		t.Errorf("it did not go on from the checkpoint:\n%s", o.stdout)
+	}
+}
+
+// A rank that does nothing any more ends the run, with a word, in bounded time.
+func (s survivor) testStuck(t *testing.T) {
+	dir := t.TempDir()
+	begun := time.Now()
+	o := finish(t, s.command(t, dir, 4, "--pace", "15", "--trace", "--stall", "2"), func() {
+		s.started(t, dir)
+		pids := s.ranks(t)
+		if err := syscall.Kill(pids["2"], syscall.SIGSTOP); pids["2"] == 0 || err != nil {
+			t.Errorf("stopping rank 2 of %v: %v", pids, err)
+		}
+	})
+	if o.code != 1 || !strings.Contains(o.stderr, "nothing has moved for 2 s") || !strings.Contains(o.stderr, "ulfm-run: error: ") {
+		t.Errorf("exit code %d:\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	if took := time.Since(begun); took > 30*time.Second {
+		t.Errorf("it ended after %s", took)
+	}
+	until(t, "no rank is left", func() bool { return len(s.ranks(t)) == 0 })
+}
+
+func (s survivor) testBadInput(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--die", "step"}, `heat: error: --die takes PHASE:RANK:COUNT, at most 8 times, not "step"`},
+		{[]string{"--on-loss", "weep"}, `heat: error: --on-loss takes respawn or shrink, not "weep"`},
+		{[]string{"--copy-every"}, "heat: error: --copy-every needs a value; see --help"},
+		{[]string{"--colour"}, "heat: error: --colour is not an option; see --help"},
+	} {
+		cmd := exec.CommandContext(t.Context(), s.program, test.args...)
+		if o := finish(t, cmd, nil); o.code != 2 || o.errorLine() != test.want {
+			t.Errorf("%v: exit code %d, %q; want 2, %q", test.args, o.code, o.errorLine(), test.want)
+		}
+	}
+	for _, args := range [][]string{{}, {"-n", "x", "true"}, {"--poll"}, {"--what"}, {"--mpi", "/nowhere", "true"}} {
+		cmd := exec.CommandContext(t.Context(), "ulfm/ulfm-run", args...)
+		if o := finish(t, cmd, nil); o.code != 2 || !strings.HasPrefix(o.stderr, "ulfm-run: error: ") {
+			t.Errorf("ulfm-run %v: exit code %d, %q", args, o.code, o.stderr)
+		}
+	}
+}
