@@ -1,0 +1,124 @@
+package srun
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/slurm/step/container"
+)
+
+func TestReadNodeCall(t *testing.T) {
+	c, err := readNodeCall(strings.Fields("--image=/x.sif --key=sif-1 --size=7 --bind=/a --bind=/b=c --dir=/w -- ./sim --image=/y -- z"))
+	if err != nil || c.image.Path != "/x.sif" || c.image.Key != "sif-1" || c.image.Size != 7 || c.dir != "/w" ||
+		!slices.Equal(c.binds, []string{"/a", "/b=c"}) || !slices.Equal(c.program, []string{"./sim", "--image=/y", "--", "z"}) {
+		t.Errorf("%+v, %v", c, err)
+	}
+	for _, bad := range []string{"", "--image=", "--size=x", "--other=1", "--image=library://x"} {
+		if c, err := readNodeCall(strings.Fields(bad)); err == nil {
+			t.Errorf("%q: %+v", bad, c)
+		}
+	}
+}
+
+func TestImageCache(t *testing.T) {
+	mine := fmt.Sprintf("/var/tmp/burst-images-%d", os.Geteuid())
+	for _, tt := range []struct {
+		dir, most string
+		want      string
+		max       int64
+	}{
+		{"", "", mine, container.DefaultMax},
+		{"none", "", "", container.DefaultMax},
+		{"/d/%n/i", "500M", "/d/n1/i", 500 << 20},
+		{"/d", "20G", "/d", 20 << 30},
+		{"/d", "7", "/d", 7},
+		{"d", "", "error", 0},
+		{"/d", "many", "error", 0},
+		{"/d", "-1G", "error", 0},
+		{"/d", "99999999T", "error", 0},
+	} {
+		env := map[string]string{"BURST_CONTAINER_CACHE": tt.dir, "BURST_CONTAINER_CACHE_MAX": tt.most, "SLURMD_NODENAME": "n1"}
+		c, err := imageCache(func(n string) string { return env[n] }, nil)
+		if tt.want == "error" {
+			if err == nil {
+				t.Errorf("%s %s: %+v", tt.dir, tt.most, c)
+			}
+		} else if err != nil || c.Dir != tt.want || c.Max != tt.max {
+			t.Errorf("%s %s: %+v, %v", tt.dir, tt.most, c, err)
+		}
+	}
+}
+
+// TestAheadEnviron: options of the job's own steps do not shape the one that fetches images.
+func TestAheadEnviron(t *testing.T) {
+	got := aheadEnviron([]string{"PATH=/bin", "SLURM_JOB_ID=7", "SLURM_CONF=/c", "SLURM_NTASKS=8", "SLURM_CPUS_PER_TASK=4", "SRUN_CPUS_PER_TASK=4", "SLURM_MEM_PER_CPU=1", "BURST_CONTAINER_CACHE=/d", markName + "=7/0"})
+	if want := []string{"PATH=/bin", "SLURM_JOB_ID=7", "SLURM_CONF=/c", "BURST_CONTAINER_CACHE=/d", markName + "=images"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestContainerIsRefused: what cannot be started in a container ends with exit code 2, and
+// srun is not called; what is srun's own is left to it.
+func TestContainerIsRefused(t *testing.T) {
+	a := newRequeued(t)
+	sif := a.dir("x.sif")
+	head := make([]byte, 200)
+	copy(head[32:], "SIF_MAGIC\x00")
+	for path, text := range map[string]string{
+		sif: string(head), a.dir("bundle/config.json"): "{}", a.dir("bin/mpirun"): "#!/bin/sh\n",
+		// It looks into any image, and finds no MPI in it.
+		a.dir("bin/apptainer"): "#!/bin/sh\necho '{\"Found\":{}}'\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	base := slices.Concat(a.env, []string{"SLURM_RESTART_COUNT=0", "SLURM_JOB_NUM_NODES=1", "PATH=" + a.dir("bin") + ":" + os.Getenv("PATH"), "BURST_CONTAINER_CACHE=" + a.dir("cache")})
+	for _, tt := range []struct {
+		name, script, env, args string
+		said                    string // "": the line is run
+		line                    string
+	}{
+		{name: "a method that the user names", args: "--ckpt dmtcp --container " + sif + " sim", said: "ckpt=dmtcp: it makes images of processes"},
+		{name: "in the script", script: "#BURST ckpt=criu container=" + sif + "\n", args: "sim", said: "ckpt=criu: it makes images of processes"},
+		{name: "by a preset", script: "#BURST ckpt=command preset=blcr container=" + sif + "\n", args: "sim", said: "preset=blcr: it makes images of processes"},
+		{name: "several programs", args: "--container " + sif + " sim : sim", said: "a step of several programs"},
+		{name: "mpirun", args: "--container " + sif + " mpirun sim", said: "write the program in place of mpirun"},
+		{name: "outside of a job", env: "SLURM_JOB_ID=", args: "--container " + sif + " sim", said: "in jobs and allocations only"},
+		{name: "turned off", env: "BURST_SRUN_OFF=1", args: "--container " + sif + " sim", said: "in jobs and allocations only"},
+		{name: "no such file", args: "--container gone sim", said: "there is no such file"},
+		{name: "of a registry, without a cache", env: "BURST_CONTAINER_CACHE=none", args: "--container docker://h.org/x sim", said: "is for images that are files"},
+		{name: "none", script: "#BURST container=" + sif + "\n", args: "--container none sim", line: "srun sim"},
+		{name: "an OCI bundle", args: "--container " + a.dir("bundle") + " sim", line: "srun --container=" + a.dir("bundle") + " sim"},
+		{name: "run", args: "-n1 --container " + sif + " sim 1", line: "--container-exec --image=" + sif + " --key=sif-"},
+		{name: "by the script, where it is", script: "#BURST container=" + sif + "\n", env: "BURST_CONTAINER_CACHE=none", args: "sim", line: "--container-exec --image=" + sif + " --dir=" + a.dir("work") + " -- sim"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv("TMPDIR", t.TempDir()) // no case knows of another
+			a.T, a.line, a.direct = t, nil, false
+			before := len(a.said.String())
+			a.script, a.env = "#!/bin/sh\n"+tt.script, append(slices.Clone(base), tt.env)
+			ctld := a.slurm()
+			ctld.job.Restarts = 0
+			a.ctld = ctld
+			code := a.run(strings.Fields(tt.args)...)
+			line, said := strings.Join(a.line, " "), a.said.String()[before:]
+			switch {
+			case tt.said != "":
+				if code != cli.Usage || !strings.Contains(said, tt.said) || line != "" {
+					t.Errorf("exit code %d, ran %q, said %s", code, line, said)
+				}
+			case !strings.Contains(line, tt.line):
+				t.Errorf("ran %q, want %s; said %s", line, tt.line, said)
+			}
+		})
+	}
+}
