@@ -29,7 +29,11 @@ comment, in the site's defaults, or in --ckpt; burst explain job.sh shows it.
 Standard input, output, exit codes and signals are srun's.
 
 Outside of a job, in salloc, within a step, with --pty, and where no method is
-asked for, it is srun and no more; one line says so, each reason once.
+asked for, nothing is protected; one line says so, each reason once.
+
+In a job or an allocation a program of MPI is started as the MPI that it was
+built with can be, whichever that is; --explain says how. What the user has set
+stays.
 
   --ckpt TEXT     key=value ... as in #BURST lines, for this step and over them;
                   a first word without = is the method
@@ -38,12 +42,15 @@ asked for, it is srun and no more; one line says so, each reason once.
   --container IMAGE  run the program in an Apptainer or Singularity image: a SIF
                   file, a sandbox folder, docker://... or oras://...; as
                   container= in #BURST lines, and over it; none: on the host
+  --mpi NAME      the MPI, where it cannot be seen: openmpi4, openmpi5, mpich, intel
+                  or mvapich; after a comma srun's type, or mpirun for the MPI's
+                  own launcher, which may stand alone; all else is srun's --mpi
   --explain       print what would be done, run nothing
   --help          this text; srun --help has srun's options
   --version       the version
 
 Environment: BURST_CKPT and BURST_ONCE are as --ckpt and --once, which are over
-them; BURST_SRUN is the path of srun; BURST_URLS is where burstd is, by default
+them; BURST_MPI is as --mpi, or none: nothing is done about MPI; BURST_SRUN is the path of srun; BURST_URLS is where burstd is, by default
 as in /etc/burst/agent.env; BURST_WAIT is how long a requeued job waits for
 burstd or Slurm if without them it would begin anew, 10m by default;
 BURST_CONTAINER_CACHE is the folder, on each node's own disk, of the images that
