@@ -11,18 +11,18 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/cli"
-	"github.com/burst-hpc/burst/cmd/internal/srun"
+	"github.com/burst-hpc/burst/cmd/internal/steprecord"
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/slurm"
 )
 
 // goneJobs are those of the jobs in a checkpoint directory that Slurm does not know.
-func goneJobs(ctx context.Context, c *slurm.Client, left []srun.Left) (gone []srun.Left, err error) {
+func goneJobs(ctx context.Context, c *slurm.Client, left []steprecord.Left) (gone []steprecord.Left, err error) {
 	conf, err := c.ShowConfig(ctx)
 	if err != nil {
 		return nil, err
 	}
-	cluster, ctld := conf["ClusterName"], srun.Ctld(conf)
+	cluster, ctld := conf["ClusterName"], steprecord.Ctld(conf)
 	if cluster == "" || ctld == "" {
 		return nil, errors.New("slurmctld does not say what its cluster is called, or where it runs itself")
 	}
@@ -46,12 +46,12 @@ func pruneGone(ctx context.Context, w io.Writer, o checkpointOptions, args []str
 			return cli.UsageError(fmt.Errorf("%s is a step: --gone deletes what whole jobs have left", printable(a)), "name the job")
 		}
 	}
-	left, err := srun.LeftIn(ctx, o.dir)
+	left, err := steprecord.LeftIn(ctx, o.dir)
 	if left == nil && err != nil {
 		return cli.WithHint(err, "name the directory with --dir; burst explain job.sh shows it")
 	}
 	errs := []error{err}
-	left = slices.DeleteFunc(left, func(l srun.Left) bool {
+	left = slices.DeleteFunc(left, func(l steprecord.Left) bool {
 		return len(args) > 0 && !slices.Contains(args, l.Job) || o.older > 0 && time.Since(l.Last) < o.older
 	})
 	if o.client == nil {
@@ -62,7 +62,7 @@ func pruneGone(ctx context.Context, w io.Writer, o checkpointOptions, args []str
 		return fmt.Errorf("nothing is deleted, as it is not known which jobs are gone: %w", err)
 	}
 	for _, a := range args {
-		if !slices.ContainsFunc(gone, func(l srun.Left) bool { return l.Job == a }) {
+		if !slices.ContainsFunc(gone, func(l steprecord.Left) bool { return l.Job == a }) {
 			errs = append(errs, fmt.Errorf("job %s stays: Slurm knows it, or there is no record of it here, of this cluster and so old", printable(a)))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/steprecord"
 	"github.com/burst-hpc/burst/ft/ckpt"
 )
 
@@ -161,7 +162,7 @@ func (r *runner) began(s ckpt.Step, from *ckpt.Generation) {
 
 // lostWork is what the life before had done after the generation: work that is
 // done again. An attempt that was ended without a word is counted elsewhere.
-func lostWork(was entry, from *ckpt.Generation) time.Duration {
+func lostWork(was steprecord.Step, from *ckpt.Generation) time.Duration {
 	if was.Ended.IsZero() {
 		return 0
 	}

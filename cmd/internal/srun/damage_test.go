@@ -117,7 +117,7 @@ func TestAGenerationThatIsSeenLate(t *testing.T) {
 			was := b.last()
 
 			next := newBench(t, dir, 1, "interval=20m", w)
-			next.was, next.entry.stats, next.recorded = was, was.stats, ckpt.ID{Attempt: 0, N: last.N}
+			next.was, next.entry.Stats, next.recorded = was, was.Stats, ckpt.ID{Attempt: 0, N: last.N}
 			hidden := filepath.Join(dir, "hidden")
 			if err := os.Rename(last.Generation, hidden); err != nil {
 				t.Fatal(err)

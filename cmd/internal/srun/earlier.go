@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/steprecord"
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/slurm/directive"
 )
@@ -123,7 +124,7 @@ func (k known) find(n directive.Names) (p past, unseen string, err error) {
 	}
 	for _, dir := range k.places(n) {
 		onRecord := slices.Contains(k.word.Folders, dir)
-		r, there, err := k.book(dir).peek()
+		r, there, err := k.book(dir).Peek()
 		if err != nil && !onRecord && !k.named(dir) && k.isNoPlace(dir, err) {
 			continue // no attempt of this user's can have been there
 		}
@@ -144,7 +145,7 @@ func (k known) find(n directive.Names) (p past, unseen string, err error) {
 			}
 			continue
 		}
-		i, was := r.claim(entry{Args: k.call.Args, Program: programName(k.call), Dir: work}, k.once)
+		i, was := r.Claim(steprecord.Step{Args: k.call.Args, Program: programName(k.call), Dir: work}, k.once)
 		if was.Name != "" {
 			return past{dir, []string{r.Steps[i].Name}, was.Settings}, "", nil
 		}
@@ -224,7 +225,7 @@ func (k known) onRecord(name string) ckpt.ID {
 		return b.ID
 	}
 	dir := k.word.Folders[b.Folder-1]
-	if _, there, err := k.book(dir).peek(); err == nil && there && !sameFile(dir, k.dir) {
+	if _, there, err := k.book(dir).Peek(); err == nil && there && !sameFile(dir, k.dir) {
 		return ckpt.ID{}
 	}
 	return b.ID

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/cmd/internal/steprecord"
 	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/step"
 )
@@ -207,7 +208,7 @@ func TestWhatCannotBeUnderstoodIsNotBegunAnew(t *testing.T) {
 		t.Errorf("exit code %d, said %s", code, a.said.String())
 	}
 	k := known{facts: facts{job: step.Job{ID: 17}}, seen: seen{script: a.script}}
-	if err := k.book(a.dir("work/burst-checkpoints")).change(t.Context(), func(r *record) error {
+	if err := k.book(a.dir("work/burst-checkpoints")).Change(t.Context(), func(r *steprecord.Record) error {
 		r.Steps[0].Done = true
 		return nil
 	}); err != nil {

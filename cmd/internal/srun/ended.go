@@ -5,26 +5,11 @@ import (
 	"errors"
 	"os"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
-)
 
-// notes returns what writes down how far a step is. That it cannot is said once.
-func (b book) notes(ctx context.Context, say func(string, ...any)) func(entry) {
-	var told sync.Once
-	return func(e entry) {
-		err := b.change(context.WithoutCancel(ctx), func(r *record) error {
-			if i := slices.IndexFunc(r.Steps, func(s entry) bool { return s.Name == e.Name }); i >= 0 {
-				r.Steps[i] = e
-			}
-			return nil
-		})
-		if err != nil {
-			told.Do(func() { say("what became of step %s is not recorded: %v", e.Name, err) })
-		}
-	}
-}
+	"github.com/burst-hpc/burst/cmd/internal/steprecord"
+)
 
 // endTime bounds what is done between the end of a step and that of burst-srun: the
 // job's nodes are idle.
@@ -77,6 +62,6 @@ func untilSignal(ctx context.Context, stop func(), signals <-chan os.Signal) {
 
 // isDone says whether it is on disk that a step has ended well.
 func (k known) isDone(name string) bool {
-	r, _, err := k.book(k.dir).peek()
-	return err == nil && slices.ContainsFunc(r.Steps, func(e entry) bool { return e.Name == name && e.Done })
+	r, _, err := k.book(k.dir).Peek()
+	return err == nil && slices.ContainsFunc(r.Steps, func(e steprecord.Step) bool { return e.Name == name && e.Done })
 }

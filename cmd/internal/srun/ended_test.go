@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/steprecord"
 	"github.com/burst-hpc/burst/ft/ckpt"
 )
 
@@ -40,10 +41,10 @@ func TestEnded(t *testing.T) {
 					k.once = "0"
 				}
 				records := k.book(dir)
-				if err := records.change(t.Context(), func(r *record) error { r.Steps = []entry{b.entry}; return nil }); err != nil {
+				if err := records.Change(t.Context(), func(r *steprecord.Record) error { r.Steps = []steprecord.Step{b.entry}; return nil }); err != nil {
 					t.Fatal(err)
 				}
-				b.note = records.notes(t.Context(), b.say)
+				b.note = records.Notes(t.Context(), b.say)
 				if code := b.whole(t); code != test.code {
 					t.Errorf("exit code %d", code)
 				}
@@ -53,7 +54,7 @@ func TestEnded(t *testing.T) {
 				if err != nil || len(all) != test.want {
 					t.Errorf("there are %d generations, %v", len(all), err)
 				}
-				r, _, err := records.peek()
+				r, _, err := records.Peek()
 				if err != nil || len(r.Steps) != 1 || r.Steps[0].Done != (test.code == 0) {
 					t.Errorf("on record: %+v, %v", r.Steps, err)
 				}
@@ -100,9 +101,9 @@ func TestNotRecordedIsSaidOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	var said []string
-	note := book{dir: dir, job: "17"}.notes(t.Context(), func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
-	note(entry{Name: "0"})
-	note(entry{Name: "0", Done: true})
+	note := steprecord.Book{Dir: dir, Job: "17"}.Notes(t.Context(), func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
+	note(steprecord.Step{Name: "0"})
+	note(steprecord.Step{Name: "0", Done: true})
 	if len(said) != 1 || !strings.Contains(said[0], "what became of step 0 is not recorded") {
 		t.Errorf("said: %q", said)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/steprecord"
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/slurm/step"
 )
@@ -37,7 +38,7 @@ func (r *runner) unsaved(code int) time.Duration {
 }
 
 // summary is the last line about a step. Unsaved is work that is in no checkpoint.
-func summary(j step.Job, e entry, unsaved time.Duration) string {
+func summary(j step.Job, e steprecord.Step, unsaved time.Duration) string {
 	lost := "no work lost"
 	switch {
 	case e.Lost > 0:

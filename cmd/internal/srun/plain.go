@@ -76,7 +76,7 @@ func (p *program) recorded(ctx context.Context, k known, d plan, e recorded) int
 		p.say("%v", err)
 	}
 	e.Ended, e.Done, e.Ran = time.Now().UTC(), code == 0 && err == nil, e.Ran+time.Since(e.Began)
-	e.note(e.entry)
+	e.note(e.Step)
 	return code
 }
 

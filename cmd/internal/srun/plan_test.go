@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/burst-hpc/burst/cmd/internal/steprecord"
 	"github.com/burst-hpc/burst/slurm/directive"
 	"github.com/burst-hpc/burst/slurm/step"
 )
@@ -165,9 +166,9 @@ func TestAfter(t *testing.T) {
 }
 
 func TestClaim(t *testing.T) {
-	e := func(args string) entry {
+	e := func(args string) steprecord.Step {
 		words := strings.Fields(args)
-		return entry{Args: words, Program: words[0]}
+		return steprecord.Step{Args: words, Program: words[0]}
 	}
 	// Each attempt's starts in their order, and the steps that they are.
 	for _, c := range []struct {
@@ -183,7 +184,7 @@ func TestClaim(t *testing.T) {
 		{"a name is not taken for its command", [][2]string{{"@prep a", "prep"}, {"a", "0"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var r record
+			var r steprecord.Record
 			for attempt, a := range c.attempts {
 				r.Attempt = attempt
 				var got []string
@@ -192,7 +193,7 @@ func TestClaim(t *testing.T) {
 					if start[0] == '@' {
 						once, start, _ = strings.Cut(start[1:], " ")
 					}
-					i, _ := r.claim(e(start), once)
+					i, _ := r.Claim(e(start), once)
 					got = append(got, r.Steps[i].Name)
 				}
 				if want := strings.Fields(a[1]); !slices.Equal(got, want) {
@@ -205,27 +206,29 @@ func TestClaim(t *testing.T) {
 
 // TestClaimsOfOthers: a step gets its own checkpoints or none.
 func TestClaimsOfOthers(t *testing.T) {
-	start := func(args, dir string) entry { return entry{Args: strings.Fields(args), Program: "sim", Dir: dir} }
+	start := func(args, dir string) steprecord.Step {
+		return steprecord.Step{Args: strings.Fields(args), Program: "sim", Dir: dir}
+	}
 	for _, c := range []struct {
 		name  string
-		first []entry // of attempt 0; those that are Done have ended
-		again entry
+		first []steprecord.Step // of attempt 0; those that are Done have ended
+		again steprecord.Step
 		want  string // the step that it is in attempt 1
 	}{
-		{"the script passes over what is done", []entry{{Args: []string{"sim", "1"}, Program: "sim", Done: true}, start("sim 2", "")}, start("sim 2", ""), "1"},
-		{"a new one after what is done", []entry{{Args: []string{"sim", "1"}, Program: "sim", Done: true}, {Args: []string{"sim", "2"}, Program: "sim", Done: true}}, start("sim 3", ""), "2"},
-		{"of several it may be", []entry{start("sim 10:01", ""), start("sim 10:02", "")}, start("sim 10:05", ""), "2"},
-		{"of the one that it may be", []entry{{Args: []string{"sim", "10:00"}, Program: "sim", Done: true}, start("sim 10:01", "")}, start("sim 10:05", ""), "1"},
-		{"the same in another folder", []entry{start("sim", "/run1"), start("sim", "/run2")}, start("sim", "/run2"), "1"},
-		{"a third folder", []entry{start("sim", "/run1"), start("sim", "/run2")}, start("sim", "/run3"), "2"},
+		{"the script passes over what is done", []steprecord.Step{{Args: []string{"sim", "1"}, Program: "sim", Done: true}, start("sim 2", "")}, start("sim 2", ""), "1"},
+		{"a new one after what is done", []steprecord.Step{{Args: []string{"sim", "1"}, Program: "sim", Done: true}, {Args: []string{"sim", "2"}, Program: "sim", Done: true}}, start("sim 3", ""), "2"},
+		{"of several it may be", []steprecord.Step{start("sim 10:01", ""), start("sim 10:02", "")}, start("sim 10:05", ""), "2"},
+		{"of the one that it may be", []steprecord.Step{{Args: []string{"sim", "10:00"}, Program: "sim", Done: true}, start("sim 10:01", "")}, start("sim 10:05", ""), "1"},
+		{"the same in another folder", []steprecord.Step{start("sim", "/run1"), start("sim", "/run2")}, start("sim", "/run2"), "1"},
+		{"a third folder", []steprecord.Step{start("sim", "/run1"), start("sim", "/run2")}, start("sim", "/run3"), "2"},
 	} {
-		var r record
+		var r steprecord.Record
 		for _, e := range c.first {
-			i, _ := r.claim(e, "")
+			i, _ := r.Claim(e, "")
 			r.Steps[i].Done = e.Done
 		}
 		r.Attempt = 1
-		if i, _ := r.claim(c.again, ""); r.Steps[i].Name != c.want {
+		if i, _ := r.Claim(c.again, ""); r.Steps[i].Name != c.want {
 			t.Errorf("%s: it is step %s, want %s", c.name, r.Steps[i].Name, c.want)
 		}
 	}

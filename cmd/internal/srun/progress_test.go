@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/steprecord"
 	"github.com/burst-hpc/burst/ft/ckpt"
 )
 
@@ -82,7 +83,7 @@ func TestUnsaved(t *testing.T) {
 		{"started again in place", 143, func(r *runner) { r.ending, r.started = true, now.Add(-5*time.Minute) }, 5 * time.Minute},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := &runner{entry: entry{Began: began}, started: began}
+			r := &runner{entry: steprecord.Step{Began: began}, started: began}
 			tt.change(r)
 			if got := r.unsaved(tt.code); got < tt.want || got > tt.want+time.Minute {
 				t.Errorf("%s, want %s", got, tt.want)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/jobword"
+	"github.com/burst-hpc/burst/cmd/internal/steprecord"
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm"
@@ -97,8 +98,8 @@ func (a *requeued) slurm() slurmctld {
 func (a *requeued) left(dir, method string) string {
 	a.Helper()
 	k := known{facts: facts{job: step.Job{ID: 17}}, seen: seen{script: a.script}}
-	err := k.book(dir).change(a.Context(), func(r *record) error {
-		r.claim(entry{Args: []string{"-n1", a.dir("bin/sim")}, Program: "sim", Dir: a.dir("work"), Began: time.Now(), Settings: a.settings}, "")
+	err := k.book(dir).Change(a.Context(), func(r *steprecord.Record) error {
+		r.Claim(steprecord.Step{Args: []string{"-n1", a.dir("bin/sim")}, Program: "sim", Dir: a.dir("work"), Began: time.Now(), Settings: a.settings}, "")
 		return nil
 	})
 	if err != nil {

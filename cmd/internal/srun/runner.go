@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/steprecord"
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/ft/ckpt/methods"
 	"github.com/burst-hpc/burst/ft/session"
@@ -38,9 +39,9 @@ type runner struct {
 	parts   *parts // nil: the step is no part of a heterogeneous job
 	say     func(format string, args ...any)
 	runs    func(context.Context) error // why Slurm does not say that this attempt runs; nil: it says so
-	note    func(entry)                 // writes down how far the step is
-	entry   entry                       // of the record; its stats are those before this attempt
-	was     entry                       // of the attempt before; no name: there was none
+	note    func(steprecord.Step)       // writes down how far the step is
+	entry   steprecord.Step             // of the record; its stats are those before this attempt
+	was     steprecord.Step             // of the attempt before; no name: there was none
 	// recorded is what burstd had on record before this attempt; zero: nothing, or it
 	// is not known.
 	recorded ckpt.ID
@@ -57,7 +58,7 @@ type runner struct {
 	halted    time.Time        // when it ended
 	cut       bool             // a later attempt runs
 	took      time.Duration    // by the last checkpoint; 0: there was none
-	stats     stats            // of this attempt
+	stats     steprecord.Stats // of this attempt
 	advised   time.Duration
 	advice    chan struct{}    // has a value when advised has changed
 	delivered ckpt.ID          // the newest that burstd has on record by this attempt
@@ -68,7 +69,7 @@ type runner struct {
 	saved     *ckpt.Generation // that checkpoint; nil: there is none
 	ending    bool             // the end of the job, or of its attempt, has been told, or is ours
 	told      telling
-	final     *entry // how the step has ended; nil: it has not
+	final     *steprecord.Step // how the step has ended; nil: it has not
 }
 
 // run sees the step, which begin has started, to its end, and returns its exit code.
@@ -207,7 +208,7 @@ func (r *runner) jot() {
 	r.mu.Lock()
 	r.ending = true
 	e := r.entry
-	e.stats, e.Ended = r.total(), time.Now().UTC()
+	e.Stats, e.Ended = r.total(), time.Now().UTC()
 	if !r.stopped.IsZero() && !r.halted.IsZero() {
 		e.Ended = r.halted.UTC()
 	}
@@ -216,12 +217,12 @@ func (r *runner) jot() {
 }
 
 // total is what all attempts have done. The lock is held.
-func (r *runner) total() stats {
-	a, b, end := r.entry.stats, r.stats, time.Now()
+func (r *runner) total() steprecord.Stats {
+	a, b, end := r.entry.Stats, r.stats, time.Now()
 	if !r.stopped.IsZero() && !r.halted.IsZero() {
 		end = r.halted // since then it waits to be requeued
 	}
-	return stats{Ran: a.Ran + end.Sub(r.entry.Began), Checkpoints: a.Checkpoints + b.Checkpoints, Writing: a.Writing + b.Writing,
+	return steprecord.Stats{Ran: a.Ran + end.Sub(r.entry.Began), Checkpoints: a.Checkpoints + b.Checkpoints, Writing: a.Writing + b.Writing,
 		Restarts: a.Restarts + b.Restarts, Lost: a.Lost + b.Lost, LostUnknown: a.LostUnknown + b.LostUnknown,
 		LostIterations: a.LostIterations + b.LostIterations}
 }

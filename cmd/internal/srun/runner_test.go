@@ -64,7 +64,7 @@ func TestStopAndRestart(t *testing.T) {
 
 		time.Sleep(time.Hour) // in the queue
 		next := newBench(t, dir, 1, "strategy=preemptive", w)
-		next.was, next.entry.stats = was, was.stats
+		next.was, next.entry.Stats = was, was.Stats
 		start := time.Now()
 		if code := next.whole(t); code != 0 {
 			t.Errorf("exit code %d", code)

@@ -8,14 +8,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/steprecord"
 	"github.com/burst-hpc/burst/ft/ckpt"
 )
 
 // members are the parts whose generations make up the set of an attempt, by the record
 // of it. Those that had ended before the others began are none, nor those that are not run
 // again. An error says why it has no set; none and no error: it ran no part.
-func members(r record, size int, isDone func(string) bool) (names []string, err error) {
-	ran := func(e entry) bool { return len(e.Components) > 0 && e.Attempt == r.Attempt }
+func members(r steprecord.Record, size int, isDone func(string) bool) (names []string, err error) {
+	ran := func(e steprecord.Step) bool { return len(e.Components) > 0 && e.Attempt == r.Attempt }
 	var began time.Time // the first of those that have not ended well
 	for _, e := range r.Steps {
 		if ran(e) && !e.Done && (began.IsZero() || e.Began.Before(began)) {
@@ -24,7 +25,7 @@ func members(r record, size int, isDone func(string) bool) (names []string, err 
 	}
 	covered := map[int]bool{}
 	for _, e := range r.Steps {
-		forGood := named(e) && isDone(e.Name)
+		forGood := steprecord.Named(e) && isDone(e.Name)
 		if !ran(e) && !forGood {
 			continue
 		}
@@ -50,17 +51,17 @@ func members(r record, size int, isDone func(string) bool) (names []string, err 
 // newest is the newest set that is whole. What an attempt has passed over, no later
 // one takes: it may have come late. unseen is what burstd has on record of an attempt
 // that had none, and that is not there.
-func (s *parts) newest(ctx context.Context, pass func(why string)) (c chosen, unseen string, err error) {
-	c = chosen{Attempt: s.book.attempt, From: -1}
-	now, _, err := s.book.peek()
+func (s *parts) newest(ctx context.Context, pass func(why string)) (c steprecord.Choice, unseen string, err error) {
+	c = steprecord.Choice{Attempt: s.book.Attempt, From: -1}
+	now, _, err := s.book.Peek()
 	if err != nil {
 		return c, "", err
 	}
-	if have, ok := now.choice(); ok {
+	if have, ok := now.Chosen(); ok {
 		return have, "", nil
 	}
-	for a := s.book.attempt - 1; a >= 0; a-- {
-		if slices.ContainsFunc(now.Sets, func(c chosen) bool { return c.From < a && a < c.Attempt }) {
+	for a := s.book.Attempt - 1; a >= 0; a-- {
+		if slices.ContainsFunc(now.Sets, func(c steprecord.Choice) bool { return c.From < a && a < c.Attempt }) {
 			continue
 		}
 		set, why, err := s.set(ctx, now, a)
@@ -84,17 +85,9 @@ func (s *parts) newest(ctx context.Context, pass func(why string)) (c chosen, un
 
 // set is what an attempt's parts were stopped with, by step; why says why it is not
 // whole. An error says that this is not known.
-func (s *parts) set(ctx context.Context, now record, attempt int) (set map[string]int, why, err error) {
-	root, err := ckpt.ViewJob(s.book.dir, s.book.job)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer root.Close()
-	r, _, err := readRecord(root, s.book.fileOf(attempt), maxRecord)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !s.book.ours(r) {
-		return nil, nil, nil
-	}
-	if err != nil {
+func (s *parts) set(ctx context.Context, now steprecord.Record, attempt int) (set map[string]int, why, err error) {
+	r, there, err := s.book.At(attempt)
+	if err != nil || !there {
 		return nil, nil, err
 	}
 	names, why := members(r, s.size, isDoneIn(now))

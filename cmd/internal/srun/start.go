@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/cmd/internal/steprecord"
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm/step"
@@ -24,13 +25,13 @@ func (p *program) start(ctx context.Context, k known, d plan) int {
 	if err != nil {
 		return p.noFolder(k.job, err)
 	}
-	e := entry{Args: k.call.Args, Program: programName(k.call), Dir: dir, Began: time.Now().UTC(), Settings: k.settings()}
-	var was entry
+	e := steprecord.Step{Args: k.call.Args, Program: programName(k.call), Dir: dir, Began: time.Now().UTC(), Settings: k.settings()}
+	var was steprecord.Step
 	strays := 0
-	err = b.open(ctx, func(r *record) error {
+	err = b.Open(ctx, func(r *steprecord.Record) error {
 		var i int
-		if i, was = r.claim(e, k.once); was.Name == "" && k.once == "" {
-			strays = r.strays(e)
+		if i, was = r.Claim(e, k.once); was.Name == "" && k.once == "" {
+			strays = r.Strays(e)
 		}
 		e = r.Steps[i]
 		return nil
@@ -48,7 +49,7 @@ func (p *program) start(ctx context.Context, k known, d plan) int {
 		p.say("step %s is done since attempt %d: it is not run again", e.Name, e.Attempt)
 		return cli.OK
 	}
-	note := b.notes(ctx, p.say)
+	note := b.Notes(ctx, p.say)
 	if d, err = p.goesOn(ctx, k, d, []string{e.Name}); err != nil {
 		return p.failed(err)
 	}
@@ -58,21 +59,10 @@ func (p *program) start(ctx context.Context, k known, d plan) int {
 	return p.runProtected(ctx, k, recorded{e, note}, was)
 }
 
-// strays are the steps of earlier attempts that e, which is new, may have been meant to
-// be: they are not done, and nothing tells which is which.
-func (r *record) strays(e entry) (n int) {
-	for _, s := range r.Steps {
-		if s.Attempt < r.Attempt && !s.Done && !named(s) && e.Program != "" && s.Program == e.Program {
-			n++
-		}
-	}
-	return n
-}
-
 // recorded is a step of the record, and what writes down how it went.
 type recorded struct {
-	entry
-	note func(entry)
+	steprecord.Step
+	note func(steprecord.Step)
 }
 
 // noFolder says why the checkpoint folder cannot be used. A first attempt has not
@@ -122,9 +112,9 @@ func (p *program) launch(k known, name string) ckpt.Launch {
 }
 
 // runProtected runs the step under its method.
-func (p *program) runProtected(ctx context.Context, k known, e recorded, was entry) int {
+func (p *program) runProtected(ctx context.Context, k known, e recorded, was steprecord.Step) int {
 	if e.Components = k.components(); e.Components != nil {
-		e.note(e.entry)
+		e.note(e.Step)
 	}
 	o := ckpt.Options{Dir: k.dir, Cluster: k.job.Cluster, Job: k.job.Folder(), Step: e.Name, Attempt: k.job.Attempt,
 		Keep: k.merged.Keep, Reserve: k.word.Site.Reserve, Identity: k.identity()}
@@ -143,7 +133,7 @@ func (p *program) runProtected(ctx context.Context, k known, e recorded, was ent
 	}
 	e.KeepAfter = k.merged.KeepAfter
 	r := &runner{job: k.job, name: e.Name, merged: k.merged, method: k.method, folder: folder, launch: p.launch(k, e.Name),
-		say: p.say, note: e.note, entry: e.entry, was: was, recorded: blessed, slot: make(chan struct{}, 1), advice: make(chan struct{}, 1)}
+		say: p.say, note: e.note, entry: e.Step, was: was, recorded: blessed, slot: make(chan struct{}, 1), advice: make(chan struct{}, 1)}
 	r.runs = func(ctx context.Context) error { return running(ctx, p.slurm(), k.job) }
 	if freezes(k.merged) {
 		r.machine = ckpt.Here(ctx)
@@ -161,7 +151,7 @@ func (p *program) runProtected(ctx context.Context, k known, e recorded, was ent
 		if isPlain(err) {
 			if e.Components != nil {
 				e.Components = nil
-				e.note(e.entry)
+				e.note(e.Step)
 			}
 			return p.plain(fmt.Sprintf("%v: the step is not protected", err), k)
 		}

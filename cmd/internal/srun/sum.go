@@ -4,16 +4,17 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/steprecord"
 	"github.com/burst-hpc/burst/ft/session"
 )
 
 // outcome is the step's entry at its end, the same for all who ask.
-func (r *runner) outcome(code int) entry {
+func (r *runner) outcome(code int) steprecord.Step {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.final == nil {
 		e := r.entry
-		e.stats, e.Ended, e.Done = r.total(), time.Now().UTC(), code == 0
+		e.Stats, e.Ended, e.Done = r.total(), time.Now().UTC(), code == 0
 		e.Runs = false
 		r.final = &e
 	}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/steprecord"
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/slurm"
 )
@@ -47,13 +48,13 @@ const (
 // not know any more: nothing asks for their steps again. It returns how many there were.
 func (s sweeping) sweep(ctx context.Context) (n int, err error) {
 	rest := ckpt.RemoveRest(s.dir)
-	all, err := leftIn(ctx, s.dir, looking{most: mostLooked})
+	all, err := steprecord.LookIn(ctx, s.dir, steprecord.Looking{Most: mostLooked})
 	for _, l := range all {
 		if ctx.Err() == nil {
 			rest = errors.Join(rest, ckpt.RemoveTrash(ctx, s.dir, l.Job))
 		}
 	}
-	all = slices.DeleteFunc(all, func(l Left) bool { return !s.mayGo(l) })
+	all = slices.DeleteFunc(all, func(l steprecord.Left) bool { return !s.mayGo(l) })
 	if len(all) == 0 {
 		return 0, cmp.Or(err, rest)
 	}
@@ -64,7 +65,7 @@ func (s sweeping) sweep(ctx context.Context) (n int, err error) {
 	if !slices.ContainsFunc(jobs, func(j slurm.Job) bool { return j.ID == s.job }) {
 		return 0, fmt.Errorf("slurm does not show job %d, which runs here", s.job)
 	}
-	all = slices.DeleteFunc(all, func(l Left) bool { return l.KnownTo(jobs) })
+	all = slices.DeleteFunc(all, func(l steprecord.Left) bool { return l.KnownTo(jobs) })
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] }) // one that cannot be deleted is not always the first
 	errs := []error{rest}
 	for _, l := range all[:min(len(all), mostSwept)] {
@@ -81,7 +82,7 @@ func (s sweeping) sweep(ctx context.Context) (n int, err error) {
 }
 
 // mayGo says whether what a job has left goes when Slurm does not know it.
-func (s sweeping) mayGo(l Left) bool {
+func (s sweeping) mayGo(l steprecord.Left) bool {
 	return l.Well && !l.Kept && l.Cluster == s.cluster && l.Ctld == s.ctld && s.ctld != "" && time.Since(l.Last) > sweepAge
 }
 
@@ -108,7 +109,7 @@ func turn(dir string) (release func()) {
 	if err != nil {
 		return nil // another user's
 	}
-	err = flock(f)
+	err = steprecord.TryLock(f)
 	if err == nil && recent() {
 		err = errors.New("another process was first")
 	}
@@ -153,7 +154,7 @@ func (p *program) sweep(ctx context.Context, k known) {
 // ctldOf asks, once in an attempt, which controller the job's cluster has; empty: it is
 // not known, and what the job leaves is not deleted by any sweep.
 func (p *program) ctldOf(ctx context.Context, k known) string {
-	if r, _, err := k.book(k.dir).peek(); err == nil && r.Ctld != "" {
+	if r, _, err := k.book(k.dir).Peek(); err == nil && r.Ctld != "" {
 		return r.Ctld
 	}
 	if k.unread != nil {
@@ -165,5 +166,5 @@ func (p *program) ctldOf(ctx context.Context, k known) string {
 	if err != nil {
 		return ""
 	}
-	return Ctld(conf)
+	return steprecord.Ctld(conf)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/steprecord"
 	"github.com/burst-hpc/burst/slurm"
 )
 
@@ -36,7 +37,7 @@ func (a *asked) JobsOf(_ context.Context, id uint32) (jobs []slurm.Job, err erro
 }
 
 func TestSweep(t *testing.T) {
-	done := entry{Done: true}
+	done := steprecord.Step{Done: true}
 	queue := []slurm.Job{{ID: 100}, {ID: 12}, {ID: 30, ArrayID: 30, ArrayTask: "1"}, {ID: 31, ArrayID: 31, ArrayTask: "4-9%2"}}
 	const all = "10 11 12 13 14 15 16 17 18 30_1 30_2 31_5 100"
 	for _, test := range []struct {
@@ -54,19 +55,19 @@ func TestSweep(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
-			leaves(t, dir, "10", done, done)    // well, and gone
-			leaves(t, dir, "11", done, entry{}) // a step has failed
-			leaves(t, dir, "12", done)          // Slurm knows it: it may be requeued
-			leaves(t, dir, "13", done, entry{Done: true, KeepAfter: true})
-			b := book{dir: dir, cluster: "other", ctld: ctl1, job: "14", script: "s"}
+			leaves(t, dir, "10", done, done)              // well, and gone
+			leaves(t, dir, "11", done, steprecord.Step{}) // a step has failed
+			leaves(t, dir, "12", done)                    // Slurm knows it: it may be requeued
+			leaves(t, dir, "13", done, steprecord.Step{Done: true, KeepAfter: true})
+			b := steprecord.Book{Dir: dir, Cluster: "other", Ctld: ctl1, Job: "14", Script: "s"}
 			leavesRecord(t, b, long, done)
-			b.cluster, b.ctld, b.job = "c", "ctl2(10.9.0.1):6817", "15" // another cluster, called the same
+			b.Cluster, b.Ctld, b.Job = "c", "ctl2(10.9.0.1):6817", "15" // another cluster, called the same
 			leavesRecord(t, b, long, done)
-			b.ctld, b.job = "", "16"
+			b.Ctld, b.Job = "", "16"
 			leavesRecord(t, b, long, done)
-			b.ctld, b.job = ctl1, "17"
+			b.Ctld, b.Job = ctl1, "17"
 			leavesRecord(t, b, sweepAge-time.Minute, done)
-			b.job = "18"
+			b.Job = "18"
 			leavesRecord(t, b, long, done)
 			if err := os.Mkdir(filepath.Join(dir, "job-18", "old-1-step-0"), 0o700); err != nil {
 				t.Fatal(err)

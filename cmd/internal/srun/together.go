@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/steprecord"
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/ft/session"
 )
@@ -16,13 +17,6 @@ import (
 // were stopped with in one attempt is a set. They restart from the newest set that is
 // whole, or all from the beginning. The job's folder alone decides; the first part of an
 // attempt to know it writes it into the attempt's record, and the others follow.
-
-// chosen is what the parts of an attempt restart from.
-type chosen struct {
-	Attempt int            `json:"attempt"`
-	From    int            `json:"from"` // the attempt that made the set; -1: all begin anew
-	Set     map[string]int `json:"set,omitempty"`
-}
 
 // components of the heterogeneous job that the step runs on; nil: it is none.
 func (f facts) components() []int {
@@ -44,7 +38,7 @@ func (f facts) isPart() bool {
 
 // parts are what a part knows of the others.
 type parts struct {
-	book   book
+	book   steprecord.Book
 	size   int
 	onDisk ckpt.Options       // of a step, but for its name
 	blest  map[string]ckpt.ID // what burstd has on record: it may not be to be seen yet
@@ -72,7 +66,7 @@ func (s *parts) whole(kind session.Kind) error {
 	if kind != session.Stop {
 		return errors.New("the steps of a heterogeneous job are checkpointed only when it is to be requeued")
 	}
-	r, _, err := s.book.peek()
+	r, _, err := s.book.Peek()
 	if err == nil {
 		var names []string
 		names, err = members(r, s.size, isDoneIn(r))
@@ -88,21 +82,21 @@ func (s *parts) whole(kind session.Kind) error {
 	return nil
 }
 
-func isDoneIn(r record) func(string) bool {
+func isDoneIn(r steprecord.Record) func(string) bool {
 	return func(name string) bool {
-		return slices.ContainsFunc(r.Steps, func(e entry) bool { return e.Name == name && e.Done })
+		return slices.ContainsFunc(r.Steps, func(e steprecord.Step) bool { return e.Name == name && e.Done })
 	}
 }
 
 // choose is the generation of a step that it restarts from in this attempt; zero: it
 // begins anew.
 func (s *parts) choose(ctx context.Context, step string) (ckpt.ID, error) {
-	if s.book.attempt == 0 {
+	if s.book.Attempt == 0 {
 		return ckpt.ID{}, nil
 	}
 	said := false
 	for end := time.Now().Add(seenTime); ; {
-		var c chosen
+		var c steprecord.Choice
 		var passed []string
 		var unseen string
 		err := s.retry(func() (err error) {
@@ -115,7 +109,7 @@ func (s *parts) choose(ctx context.Context, step string) (ckpt.ID, error) {
 		case err != nil:
 			return ckpt.ID{}, err
 		case unseen != "" && late && c.From < 0:
-			return ckpt.ID{}, fmt.Errorf("%s is on record, and not in %s: is the folder's file system mounted here? The step is not begun anew for that", unseen, s.book.dir)
+			return ckpt.ID{}, fmt.Errorf("%s is on record, and not in %s: is the folder's file system mounted here? The step is not begun anew for that", unseen, s.book.Dir)
 		case unseen == "" || late:
 			if c, err = s.agree(ctx, c, func() {
 				for _, why := range passed {
@@ -139,10 +133,10 @@ func (s *parts) choose(ctx context.Context, step string) (ckpt.ID, error) {
 }
 
 // agree makes c the attempt's choice and tells of it, unless another part was first.
-func (s *parts) agree(ctx context.Context, c chosen, tell func()) (chosen, error) {
+func (s *parts) agree(ctx context.Context, c steprecord.Choice, tell func()) (steprecord.Choice, error) {
 	first := false
-	err := s.book.change(ctx, func(r *record) error {
-		have, ok := r.choice()
+	err := s.book.Change(ctx, func(r *steprecord.Record) error {
+		have, ok := r.Chosen()
 		if first = !ok; ok {
 			c = have
 			return nil
@@ -154,15 +148,6 @@ func (s *parts) agree(ctx context.Context, c chosen, tell func()) (chosen, error
 		tell()
 	}
 	return c, err
-}
-
-// choice is the attempt's own.
-func (r record) choice() (chosen, bool) {
-	i := slices.IndexFunc(r.Sets, func(c chosen) bool { return c.Attempt == r.Attempt })
-	if i < 0 {
-		return chosen{}, false
-	}
-	return r.Sets[i], true
 }
 
 // beginTogether is begin for a part: it starts from what all parts have chosen, or not.

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/steprecord"
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm/step"
@@ -32,11 +33,11 @@ func (p *pair) part(t *testing.T, attempt, i int) *bench {
 	t.Helper()
 	name := fmt.Sprint(i)
 	b := newStep(t, p.dir, attempt, name, p.works[i])
-	k := book{dir: p.dir, job: "17", attempt: attempt, script: "s"}
-	b.entry = entry{Name: name, Attempt: attempt, Began: time.Now(), Components: []int{i}}
-	err := k.change(t.Context(), func(r *record) error {
+	k := steprecord.Book{Dir: p.dir, Job: "17", Attempt: attempt, Script: "s"}
+	b.entry = steprecord.Step{Name: name, Attempt: attempt, Began: time.Now(), Components: []int{i}}
+	err := k.Change(t.Context(), func(r *steprecord.Record) error {
 		if len(r.Steps) <= i {
-			r.Steps = append(r.Steps, make([]entry, i+1-len(r.Steps))...)
+			r.Steps = append(r.Steps, make([]steprecord.Step, i+1-len(r.Steps))...)
 		}
 		b.was, r.Steps[i] = r.Steps[i], b.entry
 		return nil
@@ -44,7 +45,7 @@ func (p *pair) part(t *testing.T, attempt, i int) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.note = k.notes(t.Context(), b.say)
+	b.note = k.Notes(t.Context(), b.say)
 	b.parts = &parts{book: k, size: 2, onDisk: ckpt.Options{Dir: p.dir, Job: "17"}, blest: p.blest, say: b.say,
 		retry: func(look func() error) error { return look() }}
 	return b
@@ -182,7 +183,7 @@ func TestNoFolderOfParts(t *testing.T) {
 		if err := b.begin(t.Context()); err == nil || isPlain(err) || !strings.Contains(err.Error(), "mounted") {
 			t.Errorf("%v", err)
 		}
-		if r, _, err := b.parts.book.peek(); err != nil || len(r.Sets) > 0 {
+		if r, _, err := b.parts.book.Peek(); err != nil || len(r.Sets) > 0 {
 			t.Errorf("on record is %+v, %v", r.Sets, err)
 		}
 	})
@@ -245,8 +246,8 @@ func TestAPartBegins(t *testing.T) {
 				k := known{facts: facts{job: step.Job{ID: 17, Attempt: c.attempt}}, seen: seen{script: a.script}}
 				for i := range 2 * c.attempt {
 					k.job.Attempt = 0
-					err := k.book(a.dir("kept")).change(t.Context(), func(r *record) error {
-						r.Steps = append(r.Steps, entry{Name: fmt.Sprint(i), Args: []string{fmt.Sprint(i)}, Program: "sim", Dir: a.dir("work"), Components: []int{i}})
+					err := k.book(a.dir("kept")).Change(t.Context(), func(r *steprecord.Record) error {
+						r.Steps = append(r.Steps, steprecord.Step{Name: fmt.Sprint(i), Args: []string{fmt.Sprint(i)}, Program: "sim", Dir: a.dir("work"), Components: []int{i}})
 						return nil
 					})
 					if err != nil {
@@ -260,7 +261,7 @@ func TestAPartBegins(t *testing.T) {
 				if code := a.run(append(args, a.dir("bin/sim"))...); code != c.code && !c.direct || a.direct != c.direct || !strings.Contains(a.said.String(), c.says) {
 					t.Errorf("exit code %d, srun alone %v: %s", code, a.direct, a.said.String())
 				}
-				if r, _, err := k.book(a.dir("kept")).peek(); c.components > 0 && (err != nil || len(r.Steps) != 1 || len(r.Steps[0].Components) != c.components || !r.Steps[0].Done || r.Steps[0].Runs) {
+				if r, _, err := k.book(a.dir("kept")).Peek(); c.components > 0 && (err != nil || len(r.Steps) != 1 || len(r.Steps[0].Components) != c.components || !r.Steps[0].Done || r.Steps[0].Runs) {
 					t.Errorf("on record is %+v, %v", r, err)
 				}
 			})

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/steprecord"
 	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm/step"
 )
@@ -17,7 +18,7 @@ func TestStepsThatWaitAreNotInStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asks := func() (at []time.Duration) {
 			began := time.Now()
-			r := &runner{job: step.Job{ID: 17}, say: func(string, ...any) {}, note: func(entry) {}}
+			r := &runner{job: step.Job{ID: 17}, say: func(string, ...any) {}, note: func(steprecord.Step) {}}
 			r.runs = func(context.Context) error {
 				if at = append(at, time.Since(began)); len(at) < 4 {
 					return errors.New("slurmctld is away")

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/steprecord"
 	"github.com/burst-hpc/burst/ft/ckpt/methods"
 	"github.com/burst-hpc/burst/slurm/directive"
 	"github.com/burst-hpc/burst/slurm/step"
@@ -36,20 +37,20 @@ func TestExplain(t *testing.T) {
 
 func TestSummary(t *testing.T) {
 	for _, c := range []struct {
-		stats
+		steprecord.Stats
 		unsaved time.Duration
 		want    string
 	}{
-		{stats{Ran: 90 * time.Minute}, 0, "job 17_3 step prep: ran 1h30m0s, 0 checkpoints (0s), 0 restarts, no work lost"},
-		{stats{Ran: 90 * time.Minute}, time.Minute, "job 17_3 step prep: ran 1h30m0s, 0 checkpoints (0s), 0 restarts, 1m0s of work in no checkpoint"},
-		{stats{Ran: 1500 * time.Millisecond, Checkpoints: 3, Writing: 2 * time.Second, Restarts: 1, Lost: 61 * time.Second}, 2 * time.Second,
+		{steprecord.Stats{Ran: 90 * time.Minute}, 0, "job 17_3 step prep: ran 1h30m0s, 0 checkpoints (0s), 0 restarts, no work lost"},
+		{steprecord.Stats{Ran: 90 * time.Minute}, time.Minute, "job 17_3 step prep: ran 1h30m0s, 0 checkpoints (0s), 0 restarts, 1m0s of work in no checkpoint"},
+		{steprecord.Stats{Ran: 1500 * time.Millisecond, Checkpoints: 3, Writing: 2 * time.Second, Restarts: 1, Lost: 61 * time.Second}, 2 * time.Second,
 			"job 17_3 step prep: ran 1.5s, 3 checkpoints (2s), 1 restarts, 1m1s of work lost, 2s of work in no checkpoint"},
-		{stats{Ran: 1500 * time.Millisecond, Checkpoints: 3, Writing: 2 * time.Second, Restarts: 1, Lost: 61 * time.Second}, 0,
+		{steprecord.Stats{Ran: 1500 * time.Millisecond, Checkpoints: 3, Writing: 2 * time.Second, Restarts: 1, Lost: 61 * time.Second}, 0,
 			"job 17_3 step prep: ran 1.5s, 3 checkpoints (2s), 1 restarts, 1m1s of work lost"},
-		{stats{Restarts: 1, Lost: 61 * time.Second, LostIterations: 120}, 0, "job 17_3 step prep: ran 0s, 0 checkpoints (0s), 1 restarts, 1m1s of work lost (120 iterations)"},
-		{stats{Restarts: 2, LostUnknown: 1}, 0, "job 17_3 step prep: ran 0s, 0 checkpoints (0s), 2 restarts, work lost (not known for 1 of the restarts)"},
+		{steprecord.Stats{Restarts: 1, Lost: 61 * time.Second, LostIterations: 120}, 0, "job 17_3 step prep: ran 0s, 0 checkpoints (0s), 1 restarts, 1m1s of work lost (120 iterations)"},
+		{steprecord.Stats{Restarts: 2, LostUnknown: 1}, 0, "job 17_3 step prep: ran 0s, 0 checkpoints (0s), 2 restarts, work lost (not known for 1 of the restarts)"},
 	} {
-		if got := summary(step.Job{ID: 20, Array: 17, Task: "3"}, entry{Name: "prep", stats: c.stats}, c.unsaved); got != c.want {
+		if got := summary(step.Job{ID: 20, Array: 17, Task: "3"}, steprecord.Step{Name: "prep", Stats: c.Stats}, c.unsaved); got != c.want {
 			t.Errorf("%s\nwant %s", got, c.want)
 		}
 	}

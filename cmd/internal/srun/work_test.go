@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/steprecord"
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/ft/ckpt/methods"
 	"github.com/burst-hpc/burst/slurm/directive"
@@ -135,7 +136,7 @@ type bench struct {
 	signals chan os.Signal
 	mu      sync.Mutex
 	said    []string
-	noted   []entry
+	noted   []steprecord.Step
 }
 
 func newBench(t *testing.T, dir string, attempt int, text string, w *work) *bench {
@@ -162,12 +163,12 @@ func newStep(t *testing.T, dir string, attempt int, name string, w *work, words 
 			defer b.mu.Unlock()
 			b.said = append(b.said, fmt.Sprintf(format, args...))
 		},
-		note: func(e entry) {
+		note: func(e steprecord.Step) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.noted = append(b.noted, e)
 		},
-		entry: entry{Name: name, Attempt: attempt, Began: time.Now()}, slot: make(chan struct{}, 1), advice: make(chan struct{}, 1)}
+		entry: steprecord.Step{Name: name, Attempt: attempt, Began: time.Now()}, slot: make(chan struct{}, 1), advice: make(chan struct{}, 1)}
 	return b
 }
 
@@ -188,11 +189,11 @@ func (b *bench) heard(text string) bool {
 	return strings.Contains(strings.Join(b.said, "\n"), text)
 }
 
-func (b *bench) last() entry {
+func (b *bench) last() steprecord.Step {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.noted) == 0 {
-		return entry{}
+		return steprecord.Step{}
 	}
 	return b.noted[len(b.noted)-1]
 }

@@ -1,4 +1,4 @@
-package srun
+package steprecord
 
 import (
 	"context"
@@ -20,16 +20,16 @@ const (
 	ballastShare = 16
 )
 
-// open is the change that a step begins with. In a full folder a later attempt
+// Open is the change that a step begins with. In a full folder a later attempt
 // sheds the ballast for it, and for what is written next.
-func (b book) open(ctx context.Context, with func(*record) error) error {
-	err := b.change(ctx, with)
+func (b Book) Open(ctx context.Context, with func(*Record) error) error {
+	err := b.Change(ctx, with)
 	switch {
 	case err == nil:
 		b.load()
-	case isFull(err) && b.attempt > 0:
+	case isFull(err) && b.Attempt > 0:
 		if err = b.shed(err); err == nil {
-			err = b.change(ctx, with)
+			err = b.Change(ctx, with)
 		}
 	}
 	return err
@@ -37,8 +37,8 @@ func (b book) open(ctx context.Context, with func(*record) error) error {
 
 // load makes the ballast if it is not there and there is plenty of room. Without
 // it a restart in a full folder fails, and nothing else.
-func (b book) load() {
-	root, err := ckpt.OpenJob(b.dir, b.job)
+func (b Book) load() {
+	root, err := ckpt.OpenJob(b.Dir, b.Job)
 	if err != nil {
 		return
 	}
@@ -61,8 +61,8 @@ func isFull(err error) bool {
 
 // shed deletes the ballast, because of an error that says that all is full. It
 // returns that error if there is none.
-func (b book) shed(full error) error {
-	root, err := ckpt.OpenJob(b.dir, b.job)
+func (b Book) shed(full error) error {
+	root, err := ckpt.OpenJob(b.Dir, b.Job)
 	if err != nil {
 		return errors.Join(full, err)
 	}

@@ -1,4 +1,4 @@
-package srun
+package steprecord
 
 import (
 	"context"
@@ -10,15 +10,14 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/jobword"
-	"github.com/burst-hpc/burst/ft/ckpt"
 )
 
 // did claims a step and says how it went.
-func did(t *testing.T, b book, args, once string, done bool) (name string, was entry) {
+func did(t *testing.T, b Book, args, once string, done bool) (name string, was Step) {
 	t.Helper()
-	err := b.change(t.Context(), func(r *record) error {
+	err := b.Change(t.Context(), func(r *Record) error {
 		words := strings.Fields(args)
-		i, before := r.claim(entry{Args: words, Program: words[0], Began: time.Now()}, once)
+		i, before := r.Claim(Step{Args: words, Program: words[0], Began: time.Now()}, once)
 		was, name = before, r.Steps[i].Name
 		if done {
 			r.Steps[i].Done, r.Steps[i].Ended = true, time.Now()
@@ -33,8 +32,8 @@ func did(t *testing.T, b book, args, once string, done bool) (name string, was e
 
 func TestBook(t *testing.T) {
 	dir := t.TempDir()
-	at := func(attempt int) book {
-		return book{dir: dir, cluster: "c", job: "17", attempt: attempt, script: "#!/bin/sh\n", began: time.Now().Add(-time.Hour)}
+	at := func(attempt int) Book {
+		return Book{Dir: dir, Cluster: "c", Job: "17", Attempt: attempt, Script: "#!/bin/sh\n", Began: time.Now().Add(-time.Hour)}
 	}
 	first := at(0)
 	if _, was := did(t, first, "./prep", "prep", true); was.Done {
@@ -62,19 +61,14 @@ func TestBook(t *testing.T) {
 // TestAnAttemptThatDied: burstd knows when, and so what was lost.
 func TestAnAttemptThatDied(t *testing.T) {
 	died := time.Now().Add(time.Hour)
-	b := book{dir: t.TempDir(), cluster: "c", job: "17", script: "#!/bin/sh\n"}
+	b := Book{Dir: t.TempDir(), Cluster: "c", Job: "17", Script: "#!/bin/sh\n"}
 	did(t, b, "./a", "", false)
-	b.attempt, b.ends = 1, map[int]jobword.Evicted{0: {Died: died, Iterations: 40}, 1: {Died: died.Add(-2 * time.Hour)}}
+	b.Attempt, b.Ends = 1, map[int]jobword.Evicted{0: {Died: died, Iterations: 40}, 1: {Died: died.Add(-2 * time.Hour)}}
 	_, was := did(t, b, "./a", "", false)
 	if !was.Ended.Equal(died) || was.LostUnknown != 0 || was.Behind != 40 {
 		t.Errorf("it was %+v", was)
 	}
-	var from ckpt.Generation
-	from.Began = died.Add(-5 * time.Minute)
-	if lost := lostWork(was, &from); lost != 5*time.Minute {
-		t.Errorf("it has lost %s", lost)
-	}
-	b.attempt = 2 // and the second attempt died before it began, by burstd's clock
+	b.Attempt = 2 // and the second attempt died before it began, by burstd's clock
 	if _, was := did(t, b, "./a", "", false); was.LostUnknown != 1 || was.Behind != 0 {
 		t.Errorf("then it was %+v", was)
 	}
@@ -84,17 +78,17 @@ func TestAnAttemptThatDied(t *testing.T) {
 func TestBookOfAnEarlierJob(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		change func(b *book)
+		change func(b *Book)
 		known  bool
 	}{
-		{"the same job", func(*book) {}, true},
-		{"another script", func(b *book) { b.script += "x" }, false},
-		{"another cluster", func(b *book) { b.cluster = "d" }, false},
-		{"the same script, begun later", func(b *book) { b.began = time.Now().Add(time.Hour) }, false},
-		{"the same job, and its node's clock was set", func(b *book) { b.began = time.Now().Add(time.Minute) }, true},
+		{"the same job", func(*Book) {}, true},
+		{"another script", func(b *Book) { b.Script += "x" }, false},
+		{"another cluster", func(b *Book) { b.Cluster = "d" }, false},
+		{"the same script, begun later", func(b *Book) { b.Began = time.Now().Add(time.Hour) }, false},
+		{"the same job, and its node's clock was set", func(b *Book) { b.Began = time.Now().Add(time.Minute) }, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := book{dir: t.TempDir(), cluster: "c", job: "17", script: "#!/bin/sh\n"}
+			b := Book{Dir: t.TempDir(), Cluster: "c", Job: "17", Script: "#!/bin/sh\n"}
 			did(t, b, "./prep", "prep", true)
 			c.change(&b)
 			if _, was := did(t, b, "./prep", "prep", false); was.Done != c.known {
@@ -105,27 +99,27 @@ func TestBookOfAnEarlierJob(t *testing.T) {
 }
 
 func TestBookIsDamaged(t *testing.T) {
-	b := book{dir: t.TempDir(), job: "17"}
+	b := Book{Dir: t.TempDir(), Job: "17"}
 	did(t, b, "./prep", "prep", true)
-	file := filepath.Join(b.dir, "job-17", b.fileOf(0))
+	file := filepath.Join(b.Dir, "job-17", b.fileOf(0))
 	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := b.change(t.Context(), func(*record) error { return nil })
+	err := b.Change(t.Context(), func(*Record) error { return nil })
 	if err == nil || !strings.Contains(err.Error(), "steps-0.json") {
 		t.Errorf("%v: it must not be taken for an empty one", err)
 	}
 }
 
 func TestBookOfManySteps(t *testing.T) {
-	b := book{dir: t.TempDir(), job: "17", script: "x"}
+	b := Book{Dir: t.TempDir(), Job: "17", Script: "x"}
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	names := map[string]bool{}
 	for range 8 {
 		wg.Go(func() {
-			err := b.change(context.Background(), func(r *record) error {
-				i, _ := r.claim(entry{Args: []string{"./a"}, Program: "a"}, "")
+			err := b.Change(context.Background(), func(r *Record) error {
+				i, _ := r.Claim(Step{Args: []string{"./a"}, Program: "a"}, "")
 				mu.Lock()
 				defer mu.Unlock()
 				names[r.Steps[i].Name] = true

@@ -1,4 +1,4 @@
-package srun
+package steprecord
 
 import (
 	"context"
@@ -11,48 +11,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/burst-hpc/burst/cmd/internal/jobword"
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/slurm"
-	"github.com/burst-hpc/burst/slurm/step"
 )
-
-func TestIdentity(t *testing.T) {
-	first, later := time.Unix(1000, 0), time.Unix(2000, 0)
-	script := sum("#!/bin/sh")
-	for _, test := range []struct {
-		name    string
-		attempt int
-		state   slurm.Job
-		told    time.Time // by burstd
-		want    ckpt.Identity
-	}{
-		{"attempt 0", 0, slurm.Job{Submitted: first}, time.Time{}, ckpt.Identity{Origin: ckpt.Origin{Script: script, Submitted: first}, First: first}},
-		{"a later attempt", 2, slurm.Job{Submitted: later, Restarts: 2}, first, ckpt.Identity{Origin: ckpt.Origin{Script: script, Submitted: later}, First: first}},
-		{"a later attempt, and burstd is away", 2, slurm.Job{Submitted: later, Restarts: 2}, time.Time{}, ckpt.Identity{Origin: ckpt.Origin{Script: script, Submitted: later}}},
-		{"Slurm does not answer", 0, slurm.Job{}, time.Time{}, ckpt.Identity{Origin: ckpt.Origin{Script: script}}},
-		// What Slurm says is of the attempt after this one.
-		{"a cut-off attempt 0", 0, slurm.Job{Submitted: later, Restarts: 1}, time.Time{}, ckpt.Identity{Origin: ckpt.Origin{Script: script}}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			for _, end := range []string{"", "\n", "\n\x00"} {
-				k := known{facts: facts{job: step.Job{ID: 17, Attempt: test.attempt}}, seen: seen{script: "#!/bin/sh" + end, state: test.state}, word: jobword.Before{First: test.told}}
-				if got := k.identity(); got != test.want {
-					t.Errorf("with %q at the script's end: %+v, want %+v", end, got, test.want)
-				}
-			}
-		})
-	}
-}
 
 // A step of --once that an earlier job of the same id has done is not done by this one,
 // the first attempt of which was never here.
 func TestRecordsOfAnEarlierJob(t *testing.T) {
 	dir := t.TempDir()
 	first := time.Unix(1000, 0)
-	b := book{dir: dir, cluster: "c", job: "17", script: "s", identity: ckpt.Identity{Origin: ckpt.Origin{Submitted: first}, First: first}}
-	err := b.change(t.Context(), func(r *record) error {
-		r.Steps = []entry{{Name: "post", Done: true}}
+	b := Book{Dir: dir, Cluster: "c", Job: "17", Script: "s", Identity: ckpt.Identity{Origin: ckpt.Origin{Submitted: first}, First: first}}
+	err := b.Change(t.Context(), func(r *Record) error {
+		r.Steps = []Step{{Name: "post", Done: true}}
 		return nil
 	})
 	if err != nil {
@@ -64,8 +34,8 @@ func TestRecordsOfAnEarlierJob(t *testing.T) {
 		want  int
 	}{{"its own", first, 1}, {"not known", time.Time{}, 1}, {"a later job", first.Add(time.Second), 0}} {
 		next := b
-		next.attempt, next.identity = 1, ckpt.Identity{Origin: ckpt.Origin{Submitted: first.Add(time.Hour)}, First: test.first}
-		r, _, err := next.peek()
+		next.Attempt, next.Identity = 1, ckpt.Identity{Origin: ckpt.Origin{Submitted: first.Add(time.Hour)}, First: test.first}
+		r, _, err := next.Peek()
 		if err != nil || len(r.Steps) != test.want {
 			t.Errorf("%s: %+v, %v", test.name, r.Steps, err)
 		}
@@ -78,26 +48,26 @@ const (
 )
 
 // leaves has a job of cluster c leave generations and a record in dir.
-func leaves(t *testing.T, dir, job string, steps ...entry) {
+func leaves(t *testing.T, dir, job string, steps ...Step) {
 	t.Helper()
-	leavesRecord(t, book{dir: dir, cluster: "c", ctld: ctl1, job: job, script: "s"}, long, steps...)
+	leavesRecord(t, Book{Dir: dir, Cluster: "c", Ctld: ctl1, Job: job, Script: "s"}, long, steps...)
 }
 
-func leavesRecord(t *testing.T, b book, ago time.Duration, steps ...entry) {
+func leavesRecord(t *testing.T, b Book, ago time.Duration, steps ...Step) {
 	t.Helper()
 	for i := range steps {
 		steps[i].Name = fmt.Sprint(i)
-		f, err := ckpt.Open(t.Context(), ckpt.Options{Dir: b.dir, Cluster: b.cluster, Job: b.job, Step: steps[i].Name, Reserve: 1})
+		f, err := ckpt.Open(t.Context(), ckpt.Options{Dir: b.Dir, Cluster: b.Cluster, Job: b.Job, Step: steps[i].Name, Reserve: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		makeGenerations(t, f, 1)
 		f.Close()
 	}
-	records := [][]entry{{{Name: "0"}}, steps} // the last one counts
-	for b.attempt = range records {
-		err := b.change(t.Context(), func(r *record) error {
-			r.Steps, r.Began = records[b.attempt], time.Now().Add(-ago)
+	records := [][]Step{{{Name: "0"}}, steps} // the last one counts
+	for b.Attempt = range records {
+		err := b.Change(t.Context(), func(r *Record) error {
+			r.Steps, r.Began = records[b.Attempt], time.Now().Add(-ago)
 			return nil
 		})
 		if err != nil {
@@ -138,23 +108,23 @@ func TestCtld(t *testing.T) {
 // and what it has left, or wanted to keep, is not forgotten for it.
 func TestJudged(t *testing.T) {
 	at := time.Unix(1e9, 0)
-	rec := func(attempt int, began time.Duration, script string, steps ...entry) record {
-		return record{Cluster: "c", Ctld: ctl1, Script: script, Attempt: attempt, Began: at.Add(began), Steps: steps}
+	rec := func(attempt int, began time.Duration, script string, steps ...Step) Record {
+		return Record{Cluster: "c", Ctld: ctl1, Script: script, Attempt: attempt, Began: at.Add(began), Steps: steps}
 	}
-	done, cut, kept := entry{Done: true}, entry{}, entry{Done: true, KeepAfter: true}
+	done, cut, kept := Step{Done: true}, Step{}, Step{Done: true, KeepAfter: true}
 	for _, test := range []struct {
 		name string
-		all  []record
+		all  []Record
 		want Left
 	}{
-		{"one attempt", []record{rec(0, 0, "s", done)}, Left{Well: true}},
-		{"an evicted job", []record{rec(0, 0, "s", cut), rec(1, 1, "s", done)}, Left{Well: true}},
-		{"it failed in the end", []record{rec(1, 1, "s", cut), rec(0, 0, "s", done)}, Left{}},
-		{"begun, and an earlier one had ended well", []record{rec(3, 0, "old", done), rec(0, 1, "s", cut)}, Left{}},
-		{"the same, of the same script", []record{rec(3, 0, "s", done), rec(0, 1, "s", cut)}, Left{}},
-		{"ended well, and an earlier one had not", []record{rec(3, 0, "s", cut), rec(0, 1, "s", done)}, Left{}},
-		{"the same, at a lower attempt", []record{rec(0, 0, "old", cut), rec(1, 1, "s", done)}, Left{}},
-		{"an earlier one is to be kept", []record{rec(3, 0, "s", kept), rec(0, 1, "s", done)}, Left{Well: true, Kept: true}},
+		{"one attempt", []Record{rec(0, 0, "s", done)}, Left{Well: true}},
+		{"an evicted job", []Record{rec(0, 0, "s", cut), rec(1, 1, "s", done)}, Left{Well: true}},
+		{"it failed in the end", []Record{rec(1, 1, "s", cut), rec(0, 0, "s", done)}, Left{}},
+		{"begun, and an earlier one had ended well", []Record{rec(3, 0, "old", done), rec(0, 1, "s", cut)}, Left{}},
+		{"the same, of the same script", []Record{rec(3, 0, "s", done), rec(0, 1, "s", cut)}, Left{}},
+		{"ended well, and an earlier one had not", []Record{rec(3, 0, "s", cut), rec(0, 1, "s", done)}, Left{}},
+		{"the same, at a lower attempt", []Record{rec(0, 0, "old", cut), rec(1, 1, "s", done)}, Left{}},
+		{"an earlier one is to be kept", []Record{rec(3, 0, "s", kept), rec(0, 1, "s", done)}, Left{Well: true, Kept: true}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if l := judged(test.all); l.Well != test.want.Well || l.Kept != test.want.Kept || l.Ctld != ctl1 || l.Last.Before(at) {
@@ -162,7 +132,7 @@ func TestJudged(t *testing.T) {
 			}
 		})
 	}
-	two := []record{rec(0, 0, "s", done), rec(1, 1, "s", done)}
+	two := []Record{rec(0, 0, "s", done), rec(1, 1, "s", done)}
 	for _, c := range []struct{ ctld, want string }{{"", ctl1}, {"ctl2:6817", ""}} {
 		two[0].Ctld = c.ctld
 		if l := judged(two); l.Ctld != c.want {
@@ -175,9 +145,9 @@ func TestJudged(t *testing.T) {
 // generations are not swept for the new one's good end.
 func TestAnEarlierJobsRecordIsPutAway(t *testing.T) {
 	dir := t.TempDir()
-	b := book{dir: dir, cluster: "c", ctld: ctl1, job: "17", script: "old"}
+	b := Book{Dir: dir, Cluster: "c", Ctld: ctl1, Job: "17", Script: "old"}
 	did(t, b, "./a", "", false)
-	b.script = "s"
+	b.Script = "s"
 	did(t, b, "./b", "post", true)
 	did(t, b, "./c", "more", true)
 	l, err := leftOf(dir, "17", false)
@@ -224,7 +194,7 @@ func TestRecordsOfOthers(t *testing.T) {
 			if err := errors.Join(os.Mkdir(job, 0o700), c.make(job)); err != nil {
 				t.Fatal(err)
 			}
-			if r, there, err := (book{dir: dir, job: "17"}).peek(); err == nil || there || !strings.Contains(err.Error(), c.says) {
+			if r, there, err := (Book{Dir: dir, Job: "17"}).Peek(); err == nil || there || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("peek: %+v, %v, %v", r, there, err)
 			}
 			if _, err := leftOf(dir, "17", false); err == nil {
@@ -233,7 +203,7 @@ func TestRecordsOfOthers(t *testing.T) {
 			if _, err := leftOf(dir, "17", true); (err == nil) != c.any {
 				t.Errorf("root: %v", err)
 			}
-			if all, err := leftIn(t.Context(), dir, looking{}); len(all) != 0 || c.any && err != nil {
+			if all, err := LookIn(t.Context(), dir, Looking{}); len(all) != 0 || c.any && err != nil {
 				t.Errorf("%+v, %v", all, err)
 			}
 		})
@@ -243,8 +213,8 @@ func TestRecordsOfOthers(t *testing.T) {
 // What is broken is passed over, and told.
 func TestLeftInABrokenFolder(t *testing.T) {
 	dir := t.TempDir()
-	leaves(t, dir, "10", entry{Done: true})
-	leaves(t, dir, "11", entry{Done: true})
+	leaves(t, dir, "10", Step{Done: true})
+	leaves(t, dir, "11", Step{Done: true})
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "job-11", "steps-1.json"), []byte("{"), 0o600), os.Mkdir(filepath.Join(dir, "job-12"), 0o700),
 		os.WriteFile(filepath.Join(dir, "job-13"), nil, 0o600), os.Mkdir(filepath.Join(dir, "job-15"), 0o700), syscall.Mkfifo(filepath.Join(dir, "job-15", "steps-0.json"), 0o600), os.Symlink(filepath.Join(dir, "job-10"), filepath.Join(dir, "job-14"))); err != nil {
 		t.Fatal(err)
@@ -261,7 +231,7 @@ func TestLeftInIsBounded(t *testing.T) {
 		leaves(t, dir, fmt.Sprint(i+1))
 	}
 	for most, want := range map[int]int{0: 5, 3: 3, 9: 5} {
-		if all, err := leftIn(t.Context(), dir, looking{most: most}); err != nil || len(all) != want {
+		if all, err := LookIn(t.Context(), dir, Looking{Most: most}); err != nil || len(all) != want {
 			t.Errorf("of at most %d: %d, %v", most, len(all), err)
 		}
 	}
@@ -269,12 +239,12 @@ func TestLeftInIsBounded(t *testing.T) {
 
 // An id that is given again while others are swept is not taken from the new job.
 func TestRemoveAsksAgain(t *testing.T) {
-	begun := entry{Name: "0", Began: time.Now()}
+	begun := Step{Name: "0", Began: time.Now()}
 	for name, meanwhile := range map[string]func(dir string) []slurm.Job{
 		"Slurm knows it now": func(string) []slurm.Job { return []slurm.Job{{ID: 10}} },
 		"a step has begun there": func(dir string) []slurm.Job {
-			b := book{dir: dir, cluster: "c", job: "10", script: "s", attempt: 1}
-			if err := b.change(t.Context(), func(r *record) error { r.Steps = []entry{begun}; return nil }); err != nil {
+			b := Book{Dir: dir, Cluster: "c", Job: "10", Script: "s", Attempt: 1}
+			if err := b.Change(t.Context(), func(r *Record) error { r.Steps = []Step{begun}; return nil }); err != nil {
 				t.Fatal(err)
 			}
 			return nil
@@ -282,7 +252,7 @@ func TestRemoveAsksAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			leaves(t, dir, "10", entry{Done: true})
+			leaves(t, dir, "10", Step{Done: true})
 			l, err := leftOf(dir, "10", false)
 			if err != nil {
 				t.Fatal(err)

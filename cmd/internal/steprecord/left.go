@@ -1,4 +1,4 @@
-package srun
+package steprecord
 
 import (
 	"cmp"
@@ -45,24 +45,24 @@ func Ctld(conf map[string]string) string {
 // users. Folders without a record are passed over. What could not be read is the error,
 // beside what was.
 func LeftIn(ctx context.Context, dir string) ([]Left, error) {
-	return leftIn(ctx, dir, looking{any: os.Geteuid() == 0})
+	return LookIn(ctx, dir, Looking{Any: os.Geteuid() == 0})
 }
 
-// looking says which folders are looked at.
-type looking struct {
-	most int  // of more than so many any so many; 0: all
-	any  bool // whoever's they are
+// Looking says which folders are looked at.
+type Looking struct {
+	Most int  // of more than so many any so many; 0: all
+	Any  bool // whoever's they are
 }
 
-func leftIn(ctx context.Context, dir string, look looking) ([]Left, error) {
+func LookIn(ctx context.Context, dir string, look Looking) ([]Left, error) {
 	names, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint directory: %w", err)
 	}
 	names = slices.DeleteFunc(names, func(e fs.DirEntry) bool { return !e.IsDir() || !strings.HasPrefix(e.Name(), "job-") })
-	if look.most > 0 && len(names) > look.most {
+	if look.Most > 0 && len(names) > look.Most {
 		rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-		names = names[:look.most]
+		names = names[:look.Most]
 	}
 	mapped := sync.OnceValues(func() (int, error) { return ckpt.OwnerIn(dir) })
 	var all []Left
@@ -71,12 +71,12 @@ func leftIn(ctx context.Context, dir string, look looking) ([]Left, error) {
 		if ctx.Err() != nil {
 			return all, context.Cause(ctx)
 		}
-		if owner := ownerOf(e); !look.any && owner != os.Geteuid() {
+		if owner := ownerOf(e); !look.Any && owner != os.Geteuid() {
 			if me, err := mapped(); err != nil || owner != me {
 				continue
 			}
 		}
-		l, err := leftOf(dir, strings.TrimPrefix(e.Name(), "job-"), look.any)
+		l, err := leftOf(dir, strings.TrimPrefix(e.Name(), "job-"), look.Any)
 		switch {
 		case err == nil:
 			all = append(all, l)
@@ -115,10 +115,10 @@ func leftOf(dir, job string, whoever bool) (Left, error) {
 	if len(attempts) == 0 {
 		return Left{}, fmt.Errorf("%s: no record: %w", root.Name(), fs.ErrNotExist)
 	}
-	var all []record
+	var all []Record
 	room := int64(maxRecord)
 	for _, n := range attempts {
-		r, size, err := readRecord(root, (book{}).fileOf(n), room)
+		r, size, err := readRecord(root, (Book{}).fileOf(n), room)
 		if err != nil {
 			return Left{}, err
 		}
@@ -133,8 +133,8 @@ func leftOf(dir, job string, whoever bool) (Left, error) {
 
 // judged is what the records in a job's folder say together. Ids are given again: that
 // of the newest job need not have the highest number.
-func judged(all []record) Left {
-	newest := slices.MaxFunc(all, func(a, b record) int { return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.Attempt, b.Attempt)) })
+func judged(all []Record) Left {
+	newest := slices.MaxFunc(all, func(a, b Record) int { return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.Attempt, b.Attempt)) })
 	l := Left{Cluster: newest.Cluster, Ctld: newest.Ctld, Well: true}
 	for _, r := range all {
 		// An attempt begins with what the ones before it knew of their steps.

@@ -1,4 +1,4 @@
-package srun
+package steprecord
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 // TestBallast: where all is full, an attempt that sheds the ballast is recorded.
 func TestBallast(t *testing.T) {
 	dir := t.TempDir()
-	b := book{dir: dir, cluster: "c", job: "17", script: "#!/bin/sh\n"}
+	b := Book{Dir: dir, Cluster: "c", Job: "17", Script: "#!/bin/sh\n"}
 	if err := b.shed(syscall.ENOSPC); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("without ballast: %v", err)
 	}
@@ -41,16 +41,16 @@ func TestBallast(t *testing.T) {
 	did(t, b, "./a", "", false)
 	b.load()
 	fill(t, filepath.Join(dir, "filler"))
-	b.attempt = 1
-	if full := b.change(t.Context(), func(*record) error { return nil }); !isFull(full) {
+	b.Attempt = 1
+	if full := b.Change(t.Context(), func(*Record) error { return nil }); !isFull(full) {
 		t.Fatalf("in a full folder: %v", full)
 	}
-	var was entry
-	claim := func(r *record) error {
-		_, was = r.claim(entry{Args: []string{"./a"}, Program: "./a"}, "")
+	var was Step
+	claim := func(r *Record) error {
+		_, was = r.Claim(Step{Args: []string{"./a"}, Program: "./a"}, "")
 		return nil
 	}
-	if err := b.open(t.Context(), claim); err != nil || was.Name != "0" {
+	if err := b.Open(t.Context(), claim); err != nil || was.Name != "0" {
 		t.Errorf("%+v, %v", was, err)
 	}
 	if b.load(); isThere(filepath.Join(dir, "job-17", ballastName)) {

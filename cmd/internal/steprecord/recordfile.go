@@ -1,4 +1,4 @@
-package srun
+package steprecord
 
 import (
 	"crypto/sha256"
@@ -30,7 +30,7 @@ const (
 )
 
 // readRecord reads a record of at most so many bytes, and says how many it has.
-func readRecord(root *os.Root, name string, most int64) (r record, size int64, err error) {
+func readRecord(root *os.Root, name string, most int64) (r Record, size int64, err error) {
 	text, err := ckpt.ReadOwn(root, name, most)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, 0, err
@@ -39,7 +39,7 @@ func readRecord(root *os.Root, name string, most int64) (r record, size int64, e
 		return r, 0, fmt.Errorf("%s is no record: %w", name, err)
 	}
 	if err := json.Unmarshal(text, &r); err != nil {
-		return record{}, 0, fmt.Errorf("%s: %w: delete it, and steps that --once had recorded run again", path.Join(root.Name(), name), err)
+		return Record{}, 0, fmt.Errorf("%s: %w: delete it, and steps that --once had recorded run again", path.Join(root.Name(), name), err)
 	}
 	return r, int64(len(text)), nil
 }
@@ -71,7 +71,7 @@ func recordsIn(root *os.Root) (attempts []int, earlier bool, err error) {
 	}
 	for _, name := range names {
 		number, ok := strings.CutPrefix(strings.TrimSuffix(name, ".json"), "steps-")
-		if n, err := strconv.Atoi(number); ok && err == nil && name == (book{}).fileOf(n) {
+		if n, err := strconv.Atoi(number); ok && err == nil && name == (Book{}).fileOf(n) {
 			attempts = append(attempts, n)
 		}
 		earlier = earlier || strings.HasPrefix(name, oldPrefix)
@@ -110,8 +110,8 @@ func writeWhole(root *os.Root, name string, text []byte) error {
 	return nil
 }
 
-// sum is of a script; slurmctld and slurmd need not agree on how it ends.
-func sum(text string) string {
+// Sum is of a script; slurmctld and slurmd need not agree on how it ends.
+func Sum(text string) string {
 	s := sha256.Sum256([]byte(strings.TrimRight(text, "\x00\r\n")))
 	return hex.EncodeToString(s[:])
 }
