@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -104,7 +105,11 @@ var ftMethods = []ftMethod{
 	{"command", 2, "", 0, false},
 	{"dmtcp", 1, "dmtcp_launch", 1.15, false},
 	{"scr", 2, "scr_halt", 1.05, true},
+	{"libburst", 2, "", 1.05, true},
 }
+
+// ftHeats are the methods with a heat of their own.
+var ftHeats = map[string]string{"scr": "heat-scr", "libburst": "heat-libburst"}
 
 type ftMethod struct {
 	name  string
@@ -137,10 +142,10 @@ func FTCases(env Env) (cases []FTCase, absent []string) {
 
 // ftAbsent says why a method cannot be measured here; "" if it can.
 func ftAbsent(env Env, method, tool string) string {
-	if tool == "" {
+	if tool == "" && ftHeats[method] == "" {
 		return ""
 	}
-	if _, err := exec.LookPath(tool); err != nil {
+	if _, err := exec.LookPath(tool); tool != "" && err != nil {
 		return fmt.Sprintf("NOT MEASURED: %s: %s is not on PATH", method, tool)
 	}
 	if _, err := os.Stat(env.heat(method)); err != nil {
@@ -151,11 +156,7 @@ func ftAbsent(env Env, method, tool string) string {
 
 // heat is the program that is run under a method.
 func (e Env) heat(method string) string {
-	name := "heat"
-	if method == "scr" {
-		name = "heat-scr"
-	}
-	return filepath.Join(filepath.Dir(e.Programs), name)
+	return filepath.Join(filepath.Dir(e.Programs), cmp.Or(ftHeats[method], "heat"))
 }
 
 // FTOptions are for FT.

@@ -13,12 +13,13 @@ import (
 
 func TestFTBenches(t *testing.T) {
 	runs := map[string]FTRun{ // by method; FTNone by nodes, too
-		"none 2":    {Seconds: 100, AllUSD: 1, Checksum: "0x1"},
-		"none 1":    {Seconds: 200, AllUSD: 1, Checksum: "0x1"},
-		"signal 2":  {Seconds: 106, BootSeconds: 1, Restarts: []int{1, 2}, Checksum: "0x1"},
-		"command 2": {Seconds: 107, BootSeconds: 1, Restarts: []int{1, 2}, Checksum: "0x1"},
-		"dmtcp 1":   {Seconds: 230, BootSeconds: 1, Restarts: []int{1, 2}, Checksum: "0x1"},
-		"scr 2":     {Seconds: 101, BootSeconds: 1, Restarts: []int{1, 2}, Checksum: "0x2"}, // wrong
+		"none 2":     {Seconds: 100, AllUSD: 1, Checksum: "0x1"},
+		"none 1":     {Seconds: 200, AllUSD: 1, Checksum: "0x1"},
+		"signal 2":   {Seconds: 106, BootSeconds: 1, Restarts: []int{1, 2}, Checksum: "0x1"},
+		"command 2":  {Seconds: 107, BootSeconds: 1, Restarts: []int{1, 2}, Checksum: "0x1"},
+		"dmtcp 1":    {Seconds: 230, BootSeconds: 1, Restarts: []int{1, 2}, Checksum: "0x1"},
+		"scr 2":      {Seconds: 101, BootSeconds: 1, Restarts: []int{1, 2}, Checksum: "0x2"}, // wrong
+		"libburst 2": {Seconds: 105, BootSeconds: 1, Restarts: []int{1, 2}, Checksum: "0x1"},
 	}
 	var took []string
 	benches := ftBenches(func(_ context.Context, _ Env, k ftTask) (FTRun, error) {
@@ -47,11 +48,11 @@ func TestFTBenches(t *testing.T) {
 			t.Errorf("%+v", b)
 		}
 	}
-	want := map[string]float64{"ft-preemptive-signal-ratio": 1.04, "ft-preemptive-command-ratio": 1.07, "ft-preemptive-dmtcp-ratio": 1.15}
+	want := map[string]float64{"ft-preemptive-signal-ratio": 1.04, "ft-preemptive-command-ratio": 1.07, "ft-preemptive-dmtcp-ratio": 1.15, "ft-preemptive-libburst-ratio": 1.03}
 	if d := cmp.Diff(want, values); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff([]string{"none 2", "signal 2", "command 2", "none 1", "dmtcp 1", "scr 2"}, took); d != "" {
+	if d := cmp.Diff([]string{"none 2", "signal 2", "command 2", "none 1", "dmtcp 1", "scr 2", "libburst 2"}, took); d != "" {
 		t.Error(d)
 	}
 }
@@ -94,7 +95,11 @@ func TestFTAbsent(t *testing.T) {
 		t.Errorf("%q, %q", got, absent("dmtcp"))
 	}
 	standIn(t, filepath.Join(dir, "heat-scr"), "exit 1")
-	if d := cmp.Diff(append(always, "undisturbed, one node", "dmtcp periodic", "dmtcp preemptive", "scr periodic", "scr preemptive"), names()); d != "" {
+	if got := absent("libburst"); !strings.Contains(got, "heat-libburst is not there") {
+		t.Error(got)
+	}
+	standIn(t, filepath.Join(dir, "heat-libburst"), "exit 1")
+	if d := cmp.Diff(append(always, "undisturbed, one node", "dmtcp periodic", "dmtcp preemptive", "scr periodic", "scr preemptive", "libburst periodic", "libburst preemptive"), names()); d != "" {
 		t.Error(d)
 	}
 }

@@ -113,6 +113,8 @@ func (t ftTask) script(env Env, exports string) string {
 		run += " --checkpoint heat.ckpt"
 	case "dmtcp":
 		run = fmt.Sprintf("%s mpirun --oversubscribe %s", srun, heat)
+	case "libburst": // which has the periodic ones written, too
+		run += " --checkpoint heat.ckpt --restart auto"
 	case "scr":
 		exports += " SCR_PREFIX=$PWD USER=${USER:-$(id -un)}"
 		run += " --checkpoint heat.ckpt --restart auto"

@@ -75,6 +75,8 @@ func TestScripts(t *testing.T) {
 		"command preemptive":  {FTCase{"command", ftPreemptive, 2, true}, "burst-" + heat + size + " --checkpoint heat.ckpt", asked{"command", "preemptive", "0s", "", ""}},
 		"dmtcp periodic":      {FTCase{"dmtcp", ftPeriodic, 1, true}, "burst-srun mpirun --oversubscribe HEAT" + size, asked{"dmtcp", "periodic", "6.5s", "", ""}},
 		"dmtcp preemptive":    {FTCase{"dmtcp", ftPreemptive, 1, true}, "burst-srun mpirun --oversubscribe HEAT" + size, asked{"dmtcp", "preemptive", "0s", "", ""}},
+		"libburst periodic":   {FTCase{"libburst", ftPeriodic, 2, true}, "burst-" + heat + "-libburst" + size + " --checkpoint heat.ckpt --restart auto", asked{"libburst", "periodic", "6.5s", "", ""}},
+		"libburst preemptive": {FTCase{"libburst", ftPreemptive, 2, true}, "burst-" + heat + "-libburst" + size + " --checkpoint heat.ckpt --restart auto", asked{"libburst", "preemptive", "0s", "", ""}},
 		"scr periodic":        {FTCase{"scr", ftPeriodic, 2, true}, "burst-" + heat + "-scr" + size + " --checkpoint heat.ckpt --restart auto --every 10", asked{"scr", "periodic", "6.5s", "", ""}},
 		"scr preemptive":      {FTCase{"scr", ftPreemptive, 2, true}, "burst-" + heat + "-scr" + size + " --checkpoint heat.ckpt --restart auto", asked{"scr", "preemptive", "0s", "", ""}},
 	} {

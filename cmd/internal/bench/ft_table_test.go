@@ -149,7 +149,7 @@ func columns(table string) (lines []string) {
 // Each of our cases stands beside the paper's own, if it has one.
 func TestPaperCases(t *testing.T) {
 	cases := append([]FTCase{ftTwo, ftOne, {Method: FTNone, Nodes: 2, Evicted: true}}, ftSignal)
-	for _, m := range []string{"command", "dmtcp", "scr"} {
+	for _, m := range []string{"command", "dmtcp", "scr", "libburst"} {
 		for _, s := range []string{ftPeriodic, ftPreemptive} {
 			cases = append(cases, FTCase{Method: m, Strategy: s, Nodes: 2, Evicted: true})
 		}
@@ -161,6 +161,7 @@ func TestPaperCases(t *testing.T) {
 	want := map[string]string{
 		"undisturbed": "no failures", "undisturbed, one node": "no failures", "no fault tolerance": "-", "signal preemptive": "-", "command periodic": "-", "command preemptive": "-",
 		"dmtcp periodic": "DMTCP periodic", "dmtcp preemptive": "DMTCP preemptive", "scr periodic": "SCR periodic", "scr preemptive": "SCR preemptive",
+		"libburst periodic": "-", "libburst preemptive": "-",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
