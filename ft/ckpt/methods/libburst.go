@@ -90,7 +90,7 @@ func (l launch) passes(vars ...string) error {
 		}
 	}
 	names := strings.Split(given, ",")
-	if given == "" || l.Program == 0 || slices.Contains(names, "ALL") {
+	if given == "" || l.Program == 0 || slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, "ALL") }) {
 		return nil
 	}
 	for _, v := range vars {

@@ -175,7 +175,7 @@ func TestLibburstEnvironment(t *testing.T) {
 	}{
 		"nothing said":         {"srun -n 2 | app", "", false},
 		"all":                  {"srun --export=ALL,A=1 | app", "", false},
-		"all, apart":           {"srun --export ALL | app", "", false},
+		"all, apart":           {"srun --export all | app", "", false},
 		"none":                 {"srun --export=NONE | app", "", true},
 		"some":                 {"srun --export A,B | app", "", true},
 		"the ones":             {"srun --export=A,BURST_LIB,BURST_LIB_RESTART | app", "", false},
