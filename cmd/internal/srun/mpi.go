@@ -92,6 +92,9 @@ func (p *program) mpi(ctx context.Context, k *known) (step.Settings, error) {
 	if !seen && said.Kind == mpi.None {
 		return nil, nil // srun says what is wrong with the program
 	}
+	if slices.Contains(launchers, k.merged.Method) && said.given == "" && found.Kind != mpi.None {
+		return step.Settings{{Kept: "srun's own choice of MPI", Why: fmt.Sprintf("ckpt=%s makes images of processes, and a connection to srun would not be in them", k.merged.Method)}}, nil
+	}
 	plan, err := p.mpiWorld(ctx, *k, found).Plan(found, s, said.Word)
 	if err != nil {
 		return nil, wrongError{err}
