@@ -33,6 +33,7 @@ type attempt struct {
 	signalled time.Time    // when the signal was sent, or the steps asked; zero: not yet
 	requeued  bool
 	released  bool
+	anew      bool // its hold is cleared for the second time, and not for a third
 	hold      bool // as in Eviction: of one of them, of all
 	held      bool
 }

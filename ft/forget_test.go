@@ -56,6 +56,41 @@ func (w *world) journalHas(s ft.Stage) bool {
 	return false
 }
 
+// TestAReleaseThatSlurmForgets: a slurmctld that is killed comes back with the job in
+// the queue and held for two minutes, as after its requeue: the hold is cleared once
+// more, and the user is told again. What a user puts off stays put off.
+func TestAReleaseThatSlurmForgets(t *testing.T) {
+	for _, forgets := range []bool{true, false} {
+		bubble(t, "c1", func(w *world) { // which is not up again before slurmctld dies
+			id := w.begin(stays(w))[0]
+			w.start(ft.Config{}, 0)
+			w.evict("c1", 2*time.Minute)
+			const cleared, told = "scontrol update jobid=1 starttime=", "scontrol update jobid=1 admincomment="
+			w.until(30*time.Second, "its hold is cleared", func() bool { return w.Count(told) == 1 })
+			before := w.Count(cleared)
+			again := []string{"update", "jobid=1", "starttime=" + time.Now().Add(2*time.Minute).Format("2006-01-02T15:04:05")}
+			if forgets {
+				again = append(again, "admincomment=")
+			}
+			if _, stderr, err := w.Controller.Run(t.Context(), "scontrol", again...); err != nil {
+				t.Fatalf("%v: %s", err, stderr)
+			}
+			if !forgets {
+				w.closed(time.Minute)
+				if n := w.Count(cleared) - before; n != 1 { // ours
+					t.Errorf("what its user has put off was changed %d times", n-1)
+				}
+				return
+			}
+			w.again(time.Minute, id, 1)
+			w.closed(time.Minute)
+			if c := w.info(id).AdminComment; !strings.HasPrefix(c, "burst: node c1 was taken back") {
+				t.Errorf("its user is told %q", c)
+			}
+		})
+	}
+}
+
 // TestAStartThatSlurmForgets: a slurmctld that was killed while the job began
 // has it in the queue, as it was before that attempt: its hold is cleared all
 // the same.

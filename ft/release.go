@@ -55,7 +55,8 @@ func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 	if err == nil && s.requeued && !e.Hold && strings.HasPrefix(s.Reason, "JobHeld") { // as one that was suspended is
 		held = fmt.Sprintf("; it is held: \"scontrol release %d\" lets it start", e.Job)
 	}
-	text := fmt.Sprintf("node %s was taken back by the cloud; requeued %s%s", e.Node, time.Now().Format(time.DateTime), held)
+	said := fmt.Sprintf("node %s was taken back by the cloud; requeued %s", e.Node, time.Now().Format(time.DateTime))
+	text := said + held
 	if e.Outcome != "" {
 		text += "; " + e.Outcome
 	}
@@ -70,9 +71,19 @@ func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 		return again()
 	case s.over != "" && s.ID != 0 && s.Restarts == e.Restarts:
 		return g.close(ctx, e, s.over)
+	case !e.Hold && !a.anew && s.heldAgain(said):
+		a.anew = true
+		return fmt.Errorf("job %d is not eligible before %s: Slurm has forgotten that its hold was cleared", e.Job, s.Eligible.Format(time.DateTime))
 	}
 	a.released = true
 	return g.moved(ctx, e, held)
+}
+
+// heldAgain says that slurmctld was killed when it had saved the requeue, and with it
+// the hold, but nothing of what came after. A start that a user has put off since is
+// beside what was said of the job.
+func (s *sight) heldAgain(said string) bool {
+	return s.over == "" && s.requeued && s.State == "PENDING" && s.Eligible.After(time.Now().Add(time.Second)) && !strings.Contains(s.AdminComment, said)
 }
 
 // queued waits until the job's processes have ended, if it is on its way into the queue.
