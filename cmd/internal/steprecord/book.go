@@ -17,16 +17,16 @@ import (
 
 // Book keeps the record of a job in its folder.
 type Book struct {
-	Dir     string
+	Dir     string // the checkpoint directory
 	Cluster string
 	Ctld    string // as Ctld says; empty: not known
-	Job     string
+	Job     string // as its folder has it: "17", or "17_3" for a task of an array
 	Attempt int
 	Script  string    // the text
 	Began   time.Time // when the attempt's batch script did, by this host's clock; zero: not known
 	// Identity tells the job's records from an earlier one's.
 	Identity ckpt.Identity
-	Ends     map[int]jobword.Evicted
+	Ends     map[int]jobword.Evicted // what burstd says of attempts before
 }
 
 func (b Book) fileOf(attempt int) string { return fmt.Sprintf("steps-%d.json", attempt) }

@@ -64,6 +64,22 @@ type Record struct {
 	Sets      []Choice  `json:"sets,omitempty"` // by attempts, the oldest first
 }
 
+// Choice is what the parts of an attempt restart from.
+type Choice struct {
+	Attempt int            `json:"attempt"`
+	From    int            `json:"from"` // the attempt that made the set; -1: all begin anew
+	Set     map[string]int `json:"set,omitempty"`
+}
+
+// Chosen is the attempt's own.
+func (r Record) Chosen() (Choice, bool) {
+	i := slices.IndexFunc(r.Sets, func(c Choice) bool { return c.Attempt == r.Attempt })
+	if i < 0 {
+		return Choice{}, false
+	}
+	return r.Sets[i], true
+}
+
 // Claim finds the step that a command line is in this attempt, or makes a new one:
 // that of the name; else the first with the same arguments in the same folder that no
 // other has claimed. Arguments may change with the time of day: if a single step of the
