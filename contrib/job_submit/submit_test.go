@@ -181,7 +181,11 @@ func TestLongScripts(t *testing.T) {
 		"directives": of("", "#BURST\n"), "directives with blanks": of("", "#BURST   \n"), "one directive": of("#BURST run=", "x"), "escapes": of(`#BURST run="`, `\\`), "quotes": of("#BURST run=", `""`), "settings": of("#BURST ", "a=1 "),
 		"commands": of("", "true\n"), "directives below": of("true\n", "#BURST\n"), "nearly directives": of("", "#burst\n"), "nearly directives below": of("true\n", "#BURSTX\n"), "blanks below": of("true\n", " "), "lines below": of("true\n", "\n"), "wide blanks": of("", "\u3000"),
 	}
-	for _, l := range interpreters(t) {
+	luas := interpreters(t)
+	if testing.Short() {
+		luas = luas[:1]
+	}
+	for _, l := range luas {
 		for name, script := range scripts {
 			// Of the second as much as is read at most.
 			_, all := submit(t, l, site, job{script: script}, job{script: script[:60<<10]})
