@@ -54,7 +54,8 @@ build: go ## build the programs into build/bin, build/heat and build/libburst
 	@$(MAKE) --no-print-directory -C contrib/heat OUT=$(CURDIR)/build/heat-libburst LIBBURST=$(CURDIR)/build/libburst
 	@scr=$$(command -v scr_halt) || exit 0; \
 	$(MAKE) --no-print-directory -C contrib/heat OUT=$(CURDIR)/build/heat-scr SCR=$${scr%/bin/scr_halt}
-	@[ ! -x build/ulfm/bin/mpicc ] || $(MAKE) --no-print-directory -C contrib/heat/ulfm OUT=$(CURDIR)/build/heat-ulfm MPICC=$(CURDIR)/build/ulfm/bin/mpicc
+	@[ ! -x build/ulfm/bin/mpicc ] || { ln -sfn ../contrib/heat/ulfm/ulfm-run build/ulfm-run && \
+	$(MAKE) --no-print-directory -C contrib/heat/ulfm OUT=$(CURDIR)/build/heat-ulfm MPICC=$(CURDIR)/build/ulfm/bin/mpicc; }
 	@mkdir -p build/lib/burst/shim && ln -sfn ../../../bin/burst-srun build/lib/burst/shim/srun
 
 # Nodes need not have the architecture of burstd's host: it serves them theirs.

@@ -227,7 +227,7 @@ func (s survivor) testMoved(t *testing.T) {
 					return false
 				}
 				text, err := os.ReadFile(out[0])
-				return err == nil && strings.Count(string(text), "heat: moved ") == i+1
+				return err == nil && strings.Count(string(text), ": moved ") == i+1
 			})
 		}
 	})

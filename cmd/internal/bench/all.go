@@ -20,6 +20,8 @@ func All() []Bench {
 		[]Bench{ordersOut(), sessionsRSS()},
 		srunOverhead(),
 		[]Bench{burstSrunOverhead(), libburstIdleCall()},
+		containerBenches(containerFull),
+		ulfmBenches(ulfmFull),
 		ftBenches(ftMeasure),
 	)
 }

@@ -261,7 +261,7 @@ static void tell(const struct run *r, const struct head *h, const struct roster 
 			return;
 	printf("heat: ");
 	if (h->cause == MOVED)
-		printf("moved %d ranks", h->spawned);
+		printf("plan %" PRId64 ": moved %d ranks", h->plan.number, h->spawned);
 	else
 		printf("lost %d ranks, %d new ones", h->lost, h->spawned);
 	printf(" at iteration %" PRId64 ", going on from %" PRId64 " with %d ranks after %.3f s, on", h->iteration, r->iteration, r->crew.size, took);
@@ -288,6 +288,7 @@ void rebuild(struct run *r, enum cause why)
 		struct roster to = {0};
 		bool done = describe(r, base, why, &h, &to);
 		if (done && why == MOVED && to.spawned == 0) {
+			tell(r, &h, &to, began);
 			roster_free(&to);
 			return;
 		}

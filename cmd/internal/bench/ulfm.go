@@ -1,0 +1,158 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/burst-hpc/burst/cmd/internal/rig"
+	"github.com/burst-hpc/burst/slurm/hostlist"
+)
+
+// ulfmSize is how much is measured.
+type ulfmSize struct {
+	pairs      int // of runs, one of them disturbed
+	iterations int
+	pace       time.Duration // of an iteration
+}
+
+// ulfmFull is what the benchmark measures: runs of 45 s.
+var ulfmFull = ulfmSize{pairs: 3, iterations: 1500, pace: 30 * time.Millisecond}
+
+// ulfmNotice is how long before it goes a node's notice comes; a real cloud's is longer.
+const ulfmNotice = 20 * time.Second
+
+// ulfmBenches is heat-ulfm through two evictions.
+func ulfmBenches(size ulfmSize) []Bench {
+	return []Bench{{
+		Name: "ulfm-two-evictions-ratio",
+		Method: fmt.Sprintf("heat-ulfm, 8 ranks on 4 nodes of a site on this host, %d iterations of %s at least: its own time when two nodes get a notice of %s, after a third and two thirds, and nodes join in their place, over its time undisturbed; that fewer nodes compute slower is not in it, for they share this host; median of %d pairs, each with the same checksum and no iteration done twice",
+			size.iterations, size.pace, ulfmNotice, size.pairs),
+		Unit: "ratio", Better: Lower, Goal: 1.1, Long: true,
+		Absent: func(env Env) string {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(env.Programs), "heat-ulfm")); err != nil {
+				return "no heat-ulfm is here: make deps-ulfm build"
+			}
+			return ""
+		},
+		Run: func(ctx context.Context, env Env) ([]float64, error) { return measureULFM(ctx, env, size) },
+	}}
+}
+
+func measureULFM(ctx context.Context, env Env, size ulfmSize) (ratios []float64, err error) {
+	r, err := rig.Start(ctx, rig.Options{Dir: filepath.Join(env.Dir, "s"), Bin: env.Programs, Nodes: 8, Gate: true,
+		SlurmExtra: "SchedulerParameters=batch_sched_delay=1,permit_job_expansion\n"})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	w := ulfmWorld{Site: r, built: filepath.Dir(env.Programs), size: size}
+	var alone, disturbed []float64
+	for range size.pairs {
+		a, err := w.run(ctx, 0)
+		if err != nil {
+			return nil, fmt.Errorf("undisturbed: %w", err)
+		}
+		d, err := w.run(ctx, 2)
+		if err != nil {
+			return nil, fmt.Errorf("with two evictions: %w", err)
+		}
+		alone, disturbed, ratios = append(alone, a), append(disturbed, d), append(ratios, d/a)
+	}
+	env.note("%.1f s undisturbed, %.1f s with two evictions; the ratios are %.3f", Median(alone), Median(disturbed), ratios)
+	return ratios, nil
+}
+
+// ulfmWorld is a site on which heat-ulfm runs.
+type ulfmWorld struct {
+	*rig.Site
+	built string // folder of heat-ulfm, ulfm-run and the Open MPI
+	size  ulfmSize
+	sum   string // what the first run's checksum was
+}
+
+const ulfmScript = `#!/bin/sh
+#SBATCH --nodes=4 --ntasks-per-node=2 --no-kill --no-requeue --output=ulfm-%%j
+exec %[1]s/ulfm-run --mpi %[1]s/ulfm --poll 0.5 %[1]s/heat-ulfm -n 256 -i %[2]d --pace %[3]d --trace
+`
+
+var (
+	ulfmStep = regexp.MustCompile(`(?m)^heat: step (\d+)$`)
+	ulfmDone = regexp.MustCompile(`(?m)^heat: done .*checksum=(\S+) seconds=(\S+) repeated=(\d+)$`)
+)
+
+// run is one run with so many evictions; it returns heat's seconds.
+func (w *ulfmWorld) run(ctx context.Context, evictions int) (float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	id, err := w.Submit(ctx, fmt.Sprintf(ulfmScript, w.built, w.size.iterations, w.size.pace.Milliseconds()))
+	if err != nil {
+		return 0, err
+	}
+	path := filepath.Join(w.Work, fmt.Sprint("ulfm-", id))
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for done := 0; ; {
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("job %d: %w", id, context.Cause(ctx))
+		case <-tick.C:
+		}
+		out, err := os.ReadFile(path)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return 0, err
+		}
+		if done < evictions && len(ulfmStep.FindAll(out, -1)) > w.size.iterations*(done+1)/(evictions+1) {
+			done++
+			if err := w.evict(ctx, id); err != nil {
+				return 0, err
+			}
+		}
+		if m := ulfmDone.FindSubmatch(out); m != nil {
+			return w.judge(m, done == evictions)
+		}
+		if j, err := w.Job(ctx, id); err != nil || j.State != "PENDING" && j.State != "CONFIGURING" && j.State != "RUNNING" {
+			return 0, fmt.Errorf("job %d is %s and has not said that it is done, %v: %.2000s", id, j.State, err, ulfmStep.ReplaceAll(out, nil))
+		}
+	}
+}
+
+// evict gives a notice to the last of the job's nodes.
+func (w *ulfmWorld) evict(ctx context.Context, id uint32) error {
+	j, err := w.Job(ctx, id)
+	if err != nil {
+		return err
+	}
+	nodes, err := hostlist.Expand(j.Nodes)
+	if err != nil {
+		return err
+	}
+	for i := len(nodes) - 1; i >= 0; i-- {
+		if nodes[i] != j.BatchHost {
+			return w.Control.Evict(nodes[i], ulfmNotice)
+		}
+	}
+	return fmt.Errorf("job %d has no node but its batch host", id)
+}
+
+// judge reads checksum, seconds and iterations done twice.
+func (w *ulfmWorld) judge(m [][]byte, disturbed bool) (float64, error) {
+	sum, twice := string(m[1]), string(m[3])
+	if w.sum == "" {
+		w.sum = sum
+	}
+	switch {
+	case !disturbed:
+		return 0, errors.New("the run was over before its evictions")
+	case sum != w.sum:
+		return 0, fmt.Errorf("checksum %s, and %s before", sum, w.sum)
+	case twice != "0":
+		return 0, fmt.Errorf("%s iterations were done twice", twice)
+	}
+	return strconv.ParseFloat(string(m[2]), 64)
+}
