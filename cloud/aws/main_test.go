@@ -20,6 +20,9 @@ func TestMain(m *testing.M) {
 		}
 	}
 	flag.Parse()
+	if testing.Short() { // nothing but emulators in this process answers
+		quotaTimeout /= 3
+	}
 	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) { // nobody has said otherwise
 		if err := flag.Set("test.parallel", "8"); err != nil { // the tests wait more than they work
 			fmt.Fprintln(os.Stderr, err)

@@ -15,8 +15,9 @@ import (
 	"github.com/burst-hpc/burst/cloud"
 )
 
-// quotaTimeout bounds what a round of launches waits for a look at quotas.
-const quotaTimeout = 3 * time.Second
+// quotaTimeout bounds what a round of launches waits for a look at quotas. A
+// variable for the tests.
+var quotaTimeout = 3 * time.Second
 
 // refusalAge is how old a quota may be that refuses a launch: the site may
 // just have got more.

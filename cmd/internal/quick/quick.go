@@ -1,6 +1,6 @@
-// Package quick runs the tests of packages that wait more than they work: eight
-// side by side, and in -short with their files in memory, where no sync waits
-// for a disk. The full run has them on the disk.
+// Package quick runs the tests of packages that wait more than they work, eight
+// side by side, and frugally those that make much garbage. In -short it has their
+// files in memory, where no sync waits for a disk; the full run has them on the disk.
 package quick
 
 import (
@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strconv"
+	"runtime/debug"
 	"syscall"
 	"testing"
 )
@@ -23,7 +23,7 @@ const (
 // temporary folder.
 func Run(m *testing.M) int {
 	flag.Parse()
-	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) { // nobody has said otherwise
+	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue { // nobody has said otherwise
 		if err := flag.Set("test.parallel", "8"); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
@@ -39,6 +39,18 @@ func Run(m *testing.M) int {
 		}
 	}
 	return m.Run()
+}
+
+// Frugal is Run for tests whose goroutines mostly wait for one another, as in a
+// bubble of virtual time. In -short, where many packages are tested at once, a second
+// processor for them, and a small heap, only cost.
+func Frugal(m *testing.M) int {
+	flag.Parse()
+	if testing.Short() {
+		runtime.GOMAXPROCS(1)
+		debug.SetGCPercent(400)
+	}
+	return Run(m)
 }
 
 // folder makes a folder in memory, "" where there is none that will do.

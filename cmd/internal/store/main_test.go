@@ -7,4 +7,4 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/quick"
 )
 
-func TestMain(m *testing.M) { os.Exit(quick.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(quick.Frugal(m)) }
