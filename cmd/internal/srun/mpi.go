@@ -2,8 +2,12 @@ package srun
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/burst-hpc/burst/slurm/step"
 	"github.com/burst-hpc/burst/slurm/step/mpi"
@@ -114,7 +118,7 @@ func (p *program) mpi(ctx context.Context, k *known) (step.Settings, error) {
 	if found.Script != "" && plan.Found.Kind == mpi.None {
 		return step.Settings{{Kept: "srun's own choice of MPI", Why: fmt.Sprintf("%s is run by %s, and what that starts is not seen: --mpi=%s and the like would name it", s.Program, found.Script, mpi.OpenMPI5)}}, nil
 	}
-	return plan.Settings, nil
+	return p.unsent(*k, plan.Settings), nil
 }
 
 // mpiFound is which MPI the step's program was built with; seen: it was looked at.
@@ -124,6 +128,37 @@ func (p *program) mpiFound(k *known) (f mpi.Found, seen bool) {
 		f.Library = "" // a path of the image
 		return f, k.inside.blind == nil
 	}
-	f, err := mpi.Detect("", k.call.Program()[0], p.env)
+	name, dir := k.call.Program()[0], "."
+	if to, ok := k.call.Value("chdir", p.env); ok {
+		dir = to
+	}
+	if strings.Contains(name, "/") && !filepath.IsAbs(name) {
+		name = filepath.Join(dir, name)
+		if !strings.Contains(name, "/") {
+			name = "./" + name
+		}
+	}
+	f, err := mpi.Detect("", name, p.env)
+	if errors.Is(err, fs.ErrNotExist) && !strings.Contains(name, "/") {
+		f, err = mpi.Detect("", dir+"/"+name, p.env) // srun looks there last
+	}
 	return f, err == nil
+}
+
+// unsent are the settings without the variables that srun would not hand to the ranks: of
+// --export that is not ALL only Slurm's own reach them.
+func (p *program) unsent(k known, put step.Settings) step.Settings {
+	given, ok := k.call.Value("export", p.env)
+	if !ok {
+		given = p.env("SLURM_EXPORT_ENV")
+	}
+	first, _, _ := strings.Cut(given, ",")
+	if first == "" || strings.EqualFold(first, "ALL") {
+		return put
+	}
+	left := slices.DeleteFunc(slices.Clone(put), func(s step.Setting) bool { return s.Variable != "" && !strings.HasPrefix(s.Variable, "SLURM_") })
+	if len(left) < len(put) {
+		left = append(left, step.Setting{Kept: "--export=" + given, Why: "the variables that would be set for MPI would not reach the ranks: say --export=ALL, and what else you want"})
+	}
+	return left
 }

@@ -45,6 +45,12 @@ func newAllocation(t *testing.T) *allocation {
 			t.Fatalf("gcc (make deps brings it): %v\n%s", err, out)
 		}
 	}
+	if err := os.Mkdir(filepath.Join(dir, "other"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../app", filepath.Join(dir, "other/program")); err != nil {
+		t.Fatal(err)
+	}
 	t.Chdir(dir)
 	return &allocation{T: t, dir: dir, env: []string{"SLURM_JOB_ID=17", "SLURM_JOB_NUM_NODES=2", "SLURM_NTASKS=4", "SLURM_NTASKS_PER_NODE=2",
 		"PATH=" + os.Getenv("PATH"), "BURST_SRUN=" + dir + "/srun", "SLURM_CONF=" + dir + "/slurm.conf"}}
@@ -92,6 +98,9 @@ func TestMPIOfAStep(t *testing.T) {
 		{"outside of a job", "SLURM_JOB_ID=", "--mpi=mpich ./app", "", "error: --mpi=mpich is burst-srun's"},
 		{"turned off as a whole", "BURST_SRUN_OFF=1", "./app", "srun ./app", ""},
 		{"a step of several programs", "", "./app : ./app", "srun ./app : ./app", ""},
+		{"a program beside, without its folder", "", "app", "srun --mpi=pmi2 app", ""},
+		{"in another folder", "", "-D " + a.dir + "/other ./program", "srun --mpi=pmi2 -D " + a.dir + "/other ./program", ""},
+		{"there without its folder", "", "-D other program", "srun --mpi=pmi2 -D other program", ""},
 		{"no program that is here", "", "./nowhere", "srun ./nowhere", ""},
 		{"a question of srun's", "", "--mpi=list", "srun --mpi=list", ""},
 	} {
@@ -116,6 +125,14 @@ func TestMPIExplained(t *testing.T) {
 	}
 	if line != "" {
 		t.Errorf("ran %s", line)
+	}
+	for _, c := range [][2]string{{"", "--export=NONE"}, {"SLURM_EXPORT_ENV=NONE", "--explain"}, {"", "--export=HOME,A=1"}} {
+		if _, _, said := a.run(c[0], c[1], "--explain", "./app"); strings.Contains(said, "OMP_NUM_THREADS") || !strings.Contains(said, "would not reach the ranks") {
+			t.Errorf("%s: %s", c, said)
+		}
+	}
+	if _, _, said := a.run("", "--export=ALL,A=1", "--explain", "./app"); !strings.Contains(said, "sets OMP_NUM_THREADS=1: ") {
+		t.Error(said)
 	}
 }
 

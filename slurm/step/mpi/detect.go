@@ -20,7 +20,7 @@ func Detect(root, program string, env func(string) string) (Found, error) {
 		return Found{}, err
 	}
 	f := Found{Program: path}
-	o, err := t.load(path, nil)
+	o, err := t.load(t.itself(path), nil)
 	switch {
 	case errors.Is(err, errNotELF):
 		f.Script, err = t.interpreter(path)
@@ -59,7 +59,7 @@ func (s *search) tell(f *Found, lib *object) {
 	if f.Kind == OpenMPI4 && lib.five(f.Version) {
 		f.Kind = OpenMPI5
 	}
-	f.PMI, f.PMILib = s.protocols(f.Kind, lib)
+	f.PMI = s.protocols(f.Kind, lib)
 }
 
 // maxObjects bounds how many libraries of a program are looked at: one that is not among

@@ -23,6 +23,10 @@ func TestLikeLdSo(t *testing.T) {
 	const callsPetsc = "int petsc(void); int main(void) { return petsc(); }\n"
 	through := w.gcc("through", callsPetsc, petsc, "-Wl,--disable-new-dtags,-rpath,$ORIGIN:$ORIGIN/rpath", "-Wl,--allow-shlib-undefined", "-Wl,-rpath-link,"+filepath.Dir(lib["rpath"]))
 	never := w.gcc("never", callsPetsc, petsc, "-Wl,--enable-new-dtags,-rpath,$ORIGIN:$ORIGIN/rpath", "-Wl,--allow-shlib-undefined", "-Wl,-rpath-link,"+filepath.Dir(lib["rpath"]))
+	link := filepath.Join(w.dir, "path", "link")
+	if err := os.Symlink(runpath, link); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name, program string
 		env           func(string) string
@@ -31,6 +35,7 @@ func TestLikeLdSo(t *testing.T) {
 	}{
 		{"RPATH is before LD_LIBRARY_PATH", rpath, env, lib["rpath"], false},
 		{"LD_LIBRARY_PATH is before RUNPATH", runpath, env, lib["path"], false},
+		{"ORIGIN is behind a link", link, environment(), lib["runpath"], false},
 		{"RUNPATH", runpath, environment(), lib["runpath"], false},
 		{"through another library", through, environment(), lib["rpath"], false},
 		{"RUNPATH is the object's own", never, environment(), "", true},

@@ -57,7 +57,6 @@ type Found struct {
 	Library string // the MPI library as ld.so would find it, below the root; "" where it is linked statically
 	Missing string // the MPI library that the program needs and that ld.so would not find
 	PMI     []PMI  // what the library can be started by; nil: not known
-	PMILib  string // the library of Slurm's or PMIx's own that it needs for that; "": it has its own
 }
 
 // Text is what was found, in a few words.

@@ -103,26 +103,26 @@ func (o *object) five(version string) bool {
 		slices.ContainsFunc(o.needed, func(n string) bool { return strings.HasPrefix(n, "libpmix.so") })
 }
 
-// protocols are those that a library can be started by, and the library that it needs for it.
-func (s *search) protocols(k Kind, o *object) ([]PMI, string) {
+// protocols are those that a library can be started by.
+func (s *search) protocols(k Kind, o *object) []PMI {
 	needs := func(lib string) bool {
 		return slices.ContainsFunc(o.needed, func(n string) bool { return strings.HasPrefix(n, lib+".so") })
 	}
 	switch {
 	case k == OpenMPI5:
-		return []PMI{PMIx}, ""
+		return []PMI{PMIx}
 	case k == OpenMPI4:
-		return s.components(o), ""
+		return s.components(o)
 	case k == Intel:
-		return []PMI{PMI2}, "libpmi2.so.0"
+		return []PMI{PMI2}
 	case needs("libpmix"):
-		return []PMI{PMIx}, ""
+		return []PMI{PMIx}
 	case needs("libpmi2"):
-		return []PMI{PMI2}, ""
+		return []PMI{PMI2}
 	case needs("libpmi"):
-		return []PMI{PMI1}, ""
+		return []PMI{PMI1}
 	}
-	return []PMI{PMI2}, "" // MPICH's own client, of PMI1 or PMI2
+	return []PMI{PMI2} // MPICH's own client, of PMI1 or PMI2
 }
 
 // components are the protocols of an Open MPI before 5: it has a plugin for each. Where none

@@ -50,6 +50,22 @@ func (t tree) real(path string) (string, error) {
 	return t.root + at, nil
 }
 
+// itself is the path of a program behind all links, which ld.so takes for its $ORIGIN; of a
+// library it takes the path by which it was found.
+func (t tree) itself(path string) string {
+	if t.root == "" {
+		if to, err := filepath.EvalSymlinks(path); err == nil {
+			return to
+		}
+		return path
+	}
+	name, err := t.real(path)
+	if err != nil {
+		return path
+	}
+	return strings.TrimPrefix(name, t.root)
+}
+
 // open opens a regular file of the tree.
 func (t tree) open(path string) (*os.File, error) {
 	name, err := t.real(path)
