@@ -96,10 +96,11 @@ func TestWithinARoot(t *testing.T) {
 	}
 }
 
-// ldd is what ld.so says of a program made here.
+// ldd is what ld.so says of a program made here, which it does not start: ldd itself would take
+// the path of a link for $ORIGIN.
 func (w workshop) ldd(program, path string) []byte {
 	w.t.Helper()
-	return w.output("env", "LD_LIBRARY_PATH="+path, "ldd", program)
+	return w.output("env", "LD_TRACE_LOADED_OBJECTS=1", "LD_LIBRARY_PATH="+path, program)
 }
 
 // cacheOf is an ld.so.cache of one library, and of one for a kind of processor alone.
