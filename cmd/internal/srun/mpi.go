@@ -115,8 +115,12 @@ func (p *program) mpi(ctx context.Context, k *known) (step.Settings, error) {
 			return nil, wrongError{err}
 		}
 	}
-	if found.Script != "" && plan.Found.Kind == mpi.None {
-		return step.Settings{{Kept: "srun's own choice of MPI", Why: fmt.Sprintf("%s is run by %s, and what that starts is not seen: --mpi=%s and the like would name it", s.Program, found.Script, mpi.OpenMPI5)}}, nil
+	if plan.Found.Kind == mpi.None && found.Missing == "" {
+		why := fmt.Sprintf("no MPI is seen in %s", s.Program)
+		if found.Script != "" {
+			why = fmt.Sprintf("%s is run by %s, and what that starts is not seen", s.Program, found.Script)
+		}
+		return step.Settings{{Kept: "srun's own choice of MPI", Why: fmt.Sprintf("%s: --mpi=%s and the like would name it", why, mpi.OpenMPI5)}}, nil
 	}
 	return p.unsent(*k, plan.Settings), nil
 }
