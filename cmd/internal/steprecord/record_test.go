@@ -135,3 +135,35 @@ func TestBookOfManySteps(t *testing.T) {
 		t.Errorf("8 steps at once got the names %v", names)
 	}
 }
+
+// TestPeekWhileItIsWritten: another step of the job has a new file take the record's place
+// at any moment, also while this one opens it.
+func TestPeekWhileItIsWritten(t *testing.T) {
+	b := Book{Dir: t.TempDir(), Cluster: "c", Job: "17", Script: "#!/bin/sh\n"}
+	did(t, b, "./a", "", false)
+	stop, ended := make(chan struct{}), make(chan error)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				ended <- nil
+				return
+			default:
+			}
+			if err := b.Change(context.Background(), func(*Record) error { return nil }); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	for i := range 5000 {
+		if r, there, err := b.Peek(); err != nil || !there || len(r.Steps) != 1 {
+			t.Errorf("look %d: %+v, %v, %v", i, r, there, err)
+			break
+		}
+	}
+	close(stop)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

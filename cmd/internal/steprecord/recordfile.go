@@ -31,7 +31,7 @@ const (
 
 // readRecord reads a record of at most so many bytes, and says how many it has.
 func readRecord(root *os.Root, name string, most int64) (r Record, size int64, err error) {
-	text, err := ckpt.ReadOwn(root, name, most)
+	text, err := readWhole(root, name, most)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, 0, err
 	}
@@ -42,6 +42,22 @@ func readRecord(root *os.Root, name string, most int64) (r Record, size int64, e
 		return Record{}, 0, fmt.Errorf("%s: %w: delete it, and steps that --once had recorded run again", path.Join(root.Name(), name), err)
 	}
 	return r, int64(len(text)), nil
+}
+
+// readWhole reads a file whose place another may take at any moment: opened just then it
+// is not the one that was looked at, and is refused.
+func readWhole(root *os.Root, name string, most int64) (text []byte, err error) {
+	const tries = 20
+	for range tries {
+		text, err = ckpt.ReadOwn(root, name, most)
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			return text, err
+		}
+		if info, lerr := root.Lstat(name); lerr != nil || !info.Mode().IsRegular() {
+			return nil, err
+		}
+	}
+	return nil, err
 }
 
 // putAway renames an earlier job's record, so that its word still counts when it is
