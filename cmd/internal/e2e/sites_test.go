@@ -15,10 +15,10 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/rig"
 )
 
-// sitesAtOnce is how many sites live at the same time: of two processors' worth of
-// daemons most wait, and with more the bounds of the tests would be of the machine
-// and no longer of Burst. Tests that are not parallel, because they compare times
-// or build networks, have the machine for themselves.
+// sitesAtOnce is how many sites live at the same time. Daemons mostly wait, but with
+// more of them two processors would be what the tests' bounds are about, and no longer
+// Burst. Tests that are not parallel, since they compare times or count on seconds,
+// have the machine for themselves.
 const sitesAtOnce = 3
 
 var (
