@@ -70,14 +70,14 @@ static int receive(int fd, char *answer, size_t size, int *file)
 	} control;
 	struct iovec io = {answer, size - 1};
 	struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1};
-	if (file) {
-		m.msg_control = control.room;
-		m.msg_controllen = sizeof control.room;
+	int64_t until = now_ms() + PATIENCE;
+	if (file)
 		*file = -1;
-	}
 	ssize_t n;
 	do {
-		if (!await(fd, POLLIN, now_ms() + PATIENCE))
+		m.msg_control = file ? control.room : NULL;
+		m.msg_controllen = file ? sizeof control.room : 0;
+		if (!await(fd, POLLIN, until))
 			return BURST_ELOST;
 		n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	} while (n < 0 && (errno == EINTR || errno == EAGAIN));
