@@ -71,6 +71,11 @@ func TestSlurmctld(t *testing.T) {
 		s.submit(t, "#!/bin/sh\n#SBATCH -p cloud\n"+strings.Repeat("# text\n", 500_000))
 		t.Logf("3.5 MB of comments: sbatch took %s", time.Since(begun).Round(time.Millisecond))
 	})
+	t.Run("the default partition", func(t *testing.T) {
+		s.plugin(t, `return { onprem = { defaults = "ckpt=dmtcp" } }`)
+		s.holds(t, s.submit(t, "#!/bin/sh\n"), "burst: ckpt=dmtcp", "1")
+		s.holds(t, s.submit(t, "#!/bin/sh\n#SBATCH -p cloud\n#BURST nonsense\n"), "", "0")
+	})
 	t.Run("a site's file that is wrong", func(t *testing.T) {
 		s.plugin(t, "return { cloud = { defaults = 'keep=0' } }")
 		s.holds(t, s.submit(t, "#!/bin/sh\n#SBATCH -p cloud\n#BURST nonsense\n"), "", "0")
