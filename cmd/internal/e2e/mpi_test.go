@@ -133,7 +133,7 @@ type worldOf struct {
 	checksum     string
 }
 
-var helloLine = regexp.MustCompile(`(?m)^rank \d+ of (\d+) on \S+: sum \d+, (.*)$`)
+var helloLine = regexp.MustCompile(`(?m)^rank \d+ of (\d+) on (\S+): sum \d+, (.*)$`)
 
 // judgeWorlds holds what programs printed against what they should.
 func judgeWorlds(t *testing.T, out string, apps []string, all []anMPI, want worldOf) {
@@ -146,9 +146,12 @@ func judgeWorlds(t *testing.T, out string, apps []string, all []anMPI, want worl
 			t.Errorf("%s: %d ranks, want %d:\n%s", where, len(lines), want.ranks, out)
 		}
 		for _, l := range lines {
-			if l[1] != fmt.Sprint(want.ranks) || !strings.HasPrefix(l[2], m.says) {
+			if l[1] != fmt.Sprint(want.ranks) || !strings.HasPrefix(l[3], m.says) {
 				t.Errorf("%s: %q", where, l[0])
 			}
+		}
+		if on := nodesOf(lines); on != want.nodes {
+			t.Errorf("%s: the ranks are on %d nodes:\n%s", where, on, hello)
 		}
 		if sums := checksum.FindAllString(heat, -1); len(sums) != 1 || sums[0] != want.checksum || !strings.Contains(heat, fmt.Sprintf(" %d ranks as ", want.ranks)) {
 			t.Errorf("%s: %s, and alone %s:\n%s", where, sums, want.checksum, heat)
@@ -183,6 +186,9 @@ func judgeOthers(t *testing.T, out, alone string) {
 			}
 		}
 	}
+	if on := nodesOf(helloLine.FindAllStringSubmatch(part(out, "launcher"), -1)); on != 2 {
+		t.Errorf("the launchers have started ranks on %d nodes:\n%s", on, part(out, "launcher"))
+	}
 	if !strings.Contains(part(out, "none"), "each of the 2 tasks of mpich/hello") {
 		t.Errorf("no warning of worlds of one rank:\n%s", part(out, "none"))
 	}
@@ -192,6 +198,15 @@ func judgeOthers(t *testing.T, out, alone string) {
 	if t.Failed() {
 		t.Log(out)
 	}
+}
+
+// nodesOf counts the nodes of hello's lines.
+func nodesOf(lines [][]string) int {
+	on := map[string]bool{}
+	for _, l := range lines {
+		on[l[2]] = true
+	}
+	return len(on)
 }
 
 // part is the output below a heading, up to the next.
