@@ -11,7 +11,7 @@ func TestReadPairs(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("burst-srun: the job is not protected\n")
 	var want []float64
-	for i := range srunRounds {
+	for i := range overheadPairs {
 		if i%2 == 0 {
 			fmt.Fprintf(&b, "%d %d srun first\n", 40_000_000, 50_000_000+i*1_000_000)
 		} else {
