@@ -97,7 +97,7 @@ func TestRun(t *testing.T) {
 			f.Inject(cloudtest.List, cloudtest.Fault{Err: auth, Times: 1000})
 		}},
 		{name: "no answer", launch: 3, err: "no route", most: 4 * time.Minute, do: func(_ *testing.T, f *cloudtest.Fake) {
-			f.Inject(cloudtest.List, cloudtest.Fault{Err: lost, Times: 1000})
+			f.Inject(cloudtest.List, cloudtest.Fault{Err: lost, Times: 10_000})
 		}},
 		{name: "one that cannot be ended", launch: 300, ended: 299, left: 1, err: "is protected", most: 2 * time.Minute,
 			wrap: func(f *cloudtest.Fake) cloud.Provider {
