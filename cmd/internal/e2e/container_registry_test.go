@@ -30,7 +30,7 @@ func (c *contained) registry(t *testing.T) {
 	s.command("apptainer", "push", c.sif, "oras://"+address+"/heat-sif:1")
 	want := c.undisturbed(t, 64, 200)
 	for _, image := range []string{"docker://" + address + "/heat:1", "oras://" + address + "/heat-sif:1"} {
-		out := c.batch(t, fmt.Sprintf("$burst --mpi=pmix --container %s /opt/heat %s", image, boxed), "-N2", "--ntasks-per-node=1", "-pcloud")
+		out := c.batch(t, fmt.Sprintf("$burst --container %s /opt/heat %s", image, boxed), "-N2", "--ntasks-per-node=1", "-pcloud")
 		if sums := checksum.FindAllString(out, -1); len(sums) != 1 || sums[0] != want || !strings.Contains(out, " 2 ranks as") {
 			t.Errorf("%s: %v, want %s:\n%s", image, sums, want, out)
 		}
@@ -45,7 +45,7 @@ func (c *contained) registry(t *testing.T) {
 		t.Fatalf("copies of the image by its digest: %v", digests)
 	}
 	digest := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(digests[0]), "docker-"), ".sif")
-	out := c.batch(t, fmt.Sprintf("$burst --mpi=pmix --container docker://%s/heat@sha256:%s /opt/heat %s", address, digest, boxed), "-N1", "-n1", "-pcloud", "-w"+nodeOf(digests[0]))
+	out := c.batch(t, fmt.Sprintf("$burst --container docker://%s/heat@sha256:%s /opt/heat %s", address, digest, boxed), "-N1", "-n1", "-pcloud", "-w"+nodeOf(digests[0]))
 	if sums := checksum.FindAllString(out, -1); len(sums) != 1 || sums[0] != want {
 		t.Errorf("by its digest, without the registry: %v, want %s:\n%s", sums, want, out)
 	}

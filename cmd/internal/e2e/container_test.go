@@ -21,6 +21,7 @@ type contained struct {
 	dir    string // of the images
 	folder string // a sandbox
 	sif    string
+	mpich  string // a sandbox with heat built by MPICH; "": none is here
 	cache  string // of all nodes, as %n
 }
 
@@ -50,6 +51,17 @@ func (c *contained) images() {
 		c.t.Fatal(err)
 	}
 	c.command("apptainer", "build", c.sif, c.folder)
+	mpicc, err := exec.LookPath("mpicc.mpich")
+	if err != nil {
+		c.t.Log("NOT TESTED: no mpicc.mpich is here, and so no image has another MPI than the host's: make deps")
+		return
+	}
+	other := c.program + "-mpich"
+	buildAt(c.t, other, "MPICC="+mpicc)
+	c.mpich = filepath.Join(c.dir, "mpich")
+	if err := (rig.Image{Put: map[string]string{"/opt/heat": other}}).Make(c.t.Context(), c.mpich); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 // tool is the path of a program on a PATH; "": there is none.
@@ -97,16 +109,19 @@ const boxed = "-n 64 -i 200"
 
 // sameField has one command line for the host, the sandbox and the SIF file.
 func (c *contained) sameField(t *testing.T) {
-	want := c.undisturbed(t, 64, 200)
+	want, ways := c.undisturbed(t, 64, 200), 3
+	if c.mpich != "" {
+		ways++
+	}
 	for nodes := 1; nodes <= 4; nodes++ {
-		script := fmt.Sprintf(`for where in none %s %s; do
+		script := fmt.Sprintf(`for where in none %s %s %s; do
 	heat=/opt/heat; [ $where != none ] || heat=$host
-	$burst --mpi=pmix --container $where $heat %s || exit
-done`, c.folder, c.sif, boxed)
+	$burst --container $where $heat %s || exit
+done`, c.folder, c.sif, c.mpich, boxed)
 		out := c.batch(t, script, fmt.Sprintf("-N%d", nodes), "--ntasks-per-node=1", "-pcloud")
 		sums := checksum.FindAllString(out, -1)
-		if len(sums) != 3 || slices.ContainsFunc(sums, func(sum string) bool { return sum != want }) || strings.Count(out, fmt.Sprintf(" %d ranks as", nodes)) != 3 {
-			t.Fatalf("on %d nodes %v, want three times %s:\n%s", nodes, sums, want, out)
+		if len(sums) != ways || slices.ContainsFunc(sums, func(sum string) bool { return sum != want }) || strings.Count(out, fmt.Sprintf(" %d ranks as", nodes)) != ways {
+			t.Fatalf("on %d nodes %v, want %d times %s:\n%s", nodes, sums, ways, want, out)
 		}
 	}
 	// Each node has made its own copy, whole, and nothing else.
@@ -147,11 +162,14 @@ func (c *contained) wrong(t *testing.T) {
 		{"turned off", "BURST_SRUN_OFF=1 $burst --container " + c.sif + " /opt/heat", "nor with BURST_SRUN_OFF=1"},
 		{"a library", "$burst --container library://x/y /opt/heat", "apptainer pull image.sif library://x/y"},
 	}
+	if c.mpich != "" {
+		tests = append(tests, struct{ name, script, want string }{"another MPI than what srun is told", "$burst --mpi=pmix --container " + c.mpich + " /opt/heat", "/opt/heat is built with MPICH"})
+	}
 	var script strings.Builder
 	for _, tt := range tests {
 		fmt.Fprintf(&script, "echo %s\n%s\necho code=$?\n", tt.name, tt.script)
 	}
-	out := c.batch(t, script.String(), "-N1", "-n1", "-ponprem")
+	out := c.batch(t, script.String(), "-N1", "-n2", "-ponprem")
 	if strings.Contains(out, "heat:") || strings.Contains(out, "slurmstepd") {
 		t.Errorf("something was started:\n%s", out)
 	}
@@ -168,7 +186,7 @@ func (c *contained) wrong(t *testing.T) {
 func (c *contained) evicted(t *testing.T) {
 	r := c.run(t, heatJob{burst: "strategy=preemptive container=" + c.sif, args: []string{"-N2", "--ntasks-per-node=1", "-pcloud"},
 		before: fmt.Sprintf("export PATH=%s BURST_CONTAINER_CACHE=%s", c.path, c.cache),
-		step:   "--mpi=pmix /opt/heat -n 64 -i 1500 --pace 10 --progress 1 --checkpoint heat.ckpt --restart auto"})
+		step:   "/opt/heat -n 64 -i 1500 --pace 10 --progress 1 --checkpoint heat.ckpt --restart auto"})
 	r.evictions(1, 1)
 	r.ends(1)
 }
