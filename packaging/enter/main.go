@@ -18,10 +18,14 @@ import (
 
 func main() {
 	runtime.LockOSThread() // the namespace is this thread's, and exec keeps it
-	if err := enter(filepath.Base(os.Args[0])); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: error: entering the tree of build/containers: %v\n", filepath.Base(os.Args[0]), err)
-		os.Exit(1)
+	program := filepath.Base(os.Args[0])
+	err := enter()
+	if err == nil {
+		path := filepath.Join("/usr/bin", program)
+		err = fmt.Errorf("starting %s: %w", path, syscall.Exec(path, os.Args, os.Environ()))
 	}
+	fmt.Fprintf(os.Stderr, "%s: error: entering the tree of build/containers: %v\n", program, err)
+	os.Exit(1)
 }
 
 // own are the top folders that the tree has of its own.
@@ -30,9 +34,8 @@ var own = []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "etc
 // shared are files of the host that say who is who and what is where.
 var shared = []string{"etc/passwd", "etc/group", "etc/hosts", "etc/hostname", "etc/resolv.conf", "etc/localtime"}
 
-// enter makes the tree the root of a mount namespace of its own, and the program takes
-// this process's place.
-func enter(program string) error {
+// enter makes the tree the root of a mount namespace of this process's own.
+func enter() error {
 	self, err := os.Executable() // the file, not the link that it was called by
 	if err != nil {
 		return err
@@ -68,11 +71,7 @@ func enter(program string) error {
 		return fmt.Errorf("%w: the tree has its own /usr, /etc and /var", err)
 	}
 	// What the program calls is the tree's too.
-	if err := os.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/usr/bin:/sbin:/bin"); err != nil {
-		return err
-	}
-	path := filepath.Join("/usr/bin", program)
-	return fmt.Errorf("starting %s: %w", path, syscall.Exec(path, os.Args, os.Environ()))
+	return os.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/usr/bin:/sbin:/bin")
 }
 
 // furnish puts what is the host's into the tree.

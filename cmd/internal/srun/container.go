@@ -80,7 +80,7 @@ func (p *program) container(ctx context.Context, k *known) (step.Settings, error
 	switch f := in.found; {
 	case errors.Is(in.blind, errNoProgram):
 		return nil, wrongError{in.blind}
-	case in.blind != nil && k.job.Place == step.Batch && !k.explain:
+	case in.blind != nil && !errors.Is(in.blind, errUnread) && k.job.Place == step.Batch && !k.explain:
 		return nil, in.blind // this host is one of the nodes: no rank would start
 	case in.blind == nil && f.Missing != "":
 		return nil, wrongError{fmt.Errorf("container %s: %s is built with another MPI than the image's: it needs %s, which the image lacks: build it in the image, or take an image with its MPI", in.image, k.call.Program()[0], f.Missing)}

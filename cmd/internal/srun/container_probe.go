@@ -22,15 +22,19 @@ import (
 	"github.com/burst-hpc/burst/slurm/step/mpi"
 )
 
-// errNoProgram: the image has no such program.
-var errNoProgram = errors.New("no such program in the image")
+var (
+	errNoProgram = errors.New("no such program in the image")
+	// errUnread: ranks may run what cannot be looked at.
+	errUnread = errors.New("the program cannot be read")
+)
 
 // probePlace is where burst-srun is in a container that it looks around in. It needs
 // nothing of the image: no shell, and no library.
 const probePlace = "/.burst-srun"
 
 // probeTime bounds a look into an image.
-const probeTime = time.Minute
+// An image on shared storage may be slow.
+const probeTime = 5 * time.Minute
 
 // answer is what a probe prints.
 type answer struct {
@@ -52,7 +56,7 @@ func (p *program) probe(ctx context.Context, in inside, program []string) (mpi.F
 		if a, err = p.looked(ctx, in, word); err != nil {
 			return mpi.Found{}, err
 		}
-		if note != "" && a.Absent == "" {
+		if note != "" && a.Absent == "" && a.Unread == "" {
 			keepNote(note, a)
 		}
 	}
@@ -60,7 +64,7 @@ func (p *program) probe(ctx context.Context, in inside, program []string) (mpi.F
 	case a.Absent != "":
 		return mpi.Found{}, fmt.Errorf("container %s: %w: %s", in.image, errNoProgram, a.Absent)
 	case a.Unread != "":
-		return mpi.Found{}, errors.New(a.Unread)
+		return mpi.Found{}, fmt.Errorf("%w: %s", errUnread, a.Unread)
 	}
 	return a.Found, nil
 }

@@ -58,7 +58,7 @@ func (c Cache) Ready(ctx context.Context, i Image, fill Fill) (path string, err 
 		c.used(path)
 		return path, c.owned()
 	}
-	if err := os.Mkdir(c.Dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return "", fmt.Errorf("making the folder of images: %w", err)
 	}
 	if err := c.owned(); err != nil {
