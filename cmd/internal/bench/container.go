@@ -123,7 +123,7 @@ func measureContainer(ctx context.Context, env Env, size containerSize) (times c
 	if err := image.Make(ctx, folder); err != nil {
 		return times, fmt.Errorf("making the image: %w", err)
 	}
-	build := exec.CommandContext(ctx, "env", "PATH="+path, "apptainer", "build", sif, folder)
+	build := exec.CommandContext(ctx, "env", "PATH="+path, "APPTAINER_CACHEDIR="+filepath.Join(env.Dir, "tool"), "apptainer", "build", sif, folder)
 	if out, err := build.CombinedOutput(); err != nil {
 		return times, fmt.Errorf("apptainer build: %w: %s", err, out)
 	}

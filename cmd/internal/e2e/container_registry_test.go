@@ -22,7 +22,7 @@ func (c *contained) registry(t *testing.T) {
 		}
 	}
 	address, stop := c.serve(t)
-	s := &contained{heats: &heats{site: &site{c.Site, t, c.bin}}, path: c.path}
+	s := &contained{heats: &heats{site: &site{c.Site, t, c.bin}}, path: c.path, dir: c.dir}
 	// skopeo takes layers, and not a sandbox: an OCI layout of one layer.
 	layout := filepath.Join(c.dir, "layout")
 	ociLayout(t, c.folder, layout)

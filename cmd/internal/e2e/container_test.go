@@ -78,7 +78,7 @@ func tool(path, name string) string {
 func (c *contained) command(name string, args ...string) string {
 	c.t.Helper()
 	cmd := exec.CommandContext(c.t.Context(), tool(c.path, name), args...)
-	cmd.Env = append(os.Environ(), "APPTAINER_NOHTTPS=true", "PATH="+c.path)
+	cmd.Env = append(os.Environ(), "APPTAINER_NOHTTPS=true", "APPTAINER_CACHEDIR="+filepath.Join(c.dir, "tool"), "PATH="+c.path)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		c.t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
@@ -95,12 +95,12 @@ func (c *contained) batch(t *testing.T, script string, args ...string) string {
 		t.Fatal(err)
 	}
 	id := s.submit(fmt.Sprintf(`#!/bin/bash
-export PATH=%s BURST_CONTAINER_CACHE=%s APPTAINER_NOHTTPS=true
+export PATH=%s BURST_CONTAINER_CACHE=%s APPTAINER_CACHEDIR=%s APPTAINER_NOHTTPS=true
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_tcp_if_include=lo
 burst=%s/burst-srun host=%s
 trap 'echo "the script ends with $?"' EXIT
 %s
-`, c.path, c.cache, c.bin, c.program, script), append([]string{"--exclusive", "--chdir=" + dir, "--output=" + filepath.Join(s.Work, "slurm-%j.out")}, args...)...)
+`, c.path, c.cache, filepath.Join(c.dir, "tool"), c.bin, c.program, script), append([]string{"--exclusive", "--chdir=" + dir, "--output=" + filepath.Join(s.Work, "slurm-%j.out")}, args...)...)
 	s.wait(90*time.Second, "the script ends", func() bool { return strings.Contains(s.output(id), "the script ends with") })
 	return s.output(id)
 }
