@@ -261,7 +261,8 @@ func (s survivor) testStop(t *testing.T) {
 	}
 }
 
-// A rank that does nothing any more ends the run, with a word, in bounded time.
+// A rank that does nothing any more ends the attempt, with a word, in bounded time,
+// and the next one comes to the end.
 func (s survivor) testStuck(t *testing.T) {
 	dir := t.TempDir()
 	begun := time.Now()
@@ -272,10 +273,11 @@ func (s survivor) testStuck(t *testing.T) {
 			t.Errorf("stopping rank 2 of %v: %v", pids, err)
 		}
 	})
-	if o.code != 1 || !strings.Contains(o.stderr, "nothing has moved for 2 s") || !strings.Contains(o.stderr, "ulfm-run: error: ") {
-		t.Errorf("exit code %d:\n%s%s", o.code, o.stdout, o.stderr)
+	s.came(t, o, 0)
+	if !strings.Contains(o.stderr, "nothing has moved for 2 s") || !strings.Contains(o.stderr, "ulfm-run: attempt 1 came to nothing") {
+		t.Errorf("it said nothing of the stuck rank:\n%s", o.stderr)
 	}
-	if took := time.Since(begun); took > 30*time.Second {
+	if took := time.Since(begun); took > 45*time.Second {
 		t.Errorf("it ended after %s", took)
 	}
 	until(t, "no rank is left", func() bool { return len(s.ranks(t)) == 0 })
