@@ -69,7 +69,7 @@ echo "the script ends"
 // each one world of the right size, with nothing said of MPI anywhere.
 func TestMPIByOneCommandLine(t *testing.T) {
 	t.Parallel()
-	s := start(t, rig.Options{Nodes: 4, SuspendTime: 2 * time.Minute, SlurmExtra: quick})
+	s := start(t, rig.Options{Nodes: 4, Gate: true, SuspendTime: 2 * time.Minute, SlurmExtra: quick})
 	all := mpis(t)
 	var apps []string
 	for _, m := range all {
