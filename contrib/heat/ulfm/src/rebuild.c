@@ -237,6 +237,7 @@ static bool enter(struct run *r, MPI_Comm all, struct head *h, struct roster *to
 		grid_close(&g);
 		return false;
 	}
+	MPI_Barrier(all); /* none waits any more for one that leaves; if it fails, that shows in the next world */
 	if (!member)
 		depart();
 	world_broken = false;
