@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what the demo and the tests need and this machine lacks: Slurm,
-# MUNGE, an MPI with headers, gcc, make, ip, sshd for hosts in network
-# namespaces, and what checks units and manual pages. With --moto also what only the tests need: curl, Python, and the
+# MUNGE, an MPI with headers, gcc, make, ip, and what checks units and manual
+# pages. With --moto also what only the tests need: curl, sshd, sudo, Python, and the
 # emulator of AWS in a virtual environment of the build folder. Instant and silent if all is there.
 set -eu
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
@@ -20,8 +20,8 @@ esac
 # command:Debian package
 needs="slurmctld:slurmctld slurmd:slurmd scontrol:slurm-client munged:munge
 mpirun:openmpi-bin mpicc:libopenmpi-dev gcc:gcc make:make ip:iproute2
-systemd-analyze:systemd mandoc:mandoc sshd:openssh-server ssh-keygen:openssh-client sudo:sudo"
-[ -z "$moto" ] || needs="$needs curl:curl python3:python3"
+systemd-analyze:systemd mandoc:mandoc"
+[ -z "$moto" ] || needs="$needs curl:curl python3:python3 sshd:openssh-server sudo:sudo"
 
 missing=
 for need in $needs; do

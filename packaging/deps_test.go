@@ -47,7 +47,7 @@ func newDepsWorld(t *testing.T, without string) depsWorld {
 		filepath.Join(w.bin, "apt-get"): fakeApt, filepath.Join(w.bin, "id"): fakeID,
 	}
 	for _, command := range []string{
-		"slurmctld", "slurmd", "scontrol", "munged", "mpirun", "mpicc", "gcc", "make", "ip", "systemd-analyze", "mandoc", "curl",
+		"slurmctld", "slurmd", "scontrol", "munged", "mpirun", "mpicc", "gcc", "make", "ip", "systemd-analyze", "mandoc", "curl", "sshd", "sudo",
 	} {
 		if command != without {
 			files[filepath.Join(w.bin, command)] = "#!/bin/sh\n"
