@@ -15,6 +15,7 @@ import (
 
 	"github.com/burst-hpc/burst/cloud/aws"
 	"github.com/burst-hpc/burst/cloud/bootstrap"
+	"github.com/burst-hpc/burst/cloud/vultr"
 	"github.com/burst-hpc/burst/cmd/internal/endpoint"
 	"github.com/burst-hpc/burst/cmd/internal/history"
 	"github.com/burst-hpc/burst/slurm/conf"
@@ -55,11 +56,13 @@ const (
 // Provider is a [provider.NAME] section.
 type Provider struct {
 	Name       string
-	Kind       string // "local" or "aws"
+	Kind       string // "local", "aws" or "vultr"
 	PriceTable string // path of a CSV file; empty: the provider's own prices
 	Local      Local  // for kind "local"
 	// AWS is for kind "aws", with the launch settings of the provider's pools.
 	AWS aws.Config
+	// Vultr is the same for kind "vultr".
+	Vultr vultr.Config
 }
 
 // Local is a provider whose instances are slurmd processes on this host.

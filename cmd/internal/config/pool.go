@@ -151,6 +151,7 @@ func onProvider(s *section, c *Config, p *Pool) {
 	switch provider.Kind {
 	case "aws":
 		s.refuse(notFor("local"), "ports")
+		s.refuse(notFor("vultr"), vultrKeys...)
 		p.Slurm.Ports = ""
 		launched := launch(s, p)
 		provider.AWS.Pools[p.Power.Name] = launched
@@ -159,12 +160,23 @@ func onProvider(s *section, c *Config, p *Pool) {
 		}
 		boot(s, c, provider.AWS, p)
 		nodeSize(s, p, s.number)
+	case "vultr":
+		s.refuse(notFor("local"), "ports")
+		p.Slurm.Ports = ""
+		provider.Vultr.Pools[p.Power.Name] = vultrLaunch(s, p)
+		if p.Power.MaxBootFailures == 0 {
+			p.Power.MaxBootFailures = defaultBootFailures
+		}
+		vultrBoot(s, c, p)
+		nodeSize(s, p, s.number)
 	case "local":
-		s.refuse(notFor("aws"), slices.Concat(launchKeys, bootKeys)...)
+		s.refuse(notFor("aws"), launchKeys...)
+		s.refuse(notFor("aws", "vultr"), bootKeys...)
+		s.refuse(notFor("vultr"), vultrKeys...)
 		nodeSize(s, p, s.count)
 		localPorts(s, provider.Local, p)
 	default: // what such a provider needs cannot be judged
-		for _, key := range slices.Concat(launchKeys, bootKeys) {
+		for _, key := range slices.Concat(launchKeys, bootKeys, vultrKeys) {
 			s.value(key)
 		}
 		nodeSize(s, p, s.count)

@@ -47,6 +47,7 @@ func (f *file) config(tree map[string]any) *Config {
 	f.together(subs, c.Pools)
 	f.partitions(top, c)
 	f.judge(c)
+	f.noNotices(c)
 	top.done()
 	return c
 }
@@ -110,10 +111,9 @@ func provider(s *section) Provider {
 	case "aws":
 		p.AWS = account(s)
 	case "vultr":
-		s.failAt("kind", "%q comes with a later version of Burst: this one knows \"local\" and \"aws\"", p.Kind)
-		return p
+		p.Vultr = vultrAccount(s)
 	default:
-		s.failAt("kind", "%q is not known: this version of Burst knows \"local\" and \"aws\"; \"vultr\" comes later", p.Kind)
+		s.failAt("kind", "%q is not known: this version of Burst knows \"aws\", \"local\" and \"vultr\"", p.Kind)
 		return p
 	}
 	s.done()
