@@ -65,7 +65,7 @@ func (r *Runner) dial(ctx context.Context, h Host) (*connection, error) {
 	signers, done, err := r.cfg.Auth.signers()
 	if err != nil {
 		_ = plain.Close()
-		return nil, refused{err} // the agent may be back soon
+		return nil, err // no fault of the host: the agent may be back soon
 	}
 	defer done()
 	var unknown error // why the host's key was not taken
