@@ -26,6 +26,13 @@ func boot(s *section, c *Config, account aws.Config, p *Pool) {
 	before := len(s.errs)
 	b := bootConfig(s, c, p)
 	b.Region = account.Region
+	if s.choice("bootstrap", "user-data", "ssh") == "ssh" {
+		p.SSH = overSSH(s)
+		p.Boot = b
+		checkSent(s, b)
+		return
+	}
+	s.refuse("is for pools with bootstrap = \"ssh\": add that, or remove it", "ssh", "login")
 	if !mungeKeys.MatchString(b.MungeKey) {
 		s.failAt("munge_key", "%q is no place of a key: write \"ssm:/path\", \"secretsmanager:name\" or \"image\"", b.MungeKey)
 	}

@@ -80,6 +80,8 @@ type Pool struct {
 	// Boot is what Power.UserData was made of; zero for a provider whose
 	// instances do not boot, and where the site has user data of its own.
 	Boot bootstrap.Config
+	// SSH is how burstd sets the pool's instances up by Boot; nil: it does not, they have user data.
+	SSH *SSH
 
 	OnRebalance   string // Ignore, Drain or Replace
 	OnMaintenance string // Ignore, Drain or Reserve

@@ -171,12 +171,12 @@ func onProvider(s *section, c *Config, p *Pool) {
 		nodeSize(s, p, s.number)
 	case "local":
 		s.refuse(notFor("aws"), launchKeys...)
-		s.refuse(notFor("aws", "vultr"), bootKeys...)
+		s.refuse(notFor("aws", "vultr"), append(slices.Clone(bootKeys), "login")...)
 		s.refuse(notFor("vultr"), vultrKeys...)
 		nodeSize(s, p, s.count)
 		localPorts(s, provider.Local, p)
 	default: // what such a provider needs cannot be judged
-		for _, key := range slices.Concat(launchKeys, bootKeys, vultrKeys) {
+		for _, key := range slices.Concat(launchKeys, bootKeys, vultrKeys, []string{"login"}) {
 			s.value(key)
 		}
 		nodeSize(s, p, s.count)

@@ -35,7 +35,7 @@ func vultrAccount(s *section) vultr.Config {
 }
 
 // vultrKeys are keys of a pool that only providers of kind "vultr" know.
-var vultrKeys = []string{"vpc", "vpc_only", "ssh_keys", "ssh_public_key", "login", "startup_script", "firewall_group"}
+var vultrKeys = []string{"vpc", "vpc_only", "ssh_keys", "ssh_public_key", "startup_script", "firewall_group"}
 
 // What Vultr has in place of AWS's keys, or does not have.
 var notAtVultr = map[string]string{
@@ -58,9 +58,8 @@ var notAtVultr = map[string]string{
 }
 
 var (
-	vultrID    = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
-	loginName  = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
-	vultrMunge = regexp.MustCompile(`^(image|ssh:/.+)$`)
+	vultrID   = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	loginName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
 )
 
 const vultrExample = "cb676a46-66fd-4dfb-b839-443f2e6c0b60"
@@ -126,21 +125,17 @@ func vultrBoot(s *section, c *Config, p *Pool) {
 	if siteUserData(s, p) {
 		return
 	}
-	before := len(s.errs)
 	b := bootConfig(s, c, p)
-	if !vultrMunge.MatchString(b.MungeKey) {
-		s.failAt("munge_key", "%q is no place of a key: write \"ssh:/etc/munge/munge.key\", a file of this host that is sent over SSH, or \"image\"", b.MungeKey)
-	}
 	if b.NTP == "" {
 		b.NTP = "image" // the default is AWS's
 	}
+	s.choice("bootstrap", "ssh")
+	p.SSH = overSSH(s)
+	if p.SSH.Console {
+		s.fail(append(s.key("ssh"), "host_key"), "is \"console\", and Vultr's API shows no console: write \"pin\"")
+	}
 	p.Boot = b
-	if len(s.errs) > before {
-		return
-	}
-	if err := b.Validate(); err != nil {
-		failEach(s, err)
-	}
+	checkSent(s, b)
 }
 
 // noNotices reports pools on Vultr whose jobs would wait for a notice to make a
