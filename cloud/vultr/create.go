@@ -58,6 +58,8 @@ func (l *launch) settle(ctx context.Context, wave []int, made []machine, errs []
 			continue
 		case unsent(err), refused(err):
 			lines = append(lines, line{I: i, Refused: true})
+		default: // it may have left long after it was written as begun, and not yet have arrived
+			lines = append(lines, line{I: i, Begun: time.Now().UTC()})
 		}
 		var e *cloud.Error
 		switch {

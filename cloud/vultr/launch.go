@@ -21,8 +21,10 @@ const opLaunch = "launch"
 //	    └<── not seen, Lag after it was begun ────── (its answer was lost) ────┘
 //
 // Only what is not begun is asked for. What is begun is looked for by its label
-// until it is seen or its Lag has passed: Launch waits that long. One that was
-// made, and is in no list any more, has ended, and is not made again.
+// until it is seen or its Lag has passed: Launch waits that long. The Lag counts
+// from when the request can last have left: from its end here, or, of a process
+// that was killed, from the start of this one. One that was made, and is in no list any
+// more, has ended, and is not made again.
 func (p *Provider) Launch(ctx context.Context, r cloud.LaunchRequest) ([]cloud.Instance, error) {
 	if err := check(r); err != nil {
 		return nil, err
@@ -205,6 +207,9 @@ func (l *launch) doubt(now time.Time) time.Time {
 		}
 		if it := l.book.items[i]; !it.begun.IsZero() {
 			later(it.begun)
+			if it.id == "" && it.begun.Before(l.p.started) {
+				later(l.p.started) // the process that wrote it may have sent it until its death
+			}
 		}
 		if !l.stranger.IsZero() {
 			later(l.stranger)
