@@ -106,7 +106,8 @@ func TestLimitsAreVultrs(t *testing.T) {
 	if most := perSecond + atOnce; most > 30 {
 		t.Errorf("%d requests may go in one second, and Vultr answers 30", most)
 	}
-	if limitsOf("http://a") != limitsOf("http://a") || limitsOf("http://a") == limitsOf("http://b") {
+	one, same, other := limitsOf("http://a"), limitsOf("http://a"), limitsOf("http://b")
+	if one != same || one == other {
 		t.Error("the limit is not one for each address")
 	}
 	l := limitsOf("http://c")

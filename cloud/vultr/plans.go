@@ -152,7 +152,7 @@ func (p *Provider) Types(ctx context.Context, names []string) ([]cloud.InstanceT
 			}
 		}
 		if t.CPUs < 1 || t.MemoryMiB < 1 {
-			return nil, transient("types", fmt.Errorf("Vultr does not say how many CPUs and how much memory plan %s has", name))
+			return nil, transient("types", fmt.Errorf("plan %s is listed without its CPUs or its memory", name))
 		}
 		if g := gpuName(pl.GPU); g != "" {
 			t.GPUs = []cloud.GPU{{Name: g, Count: 1}}

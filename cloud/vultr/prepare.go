@@ -46,7 +46,7 @@ func (p *Provider) room(ctx context.Context, r cloud.LaunchRequest) error {
 		return nil
 	}
 	return &cloud.Error{Kind: cloud.Capacity, Op: opPrepare, Offering: r.Offering, Settled: true,
-		Err: fmt.Errorf("Vultr has no %s left in %s now", plan.ID, p.c.Region)}
+		Err: fmt.Errorf("no %s is left at Vultr in %s now", plan.ID, p.c.Region)}
 }
 
 func (p *Provider) prepare(ctx context.Context, op string, requests []cloud.LaunchRequest) []error {

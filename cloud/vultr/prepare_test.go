@@ -132,7 +132,7 @@ func TestRefusedAsItIs(t *testing.T) {
 		"a choice":           {func(r *cloud.LaunchRequest) { r.Or = []cloud.Offering{r.Offering} }, cloud.Invalid, "one plan"},
 		"no such plan":       {func(r *cloud.LaunchRequest) { r.Offering.Type = "c6i.large" }, cloud.Invalid, `no plan "c6i.large"`},
 		"not in the region":  {func(r *cloud.LaunchRequest) { r.Offering.Type = vultrtest.GPUPlan }, cloud.Invalid, "it is in ewr"},
-		"none left":          {func(r *cloud.LaunchRequest) { r.Offering.Type = vultrtest.Plan2 }, cloud.Capacity, "no vc2-2c-4gb left in lhr"},
+		"none left":          {func(r *cloud.LaunchRequest) { r.Offering.Type = vultrtest.Plan2 }, cloud.Capacity, "no vc2-2c-4gb is left at Vultr in lhr"},
 		"metal in a VPC":     {func(r *cloud.LaunchRequest) { r.Pool, r.Offering.Type = "vpc", vultrtest.Metal }, cloud.Invalid, "no VPC"},
 		"metal and firewall": {func(r *cloud.LaunchRequest) { r.Pool, r.Offering.Type = "fire", vultrtest.Metal }, cloud.Invalid, "no firewall groups"},
 		"an unknown key":     {func(r *cloud.LaunchRequest) { r.Pool = "keys" }, cloud.Invalid, `no SSH key "nobody"`},

@@ -36,6 +36,9 @@ func poolTimes(s *section, def times) times {
 // pool reads a [pool.NAME] section; c has the providers, def the times of [slurm].
 func pool(s *section, c *Config, def times) Pool {
 	s.checkName()
+	if named, _ := s.value("provider").(string); hasMetal(c, named, s.table["instance_types"]) {
+		def.resumeTimeout = max(def.resumeTimeout, metalTimeout)
+	}
 	t := poolTimes(s, def)
 	p := Pool{
 		Power: power.Pool{

@@ -31,7 +31,7 @@ func TestLoadVultr(t *testing.T) {
 		len(pool.Boot.Mounts) != 1 || pool.Boot.Region != "" || !pool.Slurm.Configless || pool.Power.MaxBootFailures != defaultBootFailures {
 		t.Errorf("pool = %+v", pool)
 	}
-	if metal := got.Pools[1]; metal.Slurm.ResumeTimeout != 45*time.Minute || metal.Boot.MungeKey != "image" {
+	if metal := got.Pools[1]; metal.Slurm.ResumeTimeout != 45*time.Minute || pool.Slurm.ResumeTimeout != 15*time.Minute || metal.Boot.MungeKey != "image" {
 		t.Errorf("pool of bare metal = %+v", metal)
 	}
 }
