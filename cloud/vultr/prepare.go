@@ -69,12 +69,9 @@ func (p *Provider) specOf(ctx context.Context, op string, r cloud.LaunchRequest)
 	if err := p.sold(r); err != nil {
 		return spec{}, err
 	}
-	plan, err := p.plan(ctx, op, r.Offering.Type)
+	plan, err := p.regional(ctx, op, r.Offering.Type)
 	if err != nil {
 		return spec{}, err
-	}
-	if !slices.Contains(plan.Locations, p.c.Region) {
-		return spec{}, invalid(op, "Vultr has no plan %s in %s: it is in %s", plan.ID, p.c.Region, strings.Join(plan.Locations, ", "))
 	}
 	pool := p.c.Pools[r.Pool]
 	s := spec{Metal: plan.metal, Region: p.c.Region, VPC: pool.VPC, VPCOnly: pool.VPCOnly,
@@ -86,6 +83,18 @@ func (p *Provider) specOf(ctx context.Context, op string, r cloud.LaunchRequest)
 		return spec{}, err
 	}
 	return s, p.resolve(ctx, op, r.Image, &s)
+}
+
+// regional is a plan that is sold in the region.
+func (p *Provider) regional(ctx context.Context, op, name string) (plan, error) {
+	found, err := p.plan(ctx, op, name)
+	if err != nil {
+		return plan{}, err
+	}
+	if !slices.Contains(found.Locations, p.c.Region) {
+		return plan{}, invalid(op, "Vultr has no plan %s in %s: it is in %s", name, p.c.Region, strings.Join(found.Locations, ", "))
+	}
+	return found, nil
 }
 
 // sold refuses what Vultr does not sell at all.

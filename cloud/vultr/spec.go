@@ -1,5 +1,7 @@
 package vultr
 
+import "fmt"
+
 // spec is the provider's part of a launch request: with it the request is
 // exact, whatever the configuration or the account's lists say later.
 type spec struct {
@@ -14,4 +16,15 @@ type spec struct {
 	Limited  bool     `json:"limited,omitempty"`  // Vultr sets up "linuxuser" in place of root
 	Script   string   `json:"script,omitempty"`
 	Firewall string   `json:"firewall,omitempty"`
+}
+
+// imageID is what the image was resolved to, for people.
+func (s spec) imageID() string {
+	switch {
+	case s.OS != 0:
+		return fmt.Sprintf(" is operating system %d", s.OS)
+	case s.Snapshot != "":
+		return " is snapshot " + s.Snapshot
+	}
+	return ""
 }

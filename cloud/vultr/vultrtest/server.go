@@ -139,12 +139,26 @@ func (c *Cloud) do(op string, parts []string, r *http.Request, body []byte) repl
 		return reply{http.StatusOK, object{"account": object{"name": "HPC", "email": Email, "acls": []string{"provisioning"}, "balance": -10.5, "pending_charges": 1.25}}}
 	case "GET snapshots":
 		return c.showSnapshots(r, id)
+	case "GET vpcs":
+		return one("vpc", id, object{"id": VPC, "region": Region, "description": "burst", "v4_subnet": "192.168.0.0", "v4_subnet_mask": 16})
+	case "GET firewalls":
+		return one("firewall_group", id, object{"id": Firewall, "description": "nodes", "instance_count": 0, "rule_count": 3, "max_rule_count": 50})
+	case "GET startup-scripts":
+		return one("startup_script", id, object{"id": Script, "name": "first boot", "type": "boot", "script": "IyEvYmluL3NoCg=="})
 	case "GET ssh-keys":
 		return c.page(r, "ssh_keys", anys(c.keys))
 	case "POST ssh-keys":
 		return c.addKey(body)
 	}
 	return no(http.StatusNotFound, "Invalid resource")
+}
+
+// one answers for the one thing of its kind that the account has.
+func one(name, id string, has object) reply {
+	if id != has["id"] {
+		return no(http.StatusNotFound, "Invalid %s", name)
+	}
+	return reply{http.StatusOK, object{name: has}}
 }
 
 // page answers one page of a list. The cursor is opaque, as Vultr's is.

@@ -16,16 +16,18 @@ import (
 
 // What the cloud has from the start.
 const (
-	Key     = "VULTRTESTKEY"     // the API key
-	Email   = "hpc@example.org"  // of the account
-	Region  = "lhr"              // where all plans are sold; other regions are known and empty
-	Plan    = "vhp-8c-16gb"      // cloud compute
-	Plan2   = "vc2-2c-4gb"       // cloud compute
-	Metal   = "vbm-6c-32gb"      // bare metal
-	GPUPlan = "vcg-a100-6c-60gb" // cloud compute with a GPU
-	OS      = 2136               // OSName
-	OSName  = "Debian 12 x64 (bookworm)"
-	VPC     = "e3f2a3de-8e57-4a0b-b9a0-3a3f4d4b7c55"
+	Key      = "VULTRTESTKEY"     // the API key
+	Email    = "hpc@example.org"  // of the account
+	Region   = "lhr"              // where all plans are sold; other regions are known and empty
+	Plan     = "vhp-8c-16gb"      // cloud compute
+	Plan2    = "vc2-2c-4gb"       // cloud compute
+	Metal    = "vbm-6c-32gb"      // bare metal
+	GPUPlan  = "vcg-a100-6c-60gb" // cloud compute with a GPU
+	OS       = 2136               // OSName
+	OSName   = "Debian 12 x64 (bookworm)"
+	VPC      = "e3f2a3de-8e57-4a0b-b9a0-3a3f4d4b7c55"
+	Firewall = "fda87416-9e46-4cbb-abee-3f0a15be17b5"
+	Script   = "cb676a46-66fd-4dfb-b839-443f2e6c0b60" // a startup script
 )
 
 // Options say how the cloud behaves. The zero Options answer at once, and their
