@@ -51,7 +51,7 @@ func (p *Provider) Launch(ctx context.Context, r cloud.LaunchRequest) ([]cloud.I
 	if l.book, err = p.books.open(r.Token); err != nil {
 		return nil, transient(opLaunch, err)
 	}
-	if !l.book.kept && !p.disown(r.Token) {
+	if own := p.disown(r.Token); !l.book.kept && !own && !p.known {
 		l.stranger = p.started
 	}
 	return l.run(ctx)
@@ -85,9 +85,9 @@ type launch struct {
 	r    cloud.LaunchRequest
 	spec spec
 	book *book
-	// stranger is set for a token that this process did not make and of which
-	// nothing is written down, as after the loss of the folder: another process may
-	// have asked for it until then.
+	// stranger is set for a token that this process did not prepare, and that may
+	// have been written down in a folder that is lost: another process may have asked
+	// for it until then.
 	stranger time.Time
 
 	found map[int]machine // by the number in the label; live ones

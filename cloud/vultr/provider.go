@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"os"
 	"sync"
 	"time"
 
@@ -20,6 +21,9 @@ type Provider struct {
 	meter   *meter
 	log     *slog.Logger
 	started time.Time
+	// known says that the folder was there when this process began: of a token that
+	// is not in it nothing was ever asked for.
+	known bool
 
 	books books
 	turns turns
@@ -44,6 +48,10 @@ func New(c Config) (*Provider, error) {
 		books: books{dir: c.Dir}, seen: map[string]sight{}, own: map[string]string{}}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
+	}
+	if c.Dir != "" {
+		_, err := os.Stat(c.Dir)
+		p.known = err == nil
 	}
 	proxy := http.ProxyFromEnvironment
 	if c.Proxy != "" {

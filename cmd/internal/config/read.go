@@ -38,7 +38,7 @@ func (f *file) config(tree map[string]any) *Config {
 	c.Checkpoint, c.checkpoints = checkpoint(top.sub("checkpoint")), asksForCheckpoints(tree)
 	c.Health = health(top.sub("health"))
 	for _, s := range top.named("provider") {
-		c.Providers = append(c.Providers, provider(s))
+		c.Providers = append(c.Providers, provider(s, c.Endpoint.State))
 	}
 	subs := top.named("pool")
 	for _, s := range subs {
@@ -100,7 +100,8 @@ func health(s *section) Health {
 	return h
 }
 
-func provider(s *section) Provider {
+// provider reads a [provider.NAME] section; state is burstd's folder.
+func provider(s *section, state string) Provider {
 	p := Provider{Name: s.name(), Kind: s.required("kind", `"local"`), PriceTable: s.abs("price_table", "")}
 	s.checkName()
 	switch p.Kind {
@@ -111,7 +112,7 @@ func provider(s *section) Provider {
 	case "aws":
 		p.AWS = account(s)
 	case "vultr":
-		p.Vultr = vultrAccount(s)
+		p.Vultr = vultrAccount(s, state)
 	default:
 		s.failAt("kind", "%q is not known: this version of Burst knows \"aws\", \"local\" and \"vultr\"", p.Kind)
 		return p

@@ -3,6 +3,7 @@ package config
 import (
 	"net/url"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,12 +17,12 @@ import (
 var vultrRegions = regexp.MustCompile(`^[a-z]{3}$`)
 
 // vultrAccount reads the keys of a provider of kind "vultr".
-func vultrAccount(s *section) vultr.Config {
+func vultrAccount(s *section, state string) vultr.Config {
 	c := vultr.Config{
 		Name:     s.name(),
 		Region:   s.required("region", `"lhr"`),
 		KeyFile:  s.abs("api_key_file", ""),
-		Dir:      s.abs("dir", "/var/lib/burst/vultr/"+s.name()),
+		Dir:      s.abs("dir", filepath.Join(state, "vultr", s.name())),
 		Endpoint: s.web("endpoint", "http://127.0.0.1:5001"),
 		Proxy:    s.text("proxy", ""),
 		Pools:    map[string]vultr.Pool{},
