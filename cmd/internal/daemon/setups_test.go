@@ -113,6 +113,7 @@ func TestSetups(t *testing.T) {
 		w.refuse = 2
 		stop := w.live()
 		time.Sleep(time.Minute)
+		w.mu.Lock() // but where time passes
 		want := []string{"a c1 i-c1 root@10.0.0.1:2222", "a c5 i-c5 root@fd00::5:2222", "a c6 i-c6 root@10.0.0.6:2222"}
 		if got := slices.Sorted(slices.Values(w.runs)); !slices.Equal(got, want) {
 			t.Errorf("ran %q", got)
@@ -124,25 +125,33 @@ func TestSetups(t *testing.T) {
 			t.Errorf("a boot has %s", left)
 		}
 		// The late one gets its address; another's instance is given up.
+		w.mu.Unlock()
 		w.change(func() { w.inst[1].Addr = "10.0.0.2" })
 		time.Sleep(time.Second)
+		w.mu.Lock()
 		if w.open != 2 || len(w.runs) != 4 {
 			t.Errorf("%d run of %q", w.open, w.runs)
 		}
+		w.mu.Unlock()
 		w.change(func() { w.inst[4].Doomed = "it is not wanted" })
 		time.Sleep(time.Second)
+		w.mu.Lock()
 		if w.open != 1 || len(w.reports) != 1 {
 			t.Errorf("%d run, reported %q", w.open, w.reports)
 		}
 		// The next burstd goes on with what still boots, also when it comes late, and reports what is reported again.
+		w.mu.Unlock()
 		stop()
+		w.mu.Lock()
 		if w.open != 0 || len(w.reports) != 1 {
 			t.Errorf("after the end %d run, reported %q", w.open, w.reports)
 		}
-		time.Sleep(time.Hour)
 		w.runs = nil
+		w.mu.Unlock()
+		time.Sleep(time.Hour)
 		stop = w.live()
 		time.Sleep(time.Second)
+		w.mu.Lock()
 		if got, want := slices.Sorted(slices.Values(w.runs)), []string{"a c1 i-c1 root@10.0.0.1:2222", "a c2 i-c2 root@10.0.0.2:2222", "a c6 i-c6 root@10.0.0.6:2222"}; !slices.Equal(got, want) {
 			t.Errorf("the next ran %q", got)
 		}
@@ -150,15 +159,20 @@ func TestSetups(t *testing.T) {
 			t.Errorf("a late boot has %s", left)
 		}
 		// A node that is raised anew, on another instance.
+		w.mu.Unlock()
 		w.change(func() { w.nodes[0].Instance, w.inst[0].ID, w.inst[0].Addr = "i-new", "i-new", "10.0.0.9" })
 		time.Sleep(time.Second)
+		w.mu.Lock()
 		if !slices.Contains(w.runs, "a c1 i-new root@10.0.0.9:2222") {
 			t.Errorf("the new instance: %q", w.runs)
 		}
+		w.mu.Unlock()
 		time.Sleep(2 * leastSetup)
+		w.mu.Lock()
 		if !slices.ContainsFunc(w.reports, func(r string) bool { return strings.HasPrefix(r, "i-c2 10.0.0.2 failed: context deadline") }) {
 			t.Errorf("time is up, and reported is %q", w.reports)
 		}
+		w.mu.Unlock()
 		stop()
 	})
 }

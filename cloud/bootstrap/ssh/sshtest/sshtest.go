@@ -119,6 +119,7 @@ func (n *Net) Host(o Options) *Host {
 	n.run("ip", "-n", h.ns, "addr", "add", netip.PrefixFrom(h.IP, 24).String(), "dev", "eth0")
 	n.run("ip", "-n", h.ns, "addr", "add", netip.PrefixFrom(h.IP6, 64).String(), "dev", "eth0", "nodad")
 	n.run("ip", "-n", h.ns, "link", "set", "eth0", "up")
+	n.run("ip", "-n", h.ns, "route", "add", "default", "via", n.Addr().String())
 	h.boot()
 	h.install()
 	if !o.Asleep {
@@ -143,7 +144,7 @@ exec chroot "$1/root" sh -c 'echo up; while :; do sleep 3600 & wait; done'
 
 func (h *Host) boot() {
 	h.t.Helper()
-	cmd := exec.Command("ip", "netns", "exec", h.ns, "unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child",
+	cmd := exec.Command("ip", "netns", "exec", h.ns, "unshare", "--mount", "--uts", "--propagation", "private", "--pid", "--fork", "--kill-child",
 		"sh", "-c", boot, "sh", h.dir, strconv.Itoa(h.Disk))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -234,7 +235,7 @@ func (h *Host) Do(line string) string {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.t.Context()), 30*time.Second)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "nsenter", "-t", strconv.Itoa(h.init), "-m", "-n", "-p", "-r", "-w", "sh", "-c", line).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "nsenter", "-t", strconv.Itoa(h.init), "-m", "-u", "-n", "-p", "-r", "-w", "sh", "-c", line).CombinedOutput()
 	if err != nil {
 		h.t.Fatalf("on a host: %s: %v: %s", line, err, out)
 	}
