@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/burst-hpc/burst/cloud"
 )
@@ -126,4 +131,36 @@ func TestLimitsAreVultrs(t *testing.T) {
 	if s := strings.Join([]string{resultOf(context.Canceled, 0), resultOf(nil, 202), resultOf(nil, 404), resultOf(nil, 429), resultOf(errors.New("lost"), 0)}, " "); s != "cancelled ok unknown throttled transient" {
 		t.Errorf("the results are counted as %q", s)
 	}
+}
+
+// Those that have waited for the end of a pause go at the rate, not all at once.
+func TestAfterAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &limits{bucket: rate.NewLimiter(perSecond, atOnce)}
+		l.pause(0)
+		began := time.Now()
+		var mu sync.Mutex
+		var gone []time.Duration
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Go(func() {
+				if err := l.wait(t.Context()); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				gone = append(gone, time.Since(began))
+			})
+		}
+		wg.Wait()
+		slices.Sort(gone)
+		if gone[0] < time.Second {
+			t.Errorf("the first went after %s, in the pause", gone[0])
+		}
+		for i := 30; i < len(gone); i++ {
+			if gone[i]-gone[i-30] < time.Second {
+				t.Fatalf("31 requests went within %s", gone[i]-gone[i-30])
+			}
+		}
+	})
 }

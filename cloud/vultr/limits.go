@@ -47,18 +47,34 @@ func limitsOf(endpoint string) *limits {
 // wait returns when a request may go. If that is not before the deadline of
 // ctx, it says so at once: Throttled, with the time after which it is worth another try.
 func (l *limits) wait(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
+	for {
+		// A turn is taken only after a pause: else all that wait would go at its end.
+		if err := hold(ctx, l.pauseLeft()); err != nil {
+			return err
+		}
+		turn := l.bucket.Reserve()
+		if err := hold(ctx, turn.Delay()); err != nil {
+			turn.Cancel()
+			return err
+		}
+		if l.pauseLeft() <= 0 {
+			return ctx.Err()
+		}
+	}
+}
+
+func (l *limits) pauseLeft() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Until(l.paused)
+}
+
+// hold waits d, unless ctx ends before.
+func hold(ctx context.Context, d time.Duration) error {
+	if err := ctx.Err(); err != nil || d <= 0 {
 		return err
 	}
-	turn := l.bucket.Reserve()
-	l.mu.Lock()
-	d := max(turn.Delay(), time.Until(l.paused))
-	l.mu.Unlock()
-	if d <= 0 {
-		return nil
-	}
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
-		turn.Cancel()
 		return &cloud.Error{Kind: cloud.Throttled, RetryAfter: d,
 			Err: fmt.Errorf("held back: Vultr's limit of requests allows it in %s", d.Round(time.Millisecond))}
 	}
@@ -66,7 +82,6 @@ func (l *limits) wait(ctx context.Context) error {
 	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
-		turn.Cancel()
 		return ctx.Err()
 	}
 }
