@@ -104,7 +104,7 @@ func TestTwentyHosts(t *testing.T) {
 				t.Errorf("a failing line: %v", err)
 			}
 		case 6:
-			if !errors.Is(err, ssh.ErrGivenUp) || !strings.Contains(err.Error(), "no answer within 3s") {
+			if !errors.Is(err, ssh.ErrGivenUp) || !strings.Contains(err.Error(), "no answer within 5s") {
 				t.Errorf("a silent host: %v", err)
 			}
 		case 5:

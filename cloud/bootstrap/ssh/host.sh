@@ -69,11 +69,11 @@ prepare() {
 	done
 }
 
-# place FILE DIGEST MODE TO: checks what was uploaded; with TO, not "-", moves it there.
+# place FILE DIGEST MODE TO: checks what was uploaded; with TO, not "-", copies it there.
 place() {
 	[ "$(sha256sum <"$1" | cut -d' ' -f1)" = "$2" ] || die "$1 is not what was sent"
 	chown 0:0 "$1" && chmod "$3" "$1" || die "$1 cannot be given to root"
-	[ "$4" = - ] || { mkdir -p "${4%/*}" && cp -p "$1" "$4.burst-new" && mv "$4.burst-new" "$4"; } || die "$4 cannot be written: $(df -Ph "${4%/*}" | tail -n 1)"
+	[ "$4" = - ] || { (umask 022 && mkdir -p "${4%/*}") && cp -p "$1" "$4.burst-new" && mv "$4.burst-new" "$4"; } || die "$4 cannot be written: $(df -Ph "${4%/*}" | tail -n 1)"
 }
 
 # start LIMIT [FILE DIGEST MODE TO]…: places the files and begins the run, unless
@@ -88,11 +88,11 @@ start() {
 		read -r word _ starts _ <status
 		[ "$word" != ended ] || return 0
 	fi
-	while [ $# -ge 4 ]; do
+	chown 0:0 . && chmod 0700 . || die "the folder $PWD cannot be given to root"
+	while [ $# -ge 4 ]; do # nobody else can change them any more
 		place "$1" "$2" "$3" "$4"
 		shift 4
 	done
-	chown 0:0 . && chmod 0700 . || die "the folder $PWD cannot be given to root"
 	starts=$((starts + 1))
 	printf '%-63s\n' "begun 0 $starts" >status.new && [ "$(size status.new)" = 64 ] && mv status.new status || die "no room in $PWD: $(df -Ph . | tail -n 1)"
 	setsid sh ./host.sh "$MARK" "$PWD" run "$limit" "$starts" </dev/null >/dev/null 2>&1 7>&- &

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -44,15 +45,14 @@ func TestKilledAtEachPoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"ssh dial #1", "ssh pin #1", "ssh look #1", "ssh upload #1", "ssh start #1", "ssh started #1", "ssh look #2"} {
-		if !slices.Contains(points, want) {
-			t.Errorf("%s is not passed: %q", want, points)
+	// On a busy machine a connection may be given up and made again: that is no other point.
+	want := []string{"ssh dial #1", "ssh pin #1", "ssh look #1", "ssh upload #1", "ssh start #1", "ssh started #1", "ssh look #2"}
+	for _, p := range points {
+		if name, _, _ := strings.Cut(p, " #"); !slices.Contains(want, name+" #1") {
+			t.Errorf("%s is passed, and not tried here", name)
 		}
 	}
-	if len(points) > 8 {
-		points = points[:8] // the rest are looks
-	}
-	for i, at := range points {
+	for i, at := range want {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
 			w := &world{T: t, net: w.net, cfg: w.cfg, opt: w.opt}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 	"unicode"
 
 	"golang.org/x/crypto/ssh"
@@ -43,8 +44,14 @@ type answer struct {
 	output []byte
 }
 
+// verbTime is how long a host may take for one thing, as with a disk that hangs:
+// then the connection is given up, and with it the place that it takes.
+const verbTime = 3 * time.Minute
+
 // verb has host.sh do one thing on the host.
 func (c *connection) verb(ctx context.Context, h Host, words ...string) (answer, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, verbTime, fmt.Errorf("the host does not %s within %s", words[0], verbTime))
+	defer cancel()
 	mark := "burst-" + rand.Text()
 	command := asRoot + " " + mark + " " + path.Join(place, h.Instance)
 	for _, w := range words {

@@ -53,7 +53,7 @@ type Host struct {
 	Addr     netip.Addr
 	Port     int    // 0: 22
 	User     string // who logs in; if it is not root, it must have sudo without a password
-	// HostKey is one of these where the cloud's own channel has told them; empty: the first that it shows.
+	// HostKeys, of which the host must show one, are what the cloud's own channel has told; empty: the first that it shows is pinned.
 	HostKeys []ssh.PublicKey
 }
 
@@ -61,11 +61,10 @@ func (h Host) String() string { return fmt.Sprintf("node %s (%s, %s)", h.Node, h
 
 // File is put on the host before the run.
 type File struct {
-	Name   string // in the run's folder, which is its working folder
-	To     string // absolute path to which it is moved, owned by root; empty: it stays
-	Mode   fs.FileMode
-	Data   []byte
-	Secret bool // its digest is in no log
+	Name string // in the run's folder, which is its working folder
+	To   string // absolute path to which it is copied, owned by root; empty: it stays
+	Mode fs.FileMode
+	Data []byte
 }
 
 // Work is what is to be done on a host. Script is run by bash as root.
