@@ -48,7 +48,7 @@ type OfferingPrice struct {
 	Offering   Offering  `json:"offering"`
 	USDPerHour float64   `json:"usd_per_hour"`
 	Date       time.Time `json:"date"`   // when it was so
-	Source     string    `json:"source"` // "spot-history", "pricing-api", "table"
+	Source     string    `json:"source"` // "spot-history", "pricing-api", "plans-api", "table"
 }
 
 // Pricer is met by providers that know prices.

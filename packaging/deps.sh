@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what the demo and the tests need and this machine lacks: Slurm,
 # MUNGE, an MPI with headers, gcc, make, ip, and what checks units and manual
-# pages. With --moto also what only the tests need: curl, Lua, Fortran, Python, and the
+# pages. With --moto also what only the tests need: curl, Lua, Fortran, sshd, sudo, Python, and the
 # emulator of AWS in a virtual environment of the build folder. Instant and silent if all is there.
 set -eu
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
@@ -22,7 +22,7 @@ needs="slurmctld:slurmctld slurmd:slurmd scontrol:slurm-client munged:munge
 mpirun:openmpi-bin mpicc:libopenmpi-dev gcc:gcc make:make ip:iproute2
 systemd-analyze:systemd mandoc:mandoc"
 # Debian's choice of mpicc and mpirun stays Open MPI's.
-[ -z "$moto" ] || needs="$needs curl:curl python3:python3 gfortran:gfortran pkg-config:pkg-config mpicc.mpich:libmpich-dev mpiexec.hydra:mpich"
+[ -z "$moto" ] || needs="$needs curl:curl python3:python3 gfortran:gfortran pkg-config:pkg-config mpicc.mpich:libmpich-dev mpiexec.hydra:mpich sshd:openssh-server sudo:sudo"
 [ -z "$moto" ] || command -v lua >/dev/null 2>&1 || needs="$needs lua5.1:lua5.1"
 
 missing=
@@ -72,6 +72,12 @@ install_packages() {
 		fi
 	fi
 
+	# The tests start an sshd of their own: that one shall not open this machine to the network.
+	quiet=
+	case "$missing " in *" openssh-server "*) ! command -v systemctl >/dev/null 2>&1 || quiet="ssh.service ssh.socket" ;; esac
+	# shellcheck disable=SC2086 # one word each
+	[ -z "$quiet" ] || $sudo systemctl --quiet mask $quiet
+
 	echo "deps: installing$missing"
 	apt="$sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0"
 	# shellcheck disable=SC2086 # one word each
@@ -80,6 +86,12 @@ install_packages() {
 		echo "deps: error: apt-get failed, see above" >&2
 		exit 1
 	fi
+}
+
+# What was masked is the admin's to start again, and is off until then.
+unmask() {
+	# shellcheck disable=SC2086 # one word each
+	[ -z "${quiet:-}" ] || { $sudo systemctl --quiet unmask $quiet && $sudo systemctl --quiet disable $quiet; } || true
 }
 
 install_moto() {
@@ -94,5 +106,6 @@ install_moto() {
 	echo "$moto in $venv" >"$venv/burst-stamp"
 }
 
+trap unmask EXIT
 [ -z "$missing" ] || install_packages
 [ -z "$moto" ] || install_moto

@@ -48,7 +48,7 @@ func newDepsWorld(t *testing.T, without string) depsWorld {
 	}
 	for _, command := range []string{
 		"slurmctld", "slurmd", "scontrol", "munged", "mpirun", "mpicc", "gcc", "make", "ip", "systemd-analyze", "mandoc", "curl", "lua5.1",
-		"mpicc.mpich", "mpiexec.hydra", "gfortran", "pkg-config",
+		"mpicc.mpich", "mpiexec.hydra", "gfortran", "pkg-config", "sshd", "sudo",
 	} {
 		if command != without {
 			files[filepath.Join(w.bin, command)] = "#!/bin/sh\n"
@@ -134,6 +134,34 @@ func TestDepsTellWhyMotoIsNotThere(t *testing.T) {
 	code, said, _ := w.run(t, []string{"PIP_FAILS=1"}, "--moto")
 	if code != 1 || !strings.Contains(said, "no index\ndeps: error: ") || !strings.Contains(said, "deps: hint: ") || w.stamp() != "" {
 		t.Errorf("exit code %d, said %q, stamp %q", code, said, w.stamp())
+	}
+}
+
+// TestDepsKeepSshdQuiet: what the tests' sshd comes with does not listen on this machine,
+// also where the installation fails.
+func TestDepsKeepSshdQuiet(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		w := newDepsWorld(t, "")
+		script, err := os.ReadFile("deps.sh")
+		if err != nil {
+			t.Fatal(err)
+		}
+		// This host's sshd is found however the PATH is.
+		files := map[string]string{"../clone/packaging/deps.sh": strings.Replace(string(script), "sshd:openssh-server", "no-sshd:openssh-server", 1), "systemctl": "#!/bin/sh\necho \"systemctl $*\" >>\"$LOG\"\n"}
+		if fails {
+			files["apt-get"] = fakeApt + "exit 1\n"
+		}
+		for name, text := range files {
+			if err := os.WriteFile(filepath.Join(w.bin, name), []byte(text), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		code, said, gave := w.run(t, nil, "--moto")
+		all := strings.Join(gave, "\n")
+		mask, apt, unmask, disable := strings.Index(all, "systemctl --quiet mask ssh"), strings.Index(all, "apt-get"), strings.Index(all, "systemctl --quiet unmask ssh"), strings.Index(all, "systemctl --quiet disable ssh")
+		if (code != 0) != fails || mask < 0 || apt < mask || unmask < apt || disable < unmask {
+			t.Errorf("apt-get fails: %v: exit code %d, said %q, ran\n%s", fails, code, said, all)
+		}
 	}
 }
 

@@ -10,7 +10,9 @@ import (
 	"compress/gzip"
 	_ "embed" // for the parts of the script
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"net/netip"
 	"regexp"
 	"strings"
 )
@@ -43,6 +45,9 @@ var last string
 // same for the same c, and for all instances of a pool. A script that is too long as
 // it is comes packed: it unpacks itself on the node.
 func UserData(c Config) (string, error) {
+	if c.Sent() != "" {
+		return "", errors.New("the MUNGE key is sent over SSH only: user data holds no secret")
+	}
 	script, err := Script(c)
 	if err != nil || len(script) <= Limit {
 		return script, err
@@ -64,6 +69,25 @@ func Script(c Config) (string, error) {
 		return "", err
 	}
 	return write(c, func(part string) string { return part }), nil
+}
+
+// ForHost returns the script for one instance that is set up over SSH, where it
+// asks no metadata service. Beside it lies KeyFile, if c has Sent.
+func ForHost(c Config, instance string, addr netip.Addr) (string, error) {
+	c.given = instance + " " + addr.String()
+	return Script(c)
+}
+
+// KeyFile is the name, beside the script of ForHost, of the MUNGE key that is sent with it.
+const KeyFile = "munge.key"
+
+// Sent is the file of the controller that has the MUNGE key to be sent over SSH; empty: none is.
+func (c Config) Sent() string {
+	file, ok := strings.CutPrefix(c.MungeKey, "ssh:")
+	if !ok {
+		return ""
+	}
+	return file
 }
 
 // comments of our own parts are left out of what is packed; their lines stay,

@@ -25,7 +25,7 @@ type Config struct {
 	ConfServers   []string // slurmctld's, "host" or "host:6817", for a configless slurmd
 	SlurmVersion  string   // of the controller, "22.05.8"; empty: burstd says it
 	// MungeKey says where the key is: "ssm:/name" (SecureString) or "secretsmanager:name", stored
-	// in base64 and read with the instance's role; or "image".
+	// in base64 and read with the instance's role; "ssh:/file" of the controller, for ForHost alone; or "image".
 	MungeKey    string
 	KeyEndpoint string // in place of that service's own URL, for private endpoints
 	Region      string // of the key and of EFS; empty: the instance's
@@ -42,6 +42,8 @@ type Config struct {
 
 	ResumeTimeout time.Duration // Slurm's: so long after its boot a node gives up asking who it is; 15 min
 	SetupTimeout  time.Duration // of each command; 10 min
+
+	given string // instance and address, of a host that asks no metadata service
 }
 
 // Mount is a file system that all nodes of a pool see.
@@ -86,7 +88,7 @@ func (c Config) withDefaults() Config {
 var (
 	version   = regexp.MustCompile(`^[0-9]{2}\.[0-9]{2}(\.[0-9A-Za-z.-]+)?$`)
 	name      = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
-	parameter = regexp.MustCompile(`^(ssm:[A-Za-z0-9_./:-]+|secretsmanager:[A-Za-z0-9/_+=.@:-]+|image)$`)
+	parameter = regexp.MustCompile(`^(ssm:[A-Za-z0-9_./:-]+|secretsmanager:[A-Za-z0-9/_+=.@:-]+|ssh:/.+|image)$`)
 	region    = regexp.MustCompile(`^[a-z0-9-]+$`)
 	efs       = regexp.MustCompile(`^fs-[0-9a-f]+(:/.*)?$`)
 )

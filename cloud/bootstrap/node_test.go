@@ -131,12 +131,12 @@ func TestFailuresAreReported(t *testing.T) {
 			w.times("mount", 1000)
 		}, []string{"step mounts: nas:/x could not be mounted on /x within 180 s", "mount.nfs: Connection timed out"}, false},
 		{"a command fails", func(w *world) { w.config.Setup = []string{"true", `echo "no such \"file\""; exit 3`} },
-			[]string{"step setup: setup command 2 of 2 failed with exit code 3: echo", `no such "file"`}, false},
+			[]string{`step setup: setup line 2: "echo "no such \"file\""; exit 3": exit 3`}, false},
 		{"a command hangs", func(w *world) {
 			w.config.Setup = []string{"while :; do /bin/sleep 1; done"}
 			w.config.SetupTimeout = time.Second
 		},
-			[]string{"step setup: setup command 1 of 1 ran longer than 1 s"}, false},
+			[]string{`step setup: setup line 1: "while :; do /bin/sleep 1; done": ran longer than 1 s`}, false},
 		{"slurmd ends", func(w *world) { w.times("slurmd", 1000) }, []string{"step start: slurmd does not stay up", "ctl:6817,ctl2", "fatal: no configuration"}, false},
 		{"an unexpected error", func(w *world) { w.stub("nft", "echo Operation not supported >&2; exit 1") }, []string{"step imds: line ", "nft -f - <<-'END': exit code 1", "Operation not supported"}, false},
 	} {

@@ -33,6 +33,7 @@ func (c Config) header(b *strings.Builder) {
 	scalar("CONF_SERVERS", strings.Join(c.ConfServers, ","))
 	scalar("SLURM_VERSION", c.SlurmVersion)
 	scalar("MUNGE_KEY", c.MungeKey)
+	scalar("GIVEN", c.given)
 	scalar("KEY_ENDPOINT", strings.TrimRight(c.KeyEndpoint, "/"))
 	scalar("REGION", c.Region)
 	scalar("NTP", c.NTP)

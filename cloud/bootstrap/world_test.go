@@ -37,6 +37,7 @@ type world struct {
 	munge     func(payload []byte) string    // encodes as burstd
 	unmunge   func(credential string) string // opens as burstd
 	mungeKeys []string
+	script    func(Config) (string, error) // that is run; UserData
 }
 
 // answer is what burstd says, for a test to spoil.
@@ -79,7 +80,7 @@ takes() { n=$(cat $DESK/$1 2>/dev/null || echo 0); [ $n != 0 ] && echo $((n - 1)
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	dir := t.TempDir()
-	w := &world{T: t, root: dir + "/root", bin: dir + "/bin", state: dir + "/state", instance: "i-0a1b",
+	w := &world{T: t, root: dir + "/root", bin: dir + "/bin", state: dir + "/state", instance: "i-0a1b", script: UserData,
 		trouble: map[string]int{}, refuse: map[string]string{}, missing: map[string]string{}, forge: func(*answer) {}}
 	for _, d := range []string{w.bin, w.state, w.root + "/run/systemd/system", w.root + "/etc/munge", w.root + "/etc/cvmfs/default.d", w.root + "/etc/sssd", w.root + "/etc/cloud/cloud.cfg.d"} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
@@ -171,7 +172,7 @@ type result struct {
 // run runs the script as cloud-init does.
 func (w *world) run(env ...string) result {
 	w.Helper()
-	data, err := UserData(w.config)
+	data, err := w.script(w.config)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -181,7 +182,7 @@ func (w *world) run(env ...string) result {
 	ctx, cancel := context.WithTimeout(w.Context(), 2*time.Minute) // a boot takes a second
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(w.bin, "bash"), file)
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay, cmd.Dir = time.Second, filepath.Dir(w.root)
 	cmd.Env = append([]string{"PATH=" + w.bin, "BURST_PATH=" + w.bin, "BURST_ROOT=" + w.root, "BURST_IMDS=" + w.url,
 		"BURST_UPTIME=" + w.state + "/uptime", "ROOT=" + w.root, "DESK=" + w.state, "HOME=" + w.root}, env...)
 	out, err := cmd.CombinedOutput()

@@ -13,7 +13,10 @@ type Increment struct {
 var (
 	// PerSecond is AWS's for Linux: by the second, at least a minute.
 	PerSecond = Increment{Unit: time.Second, Min: time.Minute}
-	// PerHour is Vultr's: every hour begun.
+	// PerHour is Vultr's: every hour begun, running or stopped, from the creation to
+	// the destruction. That of a calendar month at most 672 (730 with a GPU) are
+	// charged is left out.
+	// https://docs.vultr.com/support/platform/billing/how-am-i-billed-for-my-servers
 	PerHour = Increment{Unit: time.Hour, Min: time.Hour}
 )
 

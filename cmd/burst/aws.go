@@ -58,6 +58,7 @@ func awsCheckCommand() *cobra.Command {
 type account struct {
 	Provider string        `json:"provider"`
 	Findings []aws.Finding `json:"findings"`
+	cloud    string        // "AWS", "Vultr"
 }
 
 func runAWSCheck(ctx context.Context, w io.Writer, o awsCheckOptions) error {
@@ -101,7 +102,7 @@ func checkAWS(ctx context.Context, cfg *config.Config, open *opened, only string
 		if p.Kind != "aws" || only != "" && p.Name != only {
 			continue
 		}
-		a := account{Provider: p.Name, Findings: []aws.Finding{known}}
+		a := account{Provider: p.Name, Findings: []aws.Finding{known}, cloud: "AWS"}
 		provider, err := open.get(ctx, p.Name)
 		if asked, ok := provider.(*aws.Provider); ok {
 			a.Findings = append(a.Findings, asked.Check(ctx, cluster, poolsOn(cfg, p.Name))...)
@@ -155,7 +156,7 @@ func wrongs(accounts []account) int {
 
 func (a account) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "provider %s on AWS:\n", a.Provider)
+	fmt.Fprintf(&b, "provider %s on %s:\n", a.Provider, a.cloud)
 	for _, f := range a.Findings {
 		fmt.Fprintf(&b, "%-8s %s: %s\n", f.Level, printable(f.Subject), printable(f.Text))
 		if f.Hint != "" {

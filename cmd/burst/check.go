@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -33,7 +34,8 @@ func checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Check burst.toml, and what slurm.conf lacks",
 		Long: "Check burst.toml, then compare it with the running slurmctld and with slurm.conf. Where nodes come from AWS, check\n" +
-			"that too, as \"burst aws check\" does; what cannot be reached is unknown, not wrong.\n\n" +
+			"that too, as \"burst aws check\" does, and where they come from Vultr, the account and the pools there; what cannot\n" +
+			"be reached is unknown, not wrong.\n\n" +
 			"Exit codes: 0 all is well, 1 something must be changed, 2 burst.toml is wrong.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -54,6 +56,7 @@ type report struct {
 	Change   int            `json:"change"`   // findings that stand in the way
 	Findings []conf.Finding `json:"findings"`
 	AWS      []account      `json:"aws,omitempty"`
+	Vultr    []account      `json:"vultr,omitempty"`
 }
 
 func runCheck(ctx context.Context, w io.Writer, o checkOptions) error {
@@ -70,7 +73,7 @@ func runCheck(ctx context.Context, w io.Writer, o checkOptions) error {
 		asked = askClouds(ctx, cfg, &in)
 	}
 	r := both.compare(in)
-	r.Config, r.AWS = cfg.Path, asked.aws
+	r.Config, r.AWS, r.Vultr = cfg.Path, asked.aws, asked.vultr
 	r.Findings = append(r.Findings, asked.pools...)
 	r.Findings = append(r.Findings, checkPrograms(in.Programs, both.chained(in.Programs))...)
 	unheard := checkListen(cfg)
@@ -84,12 +87,13 @@ func runCheck(ctx context.Context, w io.Writer, o checkOptions) error {
 	hint := "\"burst genconf\" prints what slurm.conf needs; slurmctld must be restarted after it"
 	switch r.Change {
 	case 0:
-		hint = "docs/aws.md says what Burst needs of an account"
+		hint = "docs/aws.md and docs/vultr.md say what Burst needs of an account"
 	case len(unheard):
 		hint = "burst.toml(5) describes listen"
 	}
-	r.Change += wrongs(r.AWS)
-	for _, a := range r.AWS {
+	accounts := slices.Concat(r.AWS, r.Vultr)
+	r.Change += wrongs(accounts)
+	for _, a := range accounts {
 		total += len(a.Findings)
 	}
 	if o.json {
@@ -112,6 +116,7 @@ func runCheck(ctx context.Context, w io.Writer, o checkOptions) error {
 type asked struct {
 	pools []conf.Finding // pools that they did not describe
 	aws   []account
+	vultr []account
 }
 
 // askClouds adds to in what clouds know of the pools' types, and checks their accounts.
@@ -119,7 +124,7 @@ func askClouds(ctx context.Context, cfg *config.Config, in *conf.Input) asked {
 	ctx, cancel := context.WithTimeout(ctx, cloudTimeout)
 	defer cancel()
 	open := openedOf(cfg)
-	a := asked{aws: checkAWS(ctx, cfg, open, "")}
+	a := asked{aws: checkAWS(ctx, cfg, open, ""), vultr: checkVultr(ctx, cfg, open)}
 	for _, account := range a.aws {
 		for i, f := range account.Findings {
 			// This host may have no way there, or this user no credentials, while burstd has: "burst aws
@@ -234,7 +239,7 @@ func (r report) print(w io.Writer) error {
 		}
 		fmt.Fprintf(&b, "         %s\n", f.Why)
 	}
-	for _, a := range r.AWS {
+	for _, a := range slices.Concat(r.AWS, r.Vultr) {
 		b.WriteString(a.text())
 	}
 	_, err := io.WriteString(w, b.String())

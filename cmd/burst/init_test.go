@@ -68,7 +68,7 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 		t.Fatal("unknown keys were taken")
 	}
 	lines := strings.Split(err.Error(), "\n")[1:]
-	if len(lines) != 11 {
+	if len(lines) != 13 {
 		t.Fatalf("want an error for each section and the top, got %q", lines)
 	}
 	for _, line := range lines {

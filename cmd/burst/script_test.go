@@ -35,6 +35,7 @@ func TestScript(t *testing.T) {
 			"burstd":   scriptBurstd,
 			"ec2":      scriptEC2,
 			"exitcode": scriptExitCode,
+			"vultr":    scriptVultr,
 		},
 	})
 }

@@ -17,17 +17,22 @@ step_clock() { # MUNGE and AWS refuse who lives at another time
 in_time() { timeout 20 chronyc waitsync 1 1 0 1 || { timeout 20 chronyc makestep && false; }; }
 
 step_metadata() {
-	retry 60 token || die "no IMDSv2 token from $IMDS within 60 s: is the instance's metadata service on?"
-	INSTANCE=$(retry 60 metadata instance-id) && ADDRESS=$(retry 60 metadata local-ipv4) &&
-		DOMAIN=$(retry 60 metadata services/domain) || die "$IMDS does not tell instance-id, local-ipv4 and services/domain"
-	REGION=${REGION:-$(retry 60 metadata placement/region)}
+	if [ "$GIVEN" ]; then # by who set the host up over SSH
+		INSTANCE=${GIVEN% *} ADDRESS=${GIVEN#* } DOMAIN=amazonaws.com
+	else
+		retry 60 token || die "no IMDSv2 token from $IMDS within 60 s: is the instance's metadata service on?"
+		INSTANCE=$(retry 60 metadata instance-id) && ADDRESS=$(retry 60 metadata local-ipv4) &&
+			DOMAIN=$(retry 60 metadata services/domain) || die "$IMDS does not tell instance-id, local-ipv4 and services/domain"
+		REGION=${REGION:-$(retry 60 metadata placement/region)}
+	fi
 	[[ $INSTANCE =~ ^[A-Za-z0-9-]+$ ]] || die "$INSTANCE is no instance id"
 	STATE=$LIB/$INSTANCE
-	if [ "${BURST_REBOOT:-}" ] && [ ! -d "$STATE" ]; then
-		say "this image was made of another instance: cloud-init runs the bootstrap of $INSTANCE"
+	if [ "${BURST_REBOOT:-}" ] && { [ ! -d "$STATE" ] || [ "$(cat "$STATE/machine")" != "$(machine)" ]; }; then
+		say "this image was made of another instance: $INSTANCE waits for its own bootstrap"
 		exit 0
 	fi
 	mkdir -p "$STATE"
+	machine | put "$STATE/machine" 0600
 	[ "$0" -ef "$SBIN/burst-bootstrap" ] || put "$SBIN/burst-bootstrap" 0755 <"$0"
 	systemd || return 0
 	put "$R/etc/systemd/system/burst-bootstrap.service" 0644 <<-END
@@ -47,6 +52,8 @@ step_metadata() {
 	systemctl daemon-reload
 	systemctl enable burst-bootstrap.service
 }
+# machine tells this one from others that an image makes; "" where nothing does.
+machine() { cat "$R/sys/class/dmi/id/product_uuid" 2>/dev/null || echo; }
 token() {
 	TOKEN=$(curl -sf --noproxy '*' --connect-timeout 2 --max-time 5 -X PUT \
 		-H 'X-aws-ec2-metadata-token-ttl-seconds: 3600' "$IMDS/latest/api/token") && [ -n "$TOKEN" ]
@@ -77,6 +84,7 @@ step_munge() {
 	fi
 	retry 30 munge_works || die "munge -n | unmunge fails: is the key of 32 to 1024 bytes, and does munged run?"
 	mark key
+	[[ $MUNGE_KEY != ssh:* ]] || rm -f munge.key
 }
 munge_works() { munge -n | unmunge >/dev/null; }
 
@@ -84,6 +92,10 @@ munge_works() { munge -n | unmunge >/dev/null; }
 # is there: cloud-init runs on it. Neither the key nor the role's is printed.
 fetch_key() {
 	local python
+	if [[ $MUNGE_KEY == ssh:* ]]; then
+		(umask 077 && cat munge.key >"$1")
+		return
+	fi
 	python=$(command -v python3 || echo /usr/libexec/platform-python)
 	IMDS=$IMDS TOKEN=$TOKEN KEY=$MUNGE_KEY REGION=$REGION DOMAIN=$DOMAIN ENDPOINT=$KEY_ENDPOINT \
 		timeout 40 "$python" - "$1" <<'END'

@@ -19,12 +19,12 @@ commands() {
 	for command in "$@"; do
 		n=$((n + 1)) id=$what-$n-$(printf %s "$command" | sha)
 		! is_done "$id" || continue
-		say "$what command $n of $#: ${command%%$'\n'*}"
+		say "$what line $n of $#: ${command%%$'\n'*}"
 		output_from_here
 		code=0
 		timeout -k 10 "$SETUP_TIMEOUT" bash -c "$command" </dev/null 3>&- 9>&- || code=$?
-		[ "$code" != 124 ] || die "$what command $n of $# ran longer than $SETUP_TIMEOUT s: $command"
-		[ "$code" = 0 ] || die "$what command $n of $# failed with exit code $code: $command"
+		[ "$code" != 124 ] || die "$what line $n: \"${command%%$'\n'*}\": ran longer than $SETUP_TIMEOUT s"
+		[ "$code" = 0 ] || die "$what line $n: \"${command%%$'\n'*}\": exit $code"
 		mark "$id"
 	done
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/aws"
 	"github.com/burst-hpc/burst/cloud/local"
+	"github.com/burst-hpc/burst/cloud/vultr"
 	"github.com/burst-hpc/burst/cmd/internal/config"
 )
 
@@ -28,6 +29,10 @@ func Open(ctx context.Context, p config.Provider, conf string, log *slog.Logger)
 		c := p.AWS
 		c.Log = log
 		return aws.New(ctx, c)
+	case "vultr":
+		c := p.Vultr
+		c.Log = log
+		return vultr.New(c)
 	}
 	return nil, fmt.Errorf("kind %q is not built in", p.Kind)
 }

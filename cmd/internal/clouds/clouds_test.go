@@ -7,6 +7,7 @@ import (
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/aws"
+	"github.com/burst-hpc/burst/cloud/vultr"
 	"github.com/burst-hpc/burst/cmd/internal/config"
 )
 
@@ -22,6 +23,8 @@ func TestOpen(t *testing.T) {
 		{"local", config.Provider{Name: "l", Kind: "local", Local: config.Local{Dir: dir, Slurmd: "/usr/sbin/slurmd", Network: "host"}}, false, ""},
 		{"aws", config.Provider{Name: "a", Kind: "aws", AWS: aws.Config{Name: "a", Region: "us-east-1", Endpoint: "http://127.0.0.1:1"}}, true, ""},
 		{"aws without a region", config.Provider{Name: "a", Kind: "aws"}, false, "region"},
+		{"vultr", config.Provider{Name: "v", Kind: "vultr", Vultr: vultr.Config{Name: "v", Region: "lhr", Endpoint: "http://127.0.0.1:1"}}, true, ""},
+		{"vultr without a region", config.Provider{Name: "v", Kind: "vultr"}, false, "region"},
 		{"unknown", config.Provider{Name: "x", Kind: "abacus"}, false, `kind "abacus" is not built in`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -52,13 +52,13 @@ func account(s *section) aws.Config {
 	return c
 }
 
-// Keys of a pool that only providers of kind "aws" know: of the launch, and
-// of what a node does when it boots.
+// Keys of a pool: of the launch, which only providers of kind "aws" know, and of
+// what a node of a cloud does when it boots.
 var (
 	launchKeys = []string{"subnets", "security_groups", "key", "instance_profile", "root", "efa", "placement",
 		"capacity_reservation", "threads_per_core", "public_ip", "fleet", "max_price"}
 	bootKeys = []string{"user_data", "mounts", "setup", "munge_key", "users", "sssd", "wait_for_user",
-		"ntp", "packages", "slurmd", "slurmd_options", "keep_hostname"}
+		"ntp", "packages", "slurmd", "slurmd_options", "keep_hostname", "bootstrap", "ssh"}
 )
 
 var (

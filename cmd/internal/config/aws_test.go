@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/burst-hpc/burst/cloud/aws"
 	"github.com/burst-hpc/burst/cloud/bootstrap"
@@ -54,7 +55,7 @@ func TestLoadAWS(t *testing.T) {
 		Packages: true, NTP: "ntp.example.org", SlurmUser: slurmUser("slurm"), ResumeTimeout: 15 * time.Minute,
 		Slurmd: "/opt/slurm/sbin/slurmd", SlurmdOptions: []string{"-vv", "-d", "/opt/slurm/sbin/slurmstepd"}, KeepHostname: true,
 	}
-	if d := cmp.Diff(wantBoot, pool.Boot); d != "" {
+	if d := cmp.Diff(wantBoot, pool.Boot, cmpopts.IgnoreUnexported(bootstrap.Config{})); d != "" {
 		t.Errorf("Boot (-want +got):\n%s", d)
 	}
 	if !strings.Contains(pool.Power.UserData, "Made by Burst") {

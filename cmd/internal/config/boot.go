@@ -20,25 +20,59 @@ var mungeKeys = regexp.MustCompile(`^(image|ssm:/[A-Za-z0-9_./-]+|secretsmanager
 
 // boot reads what a pool's nodes do when they boot, and writes their user data.
 func boot(s *section, c *Config, account aws.Config, p *Pool) {
-	if path := s.abs("user_data", ""); path != "" {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			s.failAt("user_data", "cannot be read: %v", err)
-		}
-		if len(text) > bootstrap.Limit {
-			s.failAt("user_data", "is %d bytes long: the cloud takes %d", len(text), bootstrap.Limit)
-		}
-		s.refuse("has no effect where the site has user_data of its own: remove one of the two", bootKeys[1:]...)
-		p.Power.UserData = string(text)
+	if siteUserData(s, p) {
 		return
 	}
 	before := len(s.errs)
+	b := bootConfig(s, c, p)
+	b.Region = account.Region
+	if s.choice("bootstrap", "user-data", "ssh") == "ssh" {
+		p.SSH = overSSH(s)
+		p.Boot = b
+		checkSent(s, b)
+		return
+	}
+	s.refuse("is for pools with bootstrap = \"ssh\": add that, or remove it", "ssh", "login")
+	if !mungeKeys.MatchString(b.MungeKey) {
+		s.failAt("munge_key", "%q is no place of a key: write \"ssm:/path\", \"secretsmanager:name\" or \"image\"", b.MungeKey)
+	}
+	b.KeyEndpoint = keyEndpoint(account, b.MungeKey)
+	p.Boot = b
+	if len(s.errs) > before {
+		return // their user data would be wrong for the same reasons
+	}
+	text, err := bootstrap.UserData(b)
+	if err != nil {
+		failEach(s, err)
+	}
+	p.Power.UserData = text
+}
+
+// siteUserData reads the site's own user data; false: it has none.
+func siteUserData(s *section, p *Pool) bool {
+	path := s.abs("user_data", "")
+	if path == "" {
+		return false
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		s.failAt("user_data", "cannot be read: %v", err)
+	}
+	if len(text) > bootstrap.Limit {
+		s.failAt("user_data", "is %d bytes long: the cloud takes %d", len(text), bootstrap.Limit)
+	}
+	s.refuse("has no effect where the site has user_data of its own: remove one of the two", bootKeys[1:]...)
+	p.Power.UserData = string(text)
+	return true
+}
+
+// bootConfig reads what is the same on every cloud.
+func bootConfig(s *section, c *Config, p *Pool) bootstrap.Config {
 	b := bootstrap.Config{
 		ConfServers:   c.controllers,
 		DaemonUID:     os.Getuid(),
 		NoCheckpoints: !c.checkpoints,
 		MungeKey:      s.text("munge_key", "image"),
-		Region:        account.Region,
 		Users:         bootstrap.Users{SSSD: s.on("sssd"), Commands: s.texts("users"), Check: s.text("wait_for_user", "")},
 		Setup:         s.texts("setup"),
 		Packages:      s.on("packages"),
@@ -49,10 +83,6 @@ func boot(s *section, c *Config, account aws.Config, p *Pool) {
 		KeepHostname:  s.on("keep_hostname"),
 		ResumeTimeout: p.Slurm.ResumeTimeout,
 	}
-	if !mungeKeys.MatchString(b.MungeKey) {
-		s.failAt("munge_key", "%q is no place of a key: write \"ssm:/path\", \"secretsmanager:name\" or \"image\"", b.MungeKey)
-	}
-	b.KeyEndpoint = keyEndpoint(account, b.MungeKey)
 	for _, m := range s.tables("mounts", `{ kind = "nfs", source = "nas:/home", target = "/home" }`) {
 		b.Mounts = append(b.Mounts, mount(m))
 	}
@@ -64,21 +94,19 @@ func boot(s *section, c *Config, account aws.Config, p *Pool) {
 	if len(b.ConfServers) == 0 {
 		b.ConfServers = []string{host}
 	}
-	p.Boot = b
-	if len(s.errs) > before {
-		return // their user data would be wrong for the same reasons
-	}
-	text, err := bootstrap.UserData(b)
+	return b
+}
+
+// failEach reports why nodes cannot be told how to boot, each reason by itself.
+func failEach(s *section, err error) {
+	reasons := []error{err}
 	var all interface{ Unwrap() []error }
-	switch {
-	case errors.As(err, &all):
-		for _, e := range all.Unwrap() {
-			s.failAt("provider", "its nodes cannot be told how to boot: %v", e)
-		}
-	case err != nil:
-		s.failAt("provider", "its nodes cannot be told how to boot: %v", err)
+	if errors.As(err, &all) {
+		reasons = all.Unwrap()
 	}
-	p.Power.UserData = text
+	for _, e := range reasons {
+		s.failAt("provider", "its nodes cannot be told how to boot: %v", e)
+	}
 }
 
 // reached is where nodes find burstd, and its host, or why they do not.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/burst-hpc/burst/cloud/aws"
 	"github.com/burst-hpc/burst/cloud/bootstrap"
+	"github.com/burst-hpc/burst/cloud/vultr"
 	"github.com/burst-hpc/burst/cmd/internal/endpoint"
 	"github.com/burst-hpc/burst/cmd/internal/history"
 	"github.com/burst-hpc/burst/slurm/conf"
@@ -56,11 +57,13 @@ const (
 // Provider is a [provider.NAME] section.
 type Provider struct {
 	Name       string
-	Kind       string // "local" or "aws"
+	Kind       string // "local", "aws" or "vultr"
 	PriceTable string // path of a CSV file; empty: the provider's own prices
 	Local      Local  // for kind "local"
 	// AWS is for kind "aws", with the launch settings of the provider's pools.
 	AWS aws.Config
+	// Vultr is the same for kind "vultr".
+	Vultr vultr.Config
 }
 
 // Local is a provider whose instances are slurmd processes on this host.
@@ -78,6 +81,8 @@ type Pool struct {
 	// Boot is what Power.UserData was made of; zero for a provider whose
 	// instances do not boot, and where the site has user data of its own.
 	Boot bootstrap.Config
+	// SSH is how burstd sets the pool's instances up by Boot; nil: it does not, they have user data.
+	SSH *SSH
 
 	OnRebalance   string // Ignore, Drain or Replace
 	OnMaintenance string // Ignore, Drain or Reserve

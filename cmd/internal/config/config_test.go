@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/burst-hpc/burst/cloud/bootstrap"
 	"github.com/burst-hpc/burst/cloud/fleet"
 	"github.com/burst-hpc/burst/cmd/internal/cli"
 	"github.com/burst-hpc/burst/cmd/internal/endpoint"
@@ -66,7 +67,7 @@ func TestLoad(t *testing.T) {
 			OnRebalance: Ignore, OnMaintenance: Drain, Measured: history.Measured{NetworkGbit: 12.5, StorageIOPS: 3000},
 		}},
 	}
-	if d := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{})); d != "" {
+	if d := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{}, bootstrap.Config{})); d != "" {
 		t.Errorf("Load (-want +got):\n%s", d)
 	}
 	if p := got.Power("id"); p.Cluster != "id" || len(p.Pools) != 2 || p.BootTimeout != 30*time.Minute {

@@ -36,6 +36,9 @@ func poolTimes(s *section, def times) times {
 // pool reads a [pool.NAME] section; c has the providers, def the times of [slurm].
 func pool(s *section, c *Config, def times) Pool {
 	s.checkName()
+	if named, _ := s.value("provider").(string); hasMetal(c, named, s.table["instance_types"]) {
+		def.resumeTimeout = max(def.resumeTimeout, metalTimeout)
+	}
 	t := poolTimes(s, def)
 	p := Pool{
 		Power: power.Pool{
@@ -151,6 +154,7 @@ func onProvider(s *section, c *Config, p *Pool) {
 	switch provider.Kind {
 	case "aws":
 		s.refuse(notFor("local"), "ports")
+		s.refuse(notFor("vultr"), vultrKeys...)
 		p.Slurm.Ports = ""
 		launched := launch(s, p)
 		provider.AWS.Pools[p.Power.Name] = launched
@@ -159,12 +163,23 @@ func onProvider(s *section, c *Config, p *Pool) {
 		}
 		boot(s, c, provider.AWS, p)
 		nodeSize(s, p, s.number)
+	case "vultr":
+		s.refuse(notFor("local"), "ports")
+		p.Slurm.Ports = ""
+		provider.Vultr.Pools[p.Power.Name] = vultrLaunch(s, p)
+		if p.Power.MaxBootFailures == 0 {
+			p.Power.MaxBootFailures = defaultBootFailures
+		}
+		vultrBoot(s, c, p)
+		nodeSize(s, p, s.number)
 	case "local":
-		s.refuse(notFor("aws"), slices.Concat(launchKeys, bootKeys)...)
+		s.refuse(notFor("aws"), launchKeys...)
+		s.refuse(notFor("aws", "vultr"), append(slices.Clone(bootKeys), "login")...)
+		s.refuse(notFor("vultr"), vultrKeys...)
 		nodeSize(s, p, s.count)
 		localPorts(s, provider.Local, p)
 	default: // what such a provider needs cannot be judged
-		for _, key := range slices.Concat(launchKeys, bootKeys) {
+		for _, key := range slices.Concat(launchKeys, bootKeys, vultrKeys, []string{"login"}) {
 			s.value(key)
 		}
 		nodeSize(s, p, s.count)

@@ -39,7 +39,7 @@ func (f *file) config(tree map[string]any) *Config {
 	c.Checkpoint, c.checkpoints = checkpoint(top.sub("checkpoint")), asksForCheckpoints(tree)
 	c.Health = health(top.sub("health"))
 	for _, s := range top.named("provider") {
-		c.Providers = append(c.Providers, provider(s))
+		c.Providers = append(c.Providers, provider(s, c.Endpoint.State))
 	}
 	subs := top.named("pool")
 	for _, s := range subs {
@@ -48,6 +48,7 @@ func (f *file) config(tree map[string]any) *Config {
 	f.together(subs, c.Pools)
 	f.partitions(top, c)
 	f.judge(c)
+	f.noNotices(c)
 	top.done()
 	return c
 }
@@ -100,7 +101,8 @@ func health(s *section) Health {
 	return h
 }
 
-func provider(s *section) Provider {
+// provider reads a [provider.NAME] section; state is burstd's folder.
+func provider(s *section, state string) Provider {
 	p := Provider{Name: s.name(), Kind: s.required("kind", `"local"`), PriceTable: s.abs("price_table", "")}
 	s.checkName()
 	switch p.Kind {
@@ -111,10 +113,9 @@ func provider(s *section) Provider {
 	case "aws":
 		p.AWS = account(s)
 	case "vultr":
-		s.failAt("kind", "%q comes with a later version of Burst: this one knows \"local\" and \"aws\"", p.Kind)
-		return p
+		p.Vultr = vultrAccount(s, state)
 	default:
-		s.failAt("kind", "%q is not known: this version of Burst knows \"local\" and \"aws\"; \"vultr\" comes later", p.Kind)
+		s.failAt("kind", "%q is not known: this version of Burst knows \"aws\", \"local\" and \"vultr\"", p.Kind)
 		return p
 	}
 	s.done()

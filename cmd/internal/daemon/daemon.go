@@ -66,6 +66,7 @@ type Daemon struct {
 	prices    *prices
 	stages    *prometheus.HistogramVec // of boots
 	meters    *meters
+	setups    *setups       // nil: no pool's nodes are set up over SSH
 	ended     chan struct{} // an instance has ended: the ledger is due
 	drills    chan struct{} // a drill has begun
 	ends      chan struct{} // a run was closed
@@ -152,7 +153,8 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	}
 	d.providers = providers
 	d.prices = newPrices(o.Config.Providers, providers, o.Log)
-	journal = watched{journal, d.ended}
+	news := make(chan struct{}, 1)
+	journal = heard{watched{journal, d.ended}, news}
 	d.stages = newBootStages()
 	pools := map[string]bool{}
 	for _, p := range o.Config.Pools {
@@ -166,6 +168,7 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	engine := o.Config.Power(id)
 	engine.Price, engine.Cores, engine.Tried = d.market.price, d.market.coresOf, d.meters.Tried
 	d.engine = power.New(engine, fallen{journal, d}, ctl, providers, o.Log)
+	d.setups = d.newSetups(news, o.Point)
 	d.rates = newRates(d, o.Config.Pools)
 	d.hub = session.NewHub(session.HubConfig{AtOnce: o.Config.Checkpoint.AtOnce, Interval: d.rates.interval}, d.journal, o.Log)
 	d.guard = ft.New(ft.Config{Signal: o.Config.Checkpoint.Signal, Grace: o.Config.Checkpoint.Grace, Margin: o.Config.Checkpoint.Margin, Pools: poolRules(o.Config),
@@ -224,6 +227,9 @@ func (d *Daemon) serve(ctx context.Context, srv *http.Server, ln net.Listener) e
 	part("after jobs", d.keepAfter)
 	part("drills", d.endDrills)
 	part("nodes", d.serveNodes)
+	if d.setups != nil {
+		part("setups", d.setups.serve)
+	}
 	part("health", func(ctx context.Context) error { d.health.Run(ctx); return nil })
 	part("metrics", d.serveMetrics)
 	part("socket", func(context.Context) error {
@@ -296,6 +302,9 @@ func (d *Daemon) prune(ctx context.Context) error {
 	for {
 		if err := d.store.Prune(ctx, time.Now().Add(-keep)); err != nil && ctx.Err() == nil {
 			d.log.Warn("old records could not be removed", "error", err)
+		}
+		if d.setups != nil {
+			d.setups.prune()
 		}
 		select {
 		case <-ctx.Done():

@@ -88,33 +88,43 @@ func (p *programs) enter(instance string) (leave func(), ok bool) {
 func (p *programs) get(arch string) (*packed, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	path, info, err := agentIn(p.dirs, arch)
+	if err != nil {
+		return nil, err
+	}
+	if f := p.all[arch]; f != nil && f.path == path && f.time.Equal(info.ModTime()) && f.size == info.Size() {
+		return f, nil
+	}
+	f, err := pack(path, arch)
+	if err != nil {
+		return nil, err
+	}
+	f.path, f.time, f.size = path, info.ModTime(), info.Size()
+	p.all[arch] = f
+	return f, nil
+}
+
+// Agent is where this installation has burst-agent for the architecture,
+// os.ErrNotExist if nowhere.
+func Agent(arch string) (path string, err error) {
+	path, _, err = agentIn(places(), arch)
+	return path, err
+}
+
+func agentIn(dirs []string, arch string) (string, os.FileInfo, error) {
 	names := []string{"burst-agent-" + arch}
 	if arch == runtime.GOARCH {
 		names = []string{"burst-agent", names[0]}
 	}
-	for _, dir := range p.dirs {
+	for _, dir := range dirs {
 		for _, name := range names {
 			path := filepath.Join(dir, name)
-			info, err := os.Stat(path)
-			if errors.Is(err, os.ErrNotExist) {
-				continue
+			if info, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+				return path, info, err
 			}
-			if err != nil {
-				return nil, err
-			}
-			if f := p.all[arch]; f != nil && f.path == path && f.time.Equal(info.ModTime()) && f.size == info.Size() {
-				return f, nil
-			}
-			f, err := pack(path, arch)
-			if err != nil {
-				return nil, err
-			}
-			f.path, f.time, f.size = path, info.ModTime(), info.Size()
-			p.all[arch] = f
-			return f, nil
 		}
 	}
-	return nil, os.ErrNotExist
+	return "", nil, os.ErrNotExist
 }
 
 func pack(path, arch string) (*packed, error) {

@@ -53,7 +53,7 @@ func (s *Site) configText(socket, user string) string {
 		}
 	}
 	block(s.o.ProviderToml)
-	if s.o.NetNS {
+	if s.o.NetNS && s.o.ProviderToml == "" {
 		line("network = %q", local.NetNS)
 		line("subnet = %q", s.subnet)
 	}
@@ -106,7 +106,9 @@ func (s *Site) writePool(p pool, line func(string, ...any)) {
 	line("nodes = %q", p.nodes)
 	line("partition = %q", p.name)
 	line("instance_types = [%s]", quoted(s.o.Types))
-	line("zones = [%s]", quoted(s.o.Zones))
+	if s.o.Zones[0] != "" {
+		line("zones = [%s]", quoted(s.o.Zones))
+	}
 	line("market = %q", s.o.Market)
 	line("cpus = %d", s.o.CPUs)
 	line("real_memory = 1000")

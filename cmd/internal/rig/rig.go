@@ -47,7 +47,7 @@ type Options struct {
 	OnPrem     int    // o1 … oN, in partition onprem
 	CPUs       int    // of each node [2]
 	Gate       bool   // burst-gate is PrologSlurmctld
-	NetNS      bool   // cloud nodes live in network namespaces; for root only
+	NetNS      bool   // cloud nodes live in network namespaces, also those of another provider; for root only
 	SlurmExtra string // more lines for slurm.conf
 
 	SuspendTime    time.Duration // [10 s]
@@ -59,7 +59,7 @@ type Options struct {
 	Market    string   // of the pool [spot]
 	Prices    string   // file of the instances' prices; none: the ledger knows none
 	Types     []string // of instances [local.small]
-	Zones     []string // [a, b]
+	Zones     []string // [a, b]; "": the cloud has none
 	BurstdEnv []string // NAME=value, beside the cluster's own
 	ExtraToml string   // more sections of burst.toml
 	// ProviderToml and PoolToml are lines of [provider.here] and [pool.cloud], for

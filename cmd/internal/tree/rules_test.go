@@ -40,6 +40,8 @@ var rooms = []room{
 	{"cloud/fleet", []string{"cloud"}},
 	{"cloud/price", []string{"cloud"}},
 	{"cloud/bootstrap", []string{"cloud"}},
+	{"cloud/bootstrap/ssh", nil},
+	{"cloud/bootstrap/ssh/sshtest", nil},
 	{"cloud/aws/...", []string{"cloud", "cloud/aws/..."}},
 	{"cloud/vultr/...", []string{"cloud", "cloud/vultr/..."}},
 	{"cloud/cloudtest", []string{"cloud"}},
@@ -70,6 +72,8 @@ var guests = []struct {
 	{"github.com/aws", []string{"cloud/aws/..."}},
 	{"gonum.org/v1/plot", []string{"cmd/internal/benchft"}},
 	{"github.com/vultr", []string{"cloud/vultr/..."}},
+	{"github.com/pkg/sftp", []string{"cloud/bootstrap/ssh"}},
+	{"golang.org/x/crypto/ssh", []string{"cloud/bootstrap/ssh/...", "cmd/internal/daemon"}},
 }
 
 // programs are the rooms of cmd.

@@ -1,0 +1,99 @@
+package vultr
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/vultr/govultr/v3"
+)
+
+const opAssign = "assign"
+
+// Assign implements cloud.Assigner: the node's name becomes the instance's
+// burst:node tag, by which the instance is adopted after a lost journal. Its label
+// stays, as a lost launch is found by it. One that says so already is not asked for.
+func (p *Provider) Assign(ctx context.Context, nodes map[string]string) error {
+	if err := ctx.Err(); err != nil {
+		return transient(opAssign, err)
+	}
+	ids := slices.Sorted(maps.Keys(nodes))
+	errs := make([]error, len(ids))
+	each(len(ids), func(n int) { errs[n] = p.assign(ctx, ids[n], nodes[ids[n]]) })
+	return errors.Join(errs...)
+}
+
+func (p *Provider) assign(ctx context.Context, id, node string) error {
+	if !uuid.MatchString(id) {
+		return nil
+	}
+	s, ok := p.recall(id)
+	if !ok {
+		m, err := p.find(ctx, id)
+		if err != nil || m == nil {
+			return err
+		}
+		s = sight{metal: m.metal, tags: m.tags}
+	}
+	mine := escape(tagNode) + "=" + escape(node)
+	if slices.Contains(s.tags, mine) {
+		return nil
+	}
+	tags := slices.DeleteFunc(slices.Clone(s.tags), func(t string) bool { return strings.HasPrefix(t, escape(tagNode)+"=") })
+	tags = append(tags, mine)
+	path := "/v2/instances/" + id
+	if s.metal {
+		path = "/v2/bare-metals/" + id
+	}
+	err := call(ctx, opAssign, "naming "+id+" "+node, func(ctx context.Context) error {
+		// Not the SDK's Update, which sends what is not to change as well.
+		return p.request(ctx, http.MethodPatch, path, govultr.RequestBody{"tags": tags}, nil)
+	})
+	switch {
+	case err == nil:
+		p.see(machine{id: id, metal: s.metal, tags: tags})
+	case notFound(err):
+		return nil
+	}
+	return err
+}
+
+// find asks for one machine by its id; nil: there is none of ours.
+func (p *Provider) find(ctx context.Context, id string) (*machine, error) {
+	for _, metal := range []bool{false, true} {
+		var m machine
+		err := call(ctx, opAssign, "asking for "+id, func(ctx context.Context) error {
+			if metal {
+				b, _, err := p.api.BareMetalServer.Get(ctx, id)
+				if err == nil && b == nil {
+					err = errors.New("it is no server")
+				}
+				if err == nil {
+					m = ofMetal(*b)
+				}
+				return err
+			}
+			i, _, err := p.api.Instance.Get(ctx, id)
+			if err == nil && i == nil {
+				err = errors.New("it is no instance")
+			}
+			if err == nil {
+				m = ofCompute(*i)
+			}
+			return err
+		})
+		switch {
+		case err == nil && readTags(m.tags)[tagCluster] == "":
+			return nil, nil
+		case err == nil:
+			p.see(m)
+			return &m, nil
+		case !notFound(err):
+			return nil, err
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,211 @@
+package vultr
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+)
+
+// A book is what was written down of one launch, as lines of JSON:
+//
+//	{"i":0,"begun":"2026-11-22T05:00:00Z"}   instance 0 is about to be asked for
+//	{"i":0,"id":"cb676a46-…"}                it was made
+//	{"i":1,"refused":true}                   it was not, by Vultr's own word
+//	{"i":0,"over":"…","kind":"capacity"}     nothing more is asked for under this token
+//
+// "begun" and "over" are on disk before the request that needs them. A line that
+// a crash has cut off was not needed yet: what followed it did not happen.
+type book struct {
+	file string // empty: in memory alone
+	kept bool   // something was written down, by this process or one before
+
+	items map[int]item
+	over  line // its Over is empty while more may be asked for
+}
+
+// item is what the book says of one instance of a launch.
+type item struct {
+	begun time.Time // of the last request whose outcome is not written; zero: none
+	id    string
+}
+
+// line is one line of a book.
+type line struct {
+	I       int       `json:"i"`
+	Begun   time.Time `json:"begun,omitzero"`
+	ID      string    `json:"id,omitempty"`
+	At      time.Time `json:"at,omitzero"` // when it was made
+	Refused bool      `json:"refused,omitempty"`
+
+	Over string     `json:"over,omitempty"`
+	Kind cloud.Kind `json:"kind,omitempty"` // of the error that ended it
+}
+
+func (b *book) take(l line) {
+	b.kept = true
+	switch {
+	case l.Over != "":
+		b.over = l
+	case l.ID != "":
+		b.items[l.I] = item{begun: l.At, id: l.ID}
+	case l.Refused:
+		delete(b.items, l.I)
+	case !l.Begun.IsZero():
+		b.items[l.I] = item{begun: l.Begun}
+	}
+}
+
+// readBook reads lines up to the first that is not whole.
+func readBook(text []byte) *book {
+	b := &book{items: map[int]item{}}
+	in := bufio.NewReader(bytes.NewReader(text))
+	for {
+		raw, err := in.ReadBytes('\n')
+		var l line
+		if err != nil || json.Unmarshal(raw, &l) != nil || l.I < 0 || l.I >= maxLaunch {
+			return b
+		}
+		b.take(l)
+	}
+}
+
+// write writes lines down, and returns when they are on disk.
+func (b *book) write(lines ...line) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	if b.file != "" {
+		if err := appendTo(b.file, lines); err != nil {
+			return fmt.Errorf("writing down a launch: %w", err)
+		}
+	}
+	for _, l := range lines {
+		b.take(l)
+	}
+	return nil
+}
+
+func appendTo(path string, lines []line) (err error) {
+	var text bytes.Buffer
+	for _, l := range lines {
+		raw, err := json.Marshal(l)
+		if err != nil {
+			return err
+		}
+		text.Write(append(raw, '\n'))
+	}
+	fresh := false
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		fresh = true
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if !fresh {
+		// After a line that a crash or a full disk has cut off nothing would be read.
+		if err := mend(f, path); err != nil {
+			return err
+		}
+	}
+	if _, err := f.Write(text.Bytes()); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if fresh {
+		return syncDir(filepath.Dir(path))
+	}
+	return nil
+}
+
+// mend cuts off what follows the last whole line.
+func mend(f *os.File, path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if whole := bytes.LastIndexByte(text, '\n') + 1; whole < len(text) {
+		return f.Truncate(int64(whole))
+	}
+	return nil
+}
+
+func syncDir(path string) (err error) {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	return d.Sync()
+}
+
+// books are a provider's, one for each token.
+type books struct {
+	dir string
+
+	mu     sync.Mutex
+	memory map[string]*book
+	swept  time.Time
+}
+
+// keptFor is how long a book is kept: much longer than burstd asks for a launch again.
+const keptFor = 7 * 24 * time.Hour
+
+// open returns the book of a token; the caller holds its turn.
+func (bs *books) open(token string) (*book, error) {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	if bs.dir == "" {
+		if bs.memory == nil {
+			bs.memory = map[string]*book{}
+		}
+		if bs.memory[token] == nil {
+			bs.memory[token] = &book{items: map[int]item{}}
+		}
+		return bs.memory[token], nil
+	}
+	if time.Since(bs.swept) > time.Hour {
+		bs.swept = time.Now()
+		bs.sweep()
+	}
+	path := filepath.Join(bs.dir, token+suffix)
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading what was written down of a launch: %w", err)
+	}
+	b := readBook(text)
+	b.file = path
+	return b, nil
+}
+
+const suffix = ".launch"
+
+// sweep removes old books. What cannot be removed now stays: it does no harm.
+func (bs *books) sweep() {
+	entries, err := os.ReadDir(bs.dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err == nil && strings.HasSuffix(e.Name(), suffix) && info.Mode().IsRegular() && time.Since(info.ModTime()) > keptFor {
+			_ = os.Remove(filepath.Join(bs.dir, e.Name()))
+		}
+	}
+}

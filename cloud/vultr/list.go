@@ -1,0 +1,141 @@
+package vultr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vultr/govultr/v3"
+
+	"github.com/burst-hpc/burst/cloud"
+)
+
+const opList = "list"
+
+// pageSize is Vultr's largest page.
+const pageSize = 500
+
+// List implements cloud.Provider. It reads the whole account and picks: Vultr
+// filters by one tag at most, and what a filter hides cannot be told from what
+// is gone. An account of a thousand instances is two requests.
+func (p *Provider) List(ctx context.Context, f cloud.Filter) ([]cloud.Instance, error) {
+	if f.Cluster == "" {
+		return nil, invalid(opList, "the filter names no cluster")
+	}
+	all, err := p.ours(ctx, opList)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	var found []cloud.Instance
+	for _, m := range all {
+		i := m.instance(now)
+		if i.Cluster != f.Cluster || len(f.Tokens) > 0 && !slices.Contains(f.Tokens, i.Token) || len(f.IDs) > 0 && !slices.Contains(f.IDs, i.ID) {
+			continue
+		}
+		found = append(found, i)
+	}
+	return found, nil
+}
+
+// Clusters implements cloud.Census.
+func (p *Provider) Clusters(ctx context.Context) (map[string]int, error) {
+	all, err := p.ours(ctx, "census")
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]int{}
+	for _, m := range all {
+		found[readTags(m.tags)[tagCluster]]++
+	}
+	return found, nil
+}
+
+// ours are the machines of the region that a cluster of Burst has, of both
+// kinds: all of them, or an error.
+func (p *Provider) ours(ctx context.Context, op string) ([]machine, error) {
+	var both [2][]machine
+	var errs [2]error
+	var wg sync.WaitGroup
+	for n, metal := range []bool{false, true} {
+		wg.Go(func() { both[n], errs[n] = p.machines(ctx, op, metal) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	all := slices.Concat(both[:]...)
+	p.see(all...)
+	p.forget()
+	return all, nil
+}
+
+// machines are those of one kind.
+func (p *Provider) machines(ctx context.Context, op string, metal bool) ([]machine, error) {
+	all, err := pages(ctx, op, "listing "+kindName(metal)+" in "+p.c.Region,
+		func(ctx context.Context, at *govultr.ListOptions) (part []machine, meta *govultr.Meta, err error) {
+			if metal {
+				var servers []govultr.BareMetalServer
+				servers, meta, _, err = p.api.BareMetalServer.List(ctx, at)
+				for _, s := range servers {
+					part = append(part, ofMetal(s))
+				}
+				return part, meta, err
+			}
+			var instances []govultr.Instance
+			instances, meta, _, err = p.api.Instance.List(ctx, at)
+			for _, i := range instances {
+				part = append(part, ofCompute(i))
+			}
+			return part, meta, err
+		})
+	return slices.DeleteFunc(all, func(m machine) bool {
+		return !strings.EqualFold(m.region, p.c.Region) || readTags(m.tags)[tagCluster] == ""
+	}), err
+}
+
+func kindName(metal bool) string {
+	if metal {
+		return "bare metal"
+	}
+	return "instances"
+}
+
+// maxPages is more than any account has, so that a server that gives the same
+// cursor again and again is not asked for ever.
+const maxPages = 200
+
+// pages reads all pages of a list, or none. An answer without its meta part is
+// none: the SDK takes an empty or strange body for an empty list.
+func pages[T any](ctx context.Context, op, what string, read func(context.Context, *govultr.ListOptions) ([]T, *govultr.Meta, error)) ([]T, error) {
+	var all []T
+	cursors := map[string]bool{"": true}
+	at := &govultr.ListOptions{PerPage: pageSize}
+	for {
+		var part []T
+		var meta *govultr.Meta
+		err := call(ctx, op, what, func(ctx context.Context) (err error) {
+			part, meta, err = read(ctx, at)
+			if err == nil && meta == nil {
+				err = errors.New("it is no list")
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, part...)
+		if meta.Links == nil || meta.Links.Next == "" {
+			return all, nil
+		}
+		at.Cursor = meta.Links.Next
+		if cursors[at.Cursor] || len(cursors) > maxPages {
+			return nil, transient(op, fmt.Errorf("%s: the pages do not end", what))
+		}
+		cursors[at.Cursor] = true
+	}
+}

@@ -1,0 +1,136 @@
+package vultr
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/vultr/govultr/v3"
+
+	"github.com/burst-hpc/burst/cloud"
+)
+
+// machine is what Vultr says of an instance of cloud compute or of bare metal.
+type machine struct {
+	id, label, plan, region string
+	status, power, server   string // server is empty for bare metal
+	created                 time.Time
+	mainIP, internalIP      string
+	vpcs                    []govultr.VPCNetworkInfo
+	tags                    []string
+	metal                   bool
+}
+
+func ofCompute(i govultr.Instance) machine {
+	return machine{id: i.ID, label: i.Label, plan: i.Plan, region: i.Region, status: i.Status, power: i.PowerStatus, server: i.ServerStatus,
+		created: when(i.DateCreated), mainIP: i.MainIP, internalIP: i.InternalIP, vpcs: i.VPCs, tags: i.Tags}
+}
+
+func ofMetal(b govultr.BareMetalServer) machine {
+	return machine{id: b.ID, label: b.Label, plan: b.Plan, region: b.Region, status: b.Status, power: b.PowerStatus,
+		created: when(b.DateCreated), mainIP: b.MainIP, vpcs: b.VPC, tags: b.Tags, metal: true}
+}
+
+// when reads a time of Vultr's; zero where it says none.
+func when(text string) time.Time {
+	for _, layout := range []string{time.RFC3339, time.DateTime} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t
+		}
+	}
+	return time.Time{}
+}
+
+// instance is the machine as the engine sees it. Its region is all the zone it has.
+func (m machine) instance(now time.Time) cloud.Instance {
+	tags := readTags(m.tags)
+	return cloud.Instance{
+		ID: m.id, Token: tags[tagToken], Cluster: tags[tagCluster], Pool: tags[tagPool], Node: tags[tagNode],
+		Offering: cloud.Offering{Type: m.plan, Market: cloud.OnDemand},
+		State:    m.state(now), Addr: m.addr(tags[tagNet] == netVPC), Launched: m.created,
+	}
+}
+
+// haltedAfter is how old an instance is before "stopped" means that somebody
+// has stopped it: while it is set up Vultr says so too, after "active".
+const haltedAfter = 30 * time.Minute
+
+// state reads Vultr's three words:
+//
+//	status   power    server              means
+//	pending  any      any                 Pending
+//	active   stopped  locked, installing  Pending: it is being set up
+//	active   running  not "ok"            Pending: it boots, or is installed
+//	active   running  "ok", or metal      Running
+//	active   stopped  "ok", or metal      Terminating, if it is old enough: somebody has stopped it
+//	suspended                             Terminating: by Vultr, for abuse or unpaid bills
+//
+// One that was stopped or suspended runs no job and will not come back by
+// itself, but costs the same until it is destroyed. So it is ended again and
+// again until Vultr shows it no more.
+func (m machine) state(now time.Time) cloud.State {
+	ready := m.server == "ok" || m.metal
+	switch {
+	case m.status == "suspended", m.status == "closed":
+		return cloud.Terminating
+	case m.status != "active":
+		return cloud.Pending
+	case m.power == "running" && ready:
+		return cloud.Running
+	case m.power == "stopped" && ready && !m.created.IsZero() && now.Sub(m.created) > haltedAfter:
+		return cloud.Terminating
+	}
+	return cloud.Pending
+}
+
+// addr is where nodes of the cluster reach the machine: in its VPC, if that is
+// how it was launched, else publicly. Vultr says 0.0.0.0 of one that has none yet.
+func (m machine) addr(inVPC bool) string {
+	candidates := []string{m.mainIP}
+	if inVPC {
+		candidates = []string{m.internalIP}
+		for _, v := range m.vpcs {
+			candidates = append(candidates, v.Subnet) // the machine's own address there
+		}
+	}
+	for _, text := range candidates {
+		if a, err := netip.ParseAddr(text); err == nil && !a.IsUnspecified() {
+			return text
+		}
+	}
+	return ""
+}
+
+// sight is what the provider remembers of an instance: of which kind it is, which
+// its id does not say, and its tags, as a change of them names them all.
+type sight struct {
+	metal bool
+	tags  []string
+	at    time.Time
+}
+
+func (p *Provider) see(machines ...machine) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, m := range machines {
+		p.seen[m.id] = sight{m.metal, slices.Clone(m.tags), time.Now()}
+	}
+}
+
+func (p *Provider) recall(id string) (sight, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s, ok := p.seen[id]
+	return s, ok
+}
+
+// forget drops what has not been seen for an hour: it has ended.
+func (p *Provider) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, s := range p.seen {
+		if time.Since(s.at) > time.Hour {
+			delete(p.seen, id)
+		}
+	}
+}

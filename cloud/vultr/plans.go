@@ -1,0 +1,213 @@
+package vultr
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vultr/govultr/v3"
+
+	"github.com/burst-hpc/burst/cloud"
+)
+
+// plan is what Vultr says of a plan, of either kind. The SDK's own types lack
+// the hourly price and the prices that are a region's own.
+type plan struct {
+	ID           string       `json:"id"`
+	VCPUs        int          `json:"vcpu_count"`
+	Cores        int          `json:"cpu_count"`   // of bare metal
+	Threads      int          `json:"cpu_threads"` // of bare metal, all together
+	RAM          int          `json:"ram"`         // MiB
+	GPU          string       `json:"gpu_type"`
+	Locations    []string     `json:"locations"`
+	MonthlyCost  float64      `json:"monthly_cost"`
+	HourlyCost   float64      `json:"hourly_cost"`
+	LocationCost locationCost `json:"location_cost"`
+
+	metal bool
+}
+
+type cost struct {
+	Monthly float64 `json:"monthly_cost"`
+	Hourly  float64 `json:"hourly_cost"`
+}
+
+// locationCost is by region. PHP's JSON, which Vultr's is, has an empty object as [].
+type locationCost map[string]cost
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *locationCost) UnmarshalJSON(text []byte) error {
+	if len(text) > 0 && text[0] == '[' {
+		*l = nil
+		return nil
+	}
+	return json.Unmarshal(text, (*map[string]cost)(l))
+}
+
+// planPage is one page of either list.
+type planPage struct {
+	Plans []plan        `json:"plans"`
+	Metal []plan        `json:"plans_metal"`
+	Meta  *govultr.Meta `json:"meta"`
+}
+
+// allPlans reads both lists of plans.
+func (p *Provider) allPlans(ctx context.Context, op string) ([]plan, error) {
+	if all, ok := p.know.plans.get("", listsAge); ok {
+		return all, nil
+	}
+	var all []plan
+	for _, metal := range []bool{false, true} {
+		path := "/v2/plans"
+		if metal {
+			path = "/v2/plans-metal"
+		}
+		part, err := pages(ctx, op, "listing plans", func(ctx context.Context, at *govultr.ListOptions) ([]plan, *govultr.Meta, error) {
+			var page planPage
+			q := url.Values{"per_page": {fmt.Sprint(at.PerPage)}}
+			if at.Cursor != "" {
+				q.Set("cursor", at.Cursor)
+			}
+			err := p.request(ctx, http.MethodGet, path+"?"+q.Encode(), nil, &page)
+			return append(page.Plans, page.Metal...), page.Meta, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range part {
+			one.metal = metal
+			all = append(all, one)
+		}
+	}
+	p.know.plans.put("", all)
+	return all, nil
+}
+
+func (p *Provider) plan(ctx context.Context, op, name string) (plan, error) {
+	all, err := p.allPlans(ctx, op)
+	if err != nil {
+		return plan{}, err
+	}
+	i := slices.IndexFunc(all, func(pl plan) bool { return pl.ID == name })
+	if i < 0 {
+		return plan{}, invalid(op, "Vultr has no plan %q: its console and \"vultr-cli plans list\" show them", name)
+	}
+	return all[i], nil
+}
+
+// available are the plans of a kind that the region has now.
+func (p *Provider) available(ctx context.Context, op string, pl plan) (map[string]bool, error) {
+	if have, ok := p.know.available.get(pl.kind(), availableAge); ok {
+		return have, nil
+	}
+	have := map[string]bool{}
+	err := call(ctx, op, "asking which plans "+p.c.Region+" has", func(ctx context.Context) error {
+		got, _, err := p.api.Region.Availability(ctx, p.c.Region, pl.kind())
+		if err != nil {
+			return err
+		}
+		if got == nil || got.AvailablePlans == nil {
+			return errors.New("it names no plans")
+		}
+		for _, n := range got.AvailablePlans {
+			have[n] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.know.available.put(pl.kind(), have)
+	return have, nil
+}
+
+// kind is the type of plans that a region's list of available ones is asked for.
+func (pl plan) kind() string {
+	if pl.metal {
+		return "vbm"
+	}
+	return "all"
+}
+
+// Types implements cloud.Catalog. Vultr does not say which vCPUs of cloud compute
+// are threads of one core: the guest sees each as a core of its own.
+func (p *Provider) Types(ctx context.Context, names []string) ([]cloud.InstanceType, error) {
+	types := make([]cloud.InstanceType, len(names))
+	for i, name := range names {
+		pl, err := p.plan(ctx, "types", name)
+		if err != nil {
+			return nil, err
+		}
+		t := cloud.InstanceType{Name: name, CPUs: pl.VCPUs, Cores: pl.VCPUs, ThreadsPerCore: 1, MemoryMiB: pl.RAM, Arch: "x86_64", Zones: pl.Locations}
+		if pl.metal {
+			t.Cores, t.CPUs = pl.Cores, max(pl.Threads, pl.Cores)
+			if t.Cores > 0 {
+				t.ThreadsPerCore = t.CPUs / t.Cores
+			}
+		}
+		if t.CPUs < 1 || t.MemoryMiB < 1 {
+			return nil, transient("types", fmt.Errorf("plan %s is listed without its CPUs or its memory", name))
+		}
+		if g := gpuName(pl.GPU); g != "" {
+			t.GPUs = []cloud.GPU{{Name: g, Count: 1}}
+		}
+		types[i] = t
+	}
+	return types, nil
+}
+
+// gpuName is the GRES name of "NVIDIA_A100".
+func gpuName(text string) string {
+	low := strings.ToLower(text)
+	if i := strings.LastIndexAny(low, "_ "); i >= 0 {
+		return low[i+1:]
+	}
+	return low
+}
+
+// Hours that Vultr charges of a calendar month at most. A month's price divided
+// by them is the hour's.
+const (
+	monthHours    = 672
+	gpuMonthHours = 730
+)
+
+// hourly is the price of an hour in a region; 0: not known.
+func (pl plan) hourly(region string) float64 {
+	c := cost{pl.MonthlyCost, pl.HourlyCost}
+	if own, ok := pl.LocationCost[region]; ok && (own.Hourly > 0 || own.Monthly > 0) {
+		c = own
+	}
+	switch {
+	case c.Hourly > 0:
+		return c.Hourly
+	case pl.GPU != "":
+		return c.Monthly / gpuMonthHours
+	}
+	return c.Monthly / monthHours
+}
+
+// Prices implements cloud.Pricer, from the lists of plans.
+func (p *Provider) Prices(ctx context.Context, offerings []cloud.Offering) ([]cloud.OfferingPrice, error) {
+	all, err := p.allPlans(ctx, "prices")
+	if err != nil {
+		return nil, err
+	}
+	var known []cloud.OfferingPrice
+	for _, o := range offerings {
+		i := slices.IndexFunc(all, func(pl plan) bool { return pl.ID == o.Type })
+		if i < 0 || o.Market != cloud.OnDemand || o.Zone != "" {
+			continue
+		}
+		if usd := all[i].hourly(p.c.Region); usd > 0 {
+			known = append(known, cloud.OfferingPrice{Offering: o, USDPerHour: usd, Date: time.Now(), Source: "plans-api"})
+		}
+	}
+	return known, nil
+}

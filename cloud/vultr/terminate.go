@@ -1,0 +1,69 @@
+package vultr
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"sync"
+)
+
+const opTerminate = "terminate"
+
+// workers bounds the requests of one call that are under way at once.
+const workers = 16
+
+var uuid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// Terminate implements cloud.Provider. Each instance is a request of its own.
+// Vultr refuses to destroy one that it is still setting up ("Server is currently
+// locked"): the caller asks again.
+func (p *Provider) Terminate(ctx context.Context, ids []string) error {
+	if err := ctx.Err(); err != nil {
+		return transient(opTerminate, err)
+	}
+	errs := make([]error, len(ids))
+	each(len(ids), func(n int) { errs[n] = p.end(ctx, ids[n]) })
+	return errors.Join(errs...)
+}
+
+// end destroys one machine. Of which kind it is, its id does not say: what is
+// not known from a list is asked for as both. What is in neither is gone.
+func (p *Provider) end(ctx context.Context, id string) error {
+	if !uuid.MatchString(id) {
+		return nil // never one of Vultr's
+	}
+	kinds := []bool{false, true}
+	if s, ok := p.recall(id); ok {
+		kinds = []bool{s.metal}
+	}
+	for _, metal := range kinds {
+		err := call(ctx, opTerminate, "destroying "+id, func(ctx context.Context) error {
+			if metal {
+				return p.api.BareMetalServer.Delete(ctx, id)
+			}
+			return p.api.Instance.Delete(ctx, id)
+		})
+		if err == nil || !notFound(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// each runs do for 0 to n-1, some at a time.
+func each(n int, do func(int)) {
+	due := make(chan int)
+	var wg sync.WaitGroup
+	for range min(workers, n) {
+		wg.Go(func() {
+			for i := range due {
+				do(i)
+			}
+		})
+	}
+	for i := range n {
+		due <- i
+	}
+	close(due)
+	wg.Wait()
+}

@@ -1,0 +1,53 @@
+package config
+
+import (
+	"regexp"
+
+	"github.com/burst-hpc/burst/cloud/bootstrap"
+	"github.com/burst-hpc/burst/cloud/bootstrap/ssh"
+)
+
+// SSH says how a pool's instances are set up by burstd.
+type SSH struct {
+	User string
+	Auth ssh.Auth
+	Port int
+	// Console: the host keys are those that the cloud's console shows; else the first that
+	// an instance shows is pinned.
+	Console bool
+}
+
+// sshKey is the private key by which burstd logs in, where the file names none.
+const sshKey = "/etc/burst/id_ed25519"
+
+// overSSH reads how burstd logs in on a pool's instances.
+func overSSH(s *section) *SSH {
+	sub := s.sub("ssh")
+	c := &SSH{User: s.text("login", "root"), Port: sub.number("port", "", "22"), Console: sub.choice("host_key", "pin", "console") == "console"}
+	c.Auth.Agent = sub.abs("agent", "")
+	c.Auth.KeyFile = sub.abs("key", "")
+	if c.Auth.KeyFile == "" && c.Auth.Agent == "" {
+		c.Auth.KeyFile = sshKey
+	}
+	if c.Port > 65535 {
+		sub.failAt("port", "is %d: write a number from 1 to 65535", c.Port)
+	}
+	sub.done()
+	return c
+}
+
+var sentKeys = regexp.MustCompile(`^(image|ssh:/.+)$`)
+
+// checkSent reports what is wrong with a bootstrap that goes over SSH.
+func checkSent(s *section, b bootstrap.Config) {
+	if !sentKeys.MatchString(b.MungeKey) {
+		s.failAt("munge_key", "%q is no place of a key: write \"ssh:/etc/munge/munge.key\", a file of this host that is sent over SSH, or \"image\"", b.MungeKey)
+		return
+	}
+	if len(b.URLs) > 0 && b.URLs[0] == "" {
+		return // reported, and nothing can be said of the rest
+	}
+	if err := b.Validate(); err != nil {
+		failEach(s, err)
+	}
+}

@@ -1,0 +1,173 @@
+package config
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud/fleet"
+	"github.com/burst-hpc/burst/cloud/vultr"
+	"github.com/burst-hpc/burst/slurm/directive"
+)
+
+var vultrRegions = regexp.MustCompile(`^[a-z]{3}$`)
+
+// vultrAccount reads the keys of a provider of kind "vultr".
+func vultrAccount(s *section, state string) vultr.Config {
+	c := vultr.Config{
+		Name:     s.name(),
+		Region:   s.required("region", `"lhr"`),
+		KeyFile:  s.abs("api_key_file", ""),
+		Dir:      s.abs("dir", filepath.Join(state, "vultr", s.name())),
+		Endpoint: s.web("endpoint", "http://127.0.0.1:5001"),
+		Proxy:    s.text("proxy", ""),
+		Pools:    map[string]vultr.Pool{},
+	}
+	if c.Region != "" && !vultrRegions.MatchString(c.Region) {
+		s.failAt("region", "%q is no region of Vultr's: write its three letters, as in \"lhr\" for London", c.Region)
+	}
+	if u, err := url.Parse(c.Proxy); c.Proxy != "" && (err != nil || u.Host == "" || !slices.Contains([]string{"http", "https", "socks5"}, u.Scheme)) {
+		s.failAt("proxy", "is no address of a proxy: write it as in \"http://proxy:3128\"") // not its text: it may hold a password
+	}
+	return c
+}
+
+// vultrKeys are keys of a pool that only providers of kind "vultr" know.
+var vultrKeys = []string{"vpc", "vpc_only", "ssh_keys", "ssh_public_key", "startup_script", "firewall_group"}
+
+// What Vultr has in place of AWS's keys, or does not have.
+var notAtVultr = map[string]string{
+	"capacity_reservation": "Vultr sells no reservations: remove it",
+	"efa":                  "Vultr has no EFA: remove it; MPI uses TCP there, over the network of vpc",
+	"fleet":                "Vultr has one kind of launch: remove it",
+	"instance_profile":     "Vultr gives instances no roles: remove it",
+	"key":                  "is AWS's: write ssh_keys, keys that the account has, or ssh_public_key, a file",
+	"max_price":            "limits what a spot instance costs, and Vultr's prices are fixed: remove it",
+	"on_maintenance":       "Vultr announces no maintenance by its API: remove it",
+	"on_rebalance":         "Vultr gives no notices: remove it",
+	"placement":            "Vultr has no placement groups: remove it; all nodes are in the provider's region",
+	"public_ip":            "instances of Vultr's have a public address unless vpc_only = true: remove it",
+	"root":                 "a plan of Vultr's has the disk that it has: remove it, or take another plan",
+	"security_groups":      "is AWS's: write firewall_group",
+	"spot_timeout":         "Vultr sells nothing on a spot market: remove it",
+	"subnets":              "is AWS's: write vpc",
+	"threads_per_core":     "Vultr's plans have the CPUs that they have: remove it",
+	"zones":                "Vultr's regions have no zones: remove it, or make a provider for each region",
+}
+
+var (
+	vultrID   = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	loginName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
+)
+
+const vultrExample = "cb676a46-66fd-4dfb-b839-443f2e6c0b60"
+
+// vultrLaunch reads how the instances of a pool are launched.
+func vultrLaunch(s *section, p *Pool) vultr.Pool {
+	for key, why := range notAtVultr {
+		s.refuse(why, key)
+	}
+	if m := p.Power.Fleet.Market; m == fleet.SpotOnly || m == fleet.SpotThenOnDemand {
+		s.failAt("market", "Burst buys nothing of Vultr's but on demand, and Vultr gives no notice before an end: write \"on-demand\", "+
+			"and have jobs make periodic checkpoints")
+	}
+	l := vultr.Pool{
+		VPC:           vultrUUID(s, "vpc"),
+		VPCOnly:       s.on("vpc_only"),
+		SSHKeys:       s.texts("ssh_keys"),
+		SSHPublicKey:  s.abs("ssh_public_key", ""),
+		Login:         s.text("login", "root"),
+		StartupScript: vultrUUID(s, "startup_script"),
+		FirewallGroup: vultrUUID(s, "firewall_group"),
+	}
+	if image := s.required("image", `"os:Debian 12 x64 (bookworm)"`); image != "" {
+		if err := vultr.CheckImage(image); err != nil {
+			s.failAt("image", "%v", err)
+		}
+	}
+	if l.VPCOnly && l.VPC == "" {
+		s.failAt("vpc_only", "leaves the instances without any network: add vpc")
+	}
+	if !loginName.MatchString(l.Login) {
+		s.failAt("login", "%q is no name of a user: write the one who logs in to the image, as in \"root\"", l.Login)
+	}
+	if l.SSHPublicKey != "" {
+		text, err := os.ReadFile(l.SSHPublicKey)
+		if err == nil {
+			err = vultr.CheckPublicKey(string(text))
+		}
+		if err != nil {
+			s.failAt("ssh_public_key", "%v", err)
+		}
+	}
+	for key, value := range p.Power.Tags {
+		if err := vultr.CheckTag(key, value); err != nil {
+			s.failAt("tags", "%v", err)
+		}
+	}
+	p.Slurm.Configless = true
+	return l
+}
+
+// metalTimeout is the least default of a pool with bare metal: Vultr installs it
+// in more time than Slurm's nodes have by ours.
+const metalTimeout = 45 * time.Minute
+
+// hasMetal says whether a pool on the named provider has plans of Vultr's bare metal.
+func hasMetal(c *Config, named string, types any) bool {
+	provider, _ := c.Provider(named)
+	list, _ := types.([]any)
+	return provider.Kind == "vultr" && slices.ContainsFunc(list, func(t any) bool {
+		plan, _ := t.(string)
+		return strings.HasPrefix(plan, "vbm-")
+	})
+}
+
+func vultrUUID(s *section, key string) string {
+	v := s.text(key, "")
+	if v != "" && !vultrID.MatchString(v) {
+		s.failAt(key, "%q is no id of Vultr's: write it as in %q", v, vultrExample)
+	}
+	return v
+}
+
+// vultrBoot reads what a pool's nodes do when they boot. Vultr has no metadata
+// service of AWS's kind: what the site has no user data of its own for is set up over SSH.
+func vultrBoot(s *section, c *Config, p *Pool) {
+	if siteUserData(s, p) {
+		return
+	}
+	b := bootConfig(s, c, p)
+	if b.NTP == "" {
+		b.NTP = "image" // the default is AWS's
+	}
+	s.choice("bootstrap", "ssh")
+	p.SSH = overSSH(s)
+	if p.SSH.Console {
+		s.fail(append(s.key("ssh"), "host_key"), "is \"console\", and Vultr's API shows no console: write \"pin\"")
+	}
+	p.Boot = b
+	checkSent(s, b)
+}
+
+// noNotices reports pools on Vultr whose jobs would wait for a notice to make a
+// checkpoint: none ever comes.
+func (f *file) noNotices(c *Config) {
+	for _, p := range c.Pools {
+		provider, _ := c.Provider(p.Power.Provider)
+		if provider.Kind != "vultr" {
+			continue
+		}
+		m, err := directive.Merge(c.Defaults(p.Slurm.Partition, p.Power.Name).Layers...)
+		if err != nil || m.Strategy != directive.Preemptive {
+			continue
+		}
+		at := []string{"pool", p.Power.Name}
+		f.fail(at, "is on Vultr, which gives no notice before an end, and strategy = \"preemptive\" makes a checkpoint on a notice alone: "+
+			"write strategy = \"periodic\" in [%s]", strings.Join(append(at, "checkpoint"), "."))
+	}
+}

@@ -1,0 +1,68 @@
+package ledger
+
+import (
+	"testing"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/price"
+	"github.com/burst-hpc/burst/slurm/power"
+)
+
+// A cloud that bills by the hour, and does not say when an instance ended, as
+// Vultr: the begun hour is booked whole, and what no job had of it is nobody's.
+func TestBegunHours(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		gone       int // seconds after the launch
+		want, jobs time.Duration
+	}{
+		{"a few minutes", 700, time.Hour, 8 * time.Minute},
+		{"an hour and a second", 3601, 2 * time.Hour, 8 * time.Minute},
+		{"an hour", 3600, time.Hour, 8 * time.Minute},
+	} {
+		i := instance()
+		i.Offering.Market = cloud.OnDemand
+		in := Input{
+			Price:     func(string, cloud.Offering) Price { return Price{USDPerHour: 0.143} },
+			Increment: func(string) price.Increment { return price.PerHour },
+		}
+		var rows []Row
+		round := func(i power.Instance, taken int) {
+			in.Instances, in.Snapshot = []power.Instance{i}, snapshot(taken, finished(7, 120, 600))
+			for _, r := range Book(rows, in) {
+				at := -1
+				for n, old := range rows {
+					if old.From.Equal(r.From) && old.Job == r.Job {
+						at = n
+					}
+				}
+				if at < 0 {
+					rows = append(rows, r)
+				} else {
+					rows[at] = r
+				}
+			}
+		}
+		round(i, 300)
+		round(i, 650)
+		i.State, i.Gone, i.Doomed = cloud.Terminated, at(tt.gone), "suspended" // Ended is not said
+		round(i, tt.gone+10)
+		var all, jobs time.Duration
+		usd := 0.0
+		for _, r := range rows {
+			d := time.Duration(float64(r.To.Sub(r.From)) * r.Share)
+			all += d
+			usd += r.Price.USDPerHour * d.Hours()
+			if r.Job != 0 {
+				jobs += d
+			}
+			if r.Open {
+				t.Errorf("%s: %+v is open", tt.name, r)
+			}
+		}
+		if all != tt.want || jobs != tt.jobs || usd < 0.143*tt.want.Hours()-1e-9 || usd > 0.143*tt.want.Hours()+1e-9 {
+			t.Errorf("%s: %s are booked, %s of them to the job, for %.4f USD, want %s and %s", tt.name, all, jobs, usd, tt.want, tt.jobs)
+		}
+	}
+}
