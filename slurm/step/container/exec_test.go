@@ -36,6 +36,16 @@ func TestLine(t *testing.T) {
 	}
 }
 
+func TestFound(t *testing.T) {
+	env := map[string]string{"TMPDIR": "rel", "PMIX_NSDIR": "/run/pmix", "BURST_LIB": "/tmp/burst-lib-1-X/socket"}
+	if got := Found(func(name string) string { return env[name] }); !slices.Equal(got, []string{"/run/pmix", "/tmp/burst-lib-1-X"}) {
+		t.Errorf("%q", got)
+	}
+	if got := Found(func(string) string { return "" }); len(got) != 0 {
+		t.Errorf("of an empty environment: %q", got)
+	}
+}
+
 func TestEnviron(t *testing.T) {
 	run := Run{Tool: Tool{Name: "apptainer"}}
 	environ := []string{"A=1", "PMIX_RANK=0", "SLURM_PROCID=0"}

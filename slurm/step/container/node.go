@@ -42,5 +42,10 @@ func Found(env func(string) string) []string {
 			dirs = append(dirs, dir)
 		}
 	}
+	// The folder of libburst's socket is on the batch host alone, in /tmp, which not every
+	// site and user has in containers.
+	if socket := env("BURST_LIB"); strings.HasPrefix(socket, "/") {
+		dirs = append(dirs, filepath.Dir(socket))
+	}
 	return dirs
 }
