@@ -63,7 +63,7 @@ func (m libMethod) Start(ctx context.Context, given ckpt.Launch) (ckpt.Step, err
 			return nil, fmt.Errorf("libburst: restarting from %s: %w", l.From.Dir, err)
 		}
 	}
-	s, err := listenLib()
+	s, err := listenLib(l.Say)
 	if err != nil {
 		return nil, fmt.Errorf("libburst: %w", err)
 	}
@@ -114,6 +114,9 @@ func (s *libStep) Signal(sig os.Signal) error { return s.p.pass(sig) }
 
 // Iteration is what the application has told, as of ckpt.Teller.
 func (s *libStep) Iteration() (now, of int64) { return s.server.iteration() }
+
+// Yield gives up an order that the application has not begun.
+func (s *libStep) Yield() { s.server.yield() }
 
 // Checkpoint asks, and waits until the application has committed. With stop it is then
 // to end; if it does not, it is ended: its work is kept.
