@@ -116,8 +116,12 @@ func TestAlone(t *testing.T) {
 	}
 	p := talk(t, bin, "BURST_LIB_RESTART=/kept/gen-1/files", "BURST_LIB_JOB=7", "SLURM_JOB_ID=7")
 	p.want("restart", "/kept/gen-1/files 0")
-	p = talk(t, bin, "BURST_LIB_RESTART=/kept", "BURST_LIB_JOB=7", "SLURM_JOB_ID=8", "SLURM_HET_SIZE=2") // a component's
-	p.want("restart", "/kept 0")
+	het := []string{"BURST_LIB_RESTART=/kept", "BURST_LIB_JOB=7", "SLURM_HET_SIZE=2", "SLURM_JOB_ID_HET_GROUP_0=7", "SLURM_JOB_ID_HET_GROUP_1=8"}
+	for id, want := range map[string]string{"7": "/kept 0", "8": "/kept 0", "9": "none 0"} { // 9 was submitted from within
+		talk(t, bin, append(het, "SLURM_JOB_ID="+id)...).want("restart", want)
+	}
+	p = talk(t, bin, "BURST_LIB_RESTART=/kept", "BURST_LIB_JOB=7", "SLURM_JOB_ID=9", "SLURM_HET_SIZE=2", "SLURM_JOB_ID_HET_GROUP_0=9", "SLURM_JOB_ID_HET_GROUP_1=10")
+	p.want("restart", "none 0") // and so was this one, which is heterogeneous itself
 }
 
 // fake is a burst-srun that does what a test wants.

@@ -5,6 +5,7 @@
 #include "link.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -49,12 +50,28 @@ static int make_mine(void)
 	return BURST_OK;
 }
 
+/* is_component says whether a job is one of this heterogeneous job's; none: no. */
+static int is_component(const char *job)
+{
+	const char *size = getenv("SLURM_HET_SIZE");
+	char name[48];
+	for (long i = 0, n = size ? strtol(size, NULL, 10) : 0; i < n; i++) {
+		snprintf(name, sizeof name, "SLURM_JOB_ID_HET_GROUP_%ld", i);
+		const char *id = getenv(name);
+		if (!id)
+			return 0;
+		if (strcmp(id, job) == 0)
+			return 1;
+	}
+	return 0;
+}
+
 /* meant says whether the environment's burst-srun is that of this process's job: a job
  * that was submitted from within a step has that step's environment. */
 static int meant(void)
 {
 	const char *job = getenv("BURST_LIB_JOB"), *own = getenv("SLURM_JOB_ID");
-	return !job || !own || getenv("SLURM_HET_SIZE") || strcmp(job, own) == 0;
+	return !job || !own || strcmp(job, own) == 0 || (is_component(job) && is_component(own));
 }
 
 /* leave forgets burst-srun. The page stays mapped: a thread may be looking at it. */
