@@ -83,9 +83,13 @@ func (m libMethod) Start(ctx context.Context, given ckpt.Launch) (ckpt.Step, err
 func (l launch) passes(vars ...string) error {
 	given, by := l.env("SLURM_EXPORT_ENV"), "SLURM_EXPORT_ENV="
 	for i, arg := range l.Args[:max(0, min(l.Program, len(l.Args)))] {
-		if value, ok := strings.CutPrefix(arg, "--export="); ok {
+		name, value, ok := strings.Cut(arg, "=")
+		if len(name) < len("--exp") || !strings.HasPrefix("--export", name) { // srun takes it as short as that
+			continue
+		}
+		if ok {
 			given, by = value, "--export="
-		} else if arg == "--export" && i+1 < l.Program {
+		} else if i+1 < l.Program {
 			given, by = l.Args[i+1], "--export="
 		}
 	}
