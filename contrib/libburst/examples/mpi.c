@@ -2,7 +2,7 @@
  * the others. Every rank writes a file of its own, and may restart on any nodes. The
  * files are of so many ranks: with another number it refuses to go on.
  *
- * Build: mpicc mpi.c $(pkg-config --cflags --libs burst) */
+ * Build: mpicc mpi.c $(pkg-config --cflags burst) $(pkg-config --variable=libdir burst)/libburst.a */
 #include <burst.h>
 #include <mpi.h>
 #include <stdio.h>

@@ -32,7 +32,7 @@ extern "C" {
 enum {
 	BURST_OK = 0,
 	BURST_CHECKPOINT = 1, /* write a checkpoint, and go on */
-	BURST_STOP = 2,       /* write a checkpoint, and end; it is kept: end now */
+	BURST_STOP = 2,       /* write a checkpoint, and end; it is handed over: end now */
 
 	BURST_ENOTASKED = -1, /* no checkpoint is asked for, or not any more */
 	BURST_EBUSY = -2,     /* one has been begun, and is neither committed nor aborted */
@@ -71,8 +71,11 @@ BURST_API int burst_should_checkpoint(void);
 BURST_API int burst_checkpoint_begin(char *folder, size_t size);
 
 /* burst_checkpoint_commit says that all files are written and closed. BURST_OK: it is
- * kept, go on. BURST_STOP: it is kept, end now, with any exit code. Else it is not kept,
- * and the program goes on. */
+ * handed over, go on. BURST_STOP: it is handed over, end now, and not as if the work were
+ * done. Else it is not kept (BURST_ESILENT: that is not known), and the program goes on.
+ *
+ * What is handed over Burst has yet to check and to sync, and may fail to keep: then it
+ * restarts the program from the one before. Delete nothing of your own for it. */
 BURST_API int burst_checkpoint_commit(void);
 
 /* burst_checkpoint_abort gives up what was begun: it could not be written. */
