@@ -17,8 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* PATIENCE is how long burst-srun may take for an answer, in milliseconds: it asks
- * nobody else for one. */
+/* PATIENCE is how long an answer is waited for, in milliseconds: burst-srun asks nobody
+ * else for one but the file system, which may hang. */
 #ifndef PATIENCE
 #define PATIENCE 30000
 #endif

@@ -73,6 +73,9 @@ func TestLibburstYields(t *testing.T) {
 	s.yield()
 	c.want("begin 4096", "folder "+dir)
 	c.want("commit", "kept stop")
+	if <-o.over; o.err != nil {
+		t.Error(o.err)
+	}
 	o = s.order(dir, false)
 	c.want("begin 4096", "folder "+dir)
 	s.yield()
