@@ -134,7 +134,7 @@ done`, c.folder, c.sif, c.mpich, boxed)
 		t.Fatal(err)
 	}
 	for _, dir := range caches {
-		copies, parts := glob(dir, "*.sif"), glob(dir, "*.part")
+		copies, parts := glob(dir, "*.sif"), glob(dir, "*.tmp")
 		if len(copies) != 1 || len(parts) != 0 {
 			t.Errorf("%s has %v and %v", dir, copies, parts)
 			continue

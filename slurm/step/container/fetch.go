@@ -35,9 +35,6 @@ const pullStop = 5 * time.Second
 // pull has the tool fetch the image by its digest. The tool's own cache stays out of it:
 // it is in the home folder, without a bound, and this one keeps what was pulled.
 func pull(ctx context.Context, t Tool, r Ref, p pulling) error {
-	if err := removed(p.part); err != nil {
-		return err
-	}
 	cmd := exec.CommandContext(ctx, t.Path, "pull", "--disable-cache", p.part, r.String())
 	cmd.Env = append(p.environ[:len(p.environ):len(p.environ)], temporary(p.environ, filepath.Dir(p.part))...)
 	// Its children are ended with it, and it with us, at any line.

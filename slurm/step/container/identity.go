@@ -15,8 +15,10 @@ type Image struct {
 	Ref
 	// Key names its copy: images with one key have the same bytes. "": it is run where
 	// it is.
-	Key  string
-	Size int64 // in bytes, of a File; 0: not known
+	Key string
+	// Size is in bytes, of a File; of one in a registry a guess of what making it takes on
+	// the disk. 0: it is not known.
+	Size int64
 }
 
 // header is what is read of a file to know it: of a SIF file that is its launch script,
