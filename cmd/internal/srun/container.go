@@ -10,7 +10,6 @@ import (
 
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/ft/ckpt/methods"
-	"github.com/burst-hpc/burst/slurm/directive"
 	"github.com/burst-hpc/burst/slurm/step"
 	"github.com/burst-hpc/burst/slurm/step/container"
 	"github.com/burst-hpc/burst/slurm/step/mpi"
@@ -25,19 +24,6 @@ type inside struct {
 	binds []string // folders that they need beside it
 	found mpi.Found
 	blind error // why found is not known; nil: it is
-}
-
-// imageWord is the image that is asked for, and whether --container names it; "": none.
-func (k known) imageWord() (word string, option bool) {
-	if given := k.call.OwnValues("container"); len(given) > 0 {
-		word, option = given[len(given)-1], true
-	} else if word = k.own.Container; word == "" {
-		word = k.merged.Container
-	}
-	if word == directive.None {
-		word = ""
-	}
-	return word, option
 }
 
 // contained says why the method cannot checkpoint ranks in a container; nil: it can, or
@@ -57,6 +43,8 @@ func (p *program) container(ctx context.Context, k *known) (step.Settings, error
 	switch {
 	case word == "":
 		return nil, nil
+	case k.garbled != nil:
+		return nil, wrongError{fmt.Errorf("container %s: srun's arguments are not understood, and where its program is (%w): write `apptainer exec %s` before the program, and BURST_SRUN_OFF=1 before burst-srun", word, k.garbled, word)}
 	case option && container.IsBundle(word):
 		return step.Settings{{Option: "--container=" + word, Why: "a folder with a config.json is an OCI bundle, and srun's own --container takes it"}}, nil
 	case !p.prepares(*k) && option:

@@ -1,6 +1,7 @@
 package srun
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -85,7 +86,8 @@ func TestContainerIsRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name, script, env, args string
 		said                    string // "": the line is run
-		line                    string
+		line, hear              string // hear is said as well
+		gone                    bool   // the script cannot be read
 	}{
 		{name: "a method that the user names", args: "--ckpt dmtcp --container " + sif + " sim", said: "ckpt=dmtcp: it makes images of processes"},
 		{name: "in the script", script: "#BURST ckpt=criu container=" + sif + "\n", args: "sim", said: "ckpt=criu: it makes images of processes"},
@@ -96,19 +98,31 @@ func TestContainerIsRefused(t *testing.T) {
 		{name: "turned off", env: "BURST_SRUN_OFF=1", args: "--container " + sif + " sim", said: "in jobs and allocations only"},
 		{name: "no such file", args: "--container gone sim", said: "there is no such file"},
 		{name: "of a registry, without a cache", env: "BURST_CONTAINER_CACHE=none", args: "--container docker://h.org/x sim", said: "is for images that are files"},
+		{name: "by --ckpt, outside of a job", env: "SLURM_JOB_ID=", args: "--ckpt container=" + sif + " sim", said: "in jobs and allocations only"},
+		{name: "by --ckpt, of another job", args: "--ckpt container=" + sif + " --jobid=18 sim", said: "in jobs and allocations only"},
+		{name: "a line that is not understood", script: "#BURST container=" + sif + "\n", args: "--no-such-option sim", said: "srun's arguments are not understood"},
 		{name: "none", script: "#BURST container=" + sif + "\n", args: "--container none sim", line: "srun sim"},
 		{name: "an OCI bundle", args: "--container " + a.dir("bundle") + " sim", line: "srun --container=" + a.dir("bundle") + " sim"},
 		{name: "run", args: "-n1 --container " + sif + " sim 1", line: "--container-exec --image=" + sif + " --key=sif-"},
+		{name: "by the script, at a terminal", script: "#BURST container=" + sif + "\n", args: "--pty sim", line: "--container-exec --image=" + sif},
+		{name: "by --ckpt, in salloc", env: "SLURM_TASK_PID=\nBURST_CONTAINER_CACHE=none", args: "-n1 --ckpt container=" + sif + " sim", line: "--container-exec --image=" + sif},
+		{name: "by BURST_CKPT, where the script is not known", gone: true, env: "BURST_CKPT=container=" + sif, args: "--pty sim", line: "--container-exec --image=" + sif},
+		{name: "by a script that is not known", gone: true, args: "--pty sim", line: "srun --pty sim", hear: "the step runs on the host"},
+		{name: "by --ckpt, turned off", env: "BURST_SRUN_OFF=1", args: "-n1 --ckpt container=" + sif + " sim", line: "srun -n1 sim", hear: "BURST_SRUN_OFF=1: the step runs on the host"},
+		{name: "of the environment, within a step", env: "BURST_CKPT=container=" + sif + "\n" + markName + "=17/0", args: "-n1 sim", line: "srun -n1 sim"},
 		{name: "by the script, where it is", script: "#BURST container=" + sif + "\n", env: "BURST_CONTAINER_CACHE=none", args: "sim", line: "--container-exec --image=" + sif + " --dir=" + a.dir("work") + " -- sim"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv("TMPDIR", t.TempDir()) // no case knows of another
 			a.T, a.line, a.direct = t, nil, false
 			before := len(a.said.String())
-			a.script, a.env = "#!/bin/sh\n"+tt.script, append(slices.Clone(base), tt.env)
+			a.script, a.env = "#!/bin/sh\n"+tt.script, append(slices.Clone(base), strings.Split(tt.env, "\n")...)
 			ctld := a.slurm()
 			ctld.job.Restarts = 0
 			a.ctld = ctld
+			if tt.gone {
+				a.ctld = slurmctld{err: errors.New("slurmctld is away")}
+			}
 			code := a.run(strings.Fields(tt.args)...)
 			line, said := strings.Join(a.line, " "), a.said.String()[before:]
 			switch {
@@ -116,7 +130,7 @@ func TestContainerIsRefused(t *testing.T) {
 				if code != cli.Usage || !strings.Contains(said, tt.said) || line != "" {
 					t.Errorf("exit code %d, ran %q, said %s", code, line, said)
 				}
-			case !strings.Contains(line, tt.line):
+			case !strings.Contains(line, tt.line) || !strings.Contains(said, tt.hear):
 				t.Errorf("ran %q, want %s; said %s", line, tt.line, said)
 			}
 		})
