@@ -22,6 +22,7 @@ type inside struct {
 	cache container.Cache
 	dir   string   // the ranks' working folder
 	binds []string // folders that they need beside it
+	where []string // words for the nodes about the tool and the cache
 	found mpi.Found
 	blind error // why found is not known; nil: it is
 }
@@ -100,6 +101,13 @@ func (p *program) image(ctx context.Context, k known, word string) (in inside, e
 	if in.tool, err = container.FindTool(p.env("PATH")); err != nil {
 		return in, fmt.Errorf("container %s: %w", word, err)
 	}
+	in.where = []string{"--tool=" + in.tool.Path}
+	for name, word := range nodeNames {
+		if v := p.env(name); v != "" {
+			in.where = append(in.where, word+"="+v)
+		}
+	}
+	slices.Sort(in.where)
 	switch {
 	case ref.Remote() && in.cache.Dir == "":
 		return in, wrongError{fmt.Errorf("container %s: BURST_CONTAINER_CACHE=none is for images that are files", word)}
@@ -167,7 +175,7 @@ func (in inside) words(what string) ([]string, error) {
 	if in.image.Key != "" {
 		line = append(line, "--key="+in.image.Key, fmt.Sprintf("--size=%d", in.image.Size))
 	}
-	return line, nil
+	return append(line, in.where...), nil
 }
 
 // judgeContained refuses a method that the user asked for and that cannot work in a

@@ -1,8 +1,10 @@
 package srun
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,12 +12,14 @@ import (
 	"testing"
 
 	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/slurm/step"
 	"github.com/burst-hpc/burst/slurm/step/container"
 )
 
 func TestReadNodeCall(t *testing.T) {
-	c, err := readNodeCall(strings.Fields("--image=/x.sif --key=sif-1 --size=7 --bind=/a --bind=/b=c --dir=/w -- ./sim --image=/y -- z"))
+	c, err := readNodeCall(strings.Fields("--image=/x.sif --key=sif-1 --size=7 --tool=/opt/a/apptainer --cache=/c/%n --max=5G --bind=/a --bind=/b=c --dir=/w -- ./sim --image=/y -- z"))
 	if err != nil || c.image.Path != "/x.sif" || c.image.Key != "sif-1" || c.image.Size != 7 || c.dir != "/w" ||
+		c.tool != "/opt/a/apptainer" || c.env["BURST_CONTAINER_CACHE"] != "/c/%n" || c.env["BURST_CONTAINER_CACHE_MAX"] != "5G" ||
 		!slices.Equal(c.binds, []string{"/a", "/b=c"}) || !slices.Equal(c.program, []string{"./sim", "--image=/y", "--", "z"}) {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -61,6 +65,47 @@ func TestAheadEnviron(t *testing.T) {
 	if want := []string{"PATH=/bin", "SLURM_JOB_ID=7", "SLURM_CONF=/c", "BURST_CONTAINER_CACHE=/d", markName + "=images"}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
+}
+
+// TestAheadNodes: the nodes of the step are asked for, and not one that the job has lost.
+func TestAheadNodes(t *testing.T) {
+	for args, want := range map[string]string{
+		"sim":                     "--nodes=4 --ntasks=4",
+		"-N3 sim":                 "--nodes=3 --ntasks=3",
+		"-n2 sim":                 "--nodes=2 --ntasks=2",
+		"-w n[1-2] sim":           "--nodelist=n[1-2] --nodes=2 --ntasks=2",
+		"-N3 -x n4 -n12 sim":      "--exclude=n4 --nodes=3 --ntasks=3",
+		"-N1 -n1 --relative=2 ./": "--relative=2 --nodes=1 --ntasks=1",
+	} {
+		p := &program{environ: []string{"SLURM_JOB_NUM_NODES=4"}}
+		r, err := read(t.Context(), strings.Fields(args), p.env, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(p.aheadNodes(known{facts: facts{request: r, job: step.Job{Nodes: 4}}}), " "); got != want {
+			t.Errorf("%s: %s, want %s", args, got, want)
+		}
+	}
+}
+
+// TestOneStepAsksTheNodes: of two steps at once one has the nodes make the image ready.
+func TestOneStepAsksTheNodes(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	p, k := &program{stderr: io.Discard}, known{facts: facts{job: step.Job{ID: 7}}}
+	unlock, err := p.lockSign(t.Context(), k, "image-x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*aheadPause)
+	defer cancel()
+	if _, err := p.lockSign(ctx, k, "image-x"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while another has it: %v", err)
+	}
+	unlock()
+	if unlock, err = p.lockSign(t.Context(), k, "image-x"); err != nil {
+		t.Fatal(err)
+	}
+	unlock()
 }
 
 // TestContainerIsRefused: what cannot be started in a container ends with exit code 2, and
@@ -110,7 +155,7 @@ func TestContainerIsRefused(t *testing.T) {
 		{name: "by a script that is not known", gone: true, args: "--pty sim", line: "srun --pty sim", hear: "the step runs on the host"},
 		{name: "by --ckpt, turned off", env: "BURST_SRUN_OFF=1", args: "-n1 --ckpt container=" + sif + " sim", line: "srun -n1 sim", hear: "BURST_SRUN_OFF=1: the step runs on the host"},
 		{name: "of the environment, within a step", env: "BURST_CKPT=container=" + sif + "\n" + markName + "=17/0", args: "-n1 sim", line: "srun -n1 sim"},
-		{name: "by the script, where it is", script: "#BURST container=" + sif + "\n", env: "BURST_CONTAINER_CACHE=none", args: "sim", line: "--container-exec --image=" + sif + " --dir=" + a.dir("work") + " -- sim"},
+		{name: "by the script, where it is", script: "#BURST container=" + sif + "\n", env: "BURST_CONTAINER_CACHE=none", args: "sim", line: "--container-exec --image=" + sif + " --cache=none --tool=" + a.dir("bin/apptainer") + " --dir=" + a.dir("work") + " -- sim"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv("TMPDIR", t.TempDir()) // no case knows of another
