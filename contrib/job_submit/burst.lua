@@ -102,7 +102,7 @@ local function fill(job, own, said, defaults)
 		local rest = (text == "" or text:find("^burst:") or text:find("^#")) and text or "# " .. text
 		text = V.trim("burst-site: " .. table.concat(words, " ") .. " " .. rest)
 	end
-	if #text > MOST_COMMENT then
+	if #words > 0 and #text > MOST_COMMENT then
 		tell("the job's comment leaves no room for this partition's defaults: they are left out")
 		return own
 	end

@@ -106,6 +106,7 @@ func TestSubmit(t *testing.T) {
 		{"a site's part that is none", job{comment: "burst-site: project"}, done{refused, "burst-site: project", "65534", `user: Burst: job comment: "project" is not key=value`, ""}},
 		{"a comment of another kind", job{comment: "project: 7 burst: x"}, done{passes, fills + " # project: 7 burst: x", "1", "", ""}},
 		{"a comment too long to keep", job{comment: big}, done{passes, big, "65534", "user: Burst: the job's comment leaves no room for this partition's defaults: they are left out", ""}},
+		{"a long comment, and no defaults", job{comment: big + big, script: "#BURST ckpt=scr strategy=both retries=1"}, done{passes, big + big, "1", "", ""}},
 		{"requeue is there", job{requeue: 1}, done{passes, fills, "1", "", ""}},
 		{"no requeue", job{requeue: -1}, done{passes, fills, "0", "user: Burst: warning: the job asks for checkpoints, but with --no-requeue it ends with its node", ""}},
 		{"no requeue, and nothing asked", job{requeue: -1, script: "#BURST ckpt=none"}, done{passes, tuned, "0", "", ""}},
