@@ -114,15 +114,23 @@ func (c Cache) make(ctx context.Context, i Image, fill Fill) error {
 }
 
 // owned says whether the folder is the user's alone: what another can write there would
-// be run.
+// be run. It may be a link of the user's.
 func (c Cache) owned() error {
-	st, err := os.Lstat(c.Dir)
-	if err != nil {
-		return fmt.Errorf("the folder of images: %w", err)
-	}
-	sys, ok := st.Sys().(*syscall.Stat_t)
-	if !st.IsDir() || !ok || int(sys.Uid) != os.Geteuid() || st.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("the folder of images %s is not this user's alone: BURST_CONTAINER_CACHE names another", c.Dir)
+	for _, stat := range []func(string) (os.FileInfo, error){os.Lstat, os.Stat} {
+		st, err := stat(c.Dir)
+		if err != nil {
+			return fmt.Errorf("the folder of images: %w", err)
+		}
+		sys, ok := st.Sys().(*syscall.Stat_t)
+		link := st.Mode().Type() == fs.ModeSymlink
+		switch {
+		case !link && !st.IsDir():
+			return fmt.Errorf("%s, where images are to lie, is no folder: BURST_CONTAINER_CACHE names another", c.Dir)
+		case !ok || int(sys.Uid) != os.Geteuid():
+			return fmt.Errorf("the folder of images %s is another user's: BURST_CONTAINER_CACHE names another", c.Dir)
+		case !link && st.Mode().Perm()&0o022 != 0:
+			return fmt.Errorf("others can write to the folder of images %s: chmod go-w it, or BURST_CONTAINER_CACHE names another", c.Dir)
+		}
 	}
 	return nil
 }

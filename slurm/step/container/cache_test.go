@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -129,7 +130,7 @@ func TestAFailedFetch(t *testing.T) {
 	}
 }
 
-// TestAChangedFile: one that is written anew while it is copied is refused.
+// TestAChangedFile: one that is written anew is refused, when it has been for some seconds.
 func TestAChangedFile(t *testing.T) {
 	path := fakeSIF(t, t.TempDir(), "a.sif", "one")
 	i := fileImage(t, path)
@@ -137,9 +138,11 @@ func TestAChangedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := Cache{Dir: filepath.Join(t.TempDir(), "images"), Max: DefaultMax}
-	if _, err := c.Ready(t.Context(), i, Fetch(i, Tool{}, nil)); err == nil || !strings.Contains(err.Error(), "has changed") || c.Has(i.Key) {
-		t.Errorf("%v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		if _, err := c.Ready(t.Context(), i, Fetch(i, Tool{}, nil)); err == nil || !strings.Contains(err.Error(), "is another file here") || c.Has(i.Key) {
+			t.Errorf("%v", err)
+		}
+	})
 }
 
 // TestEvict: those used longest ago go, with their notes; not those of the last hour, nor
@@ -198,8 +201,19 @@ func TestOwned(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := fileImage(t, fakeSIF(t, t.TempDir(), "a.sif", "x"))
-	if _, err := c.Ready(t.Context(), i, Fetch(i, Tool{}, nil)); err == nil || !strings.Contains(err.Error(), "not this user's alone") {
+	if _, err := c.Ready(t.Context(), i, Fetch(i, Tool{}, nil)); err == nil || !strings.Contains(err.Error(), "others can write") {
 		t.Errorf("%v", err)
+	}
+	link := Cache{Dir: filepath.Join(t.TempDir(), "link"), Max: DefaultMax}
+	if err := errors.Join(os.Chmod(c.Dir, 0o700), os.Symlink(c.Dir, link.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := link.Ready(t.Context(), i, Fetch(i, Tool{}, nil)); err != nil {
+		t.Errorf("a link of the user's own: %v", err)
+	}
+	file := Cache{Dir: i.Path}
+	if err := file.owned(); err == nil || !strings.Contains(err.Error(), "is no folder") {
+		t.Errorf("a file: %v", err)
 	}
 }
 

@@ -31,8 +31,9 @@ func ThisNode(root string) Node {
 }
 
 // found are the variables that name folders which a rank must find: PMIx's, where
-// slurmstepd and its ranks share memory, and temporary ones.
-var found = []string{"PMIX_SERVER_TMPDIR", "PMIX_NSDIR", "PMIX_DSTORE_21_BASE_PATH", "PMIX_DSTORE_ESH_BASE_PATH", "TMPDIR"}
+// slurmstepd and its ranks share memory, temporary ones, and SCR's.
+var found = []string{"PMIX_SERVER_TMPDIR", "PMIX_NSDIR", "PMIX_DSTORE_21_BASE_PATH", "PMIX_DSTORE_ESH_BASE_PATH", "TMPDIR",
+	"SCR_PREFIX", "SCR_CACHE_BASE", "SCR_CNTL_BASE"}
 
 // Found are the folders that a rank's environment names.
 func Found(env func(string) string) []string {
