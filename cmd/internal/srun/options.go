@@ -51,9 +51,10 @@ stays.
   --version       the version
 
 Environment: BURST_CKPT and BURST_ONCE are as --ckpt and --once, which are over
-them; BURST_MPI is as --mpi, or none: nothing is done about MPI; BURST_SRUN is the path of srun; BURST_URLS is where burstd is, by default
-as in /etc/burst/agent.env; BURST_WAIT is how long a requeued job waits for
-burstd or Slurm if without them it would begin anew, 10m by default;
+them; BURST_MPI is as --mpi, for programs whose MPI is not seen, or none: nothing
+is done about MPI; BURST_SRUN is the path of srun; BURST_URLS is where burstd is,
+by default as in /etc/burst/agent.env; BURST_WAIT is how long a requeued job waits
+for burstd or Slurm if without them it would begin anew, 10m by default;
 BURST_CONTAINER_CACHE is the folder, on each node's own disk, of the images that
 are used there, /var/tmp/burst-images-UID by default, in which %n is the node's
 name, or none; BURST_CONTAINER_CACHE_MAX is what they may take, 50G by default;
