@@ -56,14 +56,24 @@ func (p *program) ahead(ctx context.Context, k known, in inside) error {
 			renew(os.TempDir(), k.job, sign)
 		}
 	}
+	if in.tool.Path == "" {
+		return nil // it could not look into the image
+	}
 	// This host may be none of the nodes, and is to look into the image.
 	return in.here(ctx, p.environ)
 }
 
 // here has the image ready on this host.
 func (in inside) here(ctx context.Context, environ []string) error {
-	_, err := ready(ctx, in.cache, in.image, fetching{func() (container.Tool, error) { return in.tool, nil }, environ})
+	_, err := ready(ctx, in.cache, in.image, fetching{in.findTool, environ})
 	return err
+}
+
+func (in inside) findTool() (container.Tool, error) {
+	if in.tool.Path == "" {
+		return in.tool, container.ErrNoTool
+	}
+	return in.tool, nil
 }
 
 // cheap says whether the image is there, so that --explain may look into it.

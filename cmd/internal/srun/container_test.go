@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/cli"
 	"github.com/burst-hpc/burst/slurm/step"
@@ -139,6 +140,7 @@ func TestContainerIsRefused(t *testing.T) {
 		{name: "by a preset", script: "#BURST ckpt=command preset=blcr container=" + sif + "\n", args: "sim", said: "preset=blcr: it makes images of processes"},
 		{name: "several programs", args: "--container " + sif + " sim : sim", said: "a step of several programs"},
 		{name: "mpirun", args: "--container " + sif + " mpirun sim", said: "write the program in place of mpirun"},
+		{name: "a signal that the tools keep", script: "#BURST ckpt=signal strategy=periodic interval=1h signal=URG container=" + sif + "\n", args: "sim", said: "signal=URG does not reach"},
 		{name: "outside of a job", env: "SLURM_JOB_ID=", args: "--container " + sif + " sim", said: "in jobs and allocations only"},
 		{name: "turned off", env: "BURST_SRUN_OFF=1", args: "--container " + sif + " sim", said: "in jobs and allocations only"},
 		{name: "no such file", args: "--container gone sim", said: "there is no such file"},
@@ -148,6 +150,8 @@ func TestContainerIsRefused(t *testing.T) {
 		{name: "a line that is not understood", script: "#BURST container=" + sif + "\n", args: "--no-such-option sim", said: "srun's arguments are not understood"},
 		{name: "none", script: "#BURST container=" + sif + "\n", args: "--container none sim", line: "srun sim"},
 		{name: "an OCI bundle", args: "--container " + a.dir("bundle") + " sim", line: "srun --container=" + a.dir("bundle") + " sim"},
+		{name: "an OCI bundle of the script", script: "#BURST container=" + a.dir("bundle") + "\n", args: "sim", line: "srun --container=" + a.dir("bundle") + " sim"},
+		{name: "explained", args: "--explain -n1 --container " + sif + " sim 1", hear: "that is: " + a.dir("bin/apptainer") + " exec --bind " + a.dir("work")},
 		{name: "run", args: "-n1 --container " + sif + " sim 1", line: "--container-exec --image=" + sif + " --key=sif-"},
 		{name: "by the script, at a terminal", script: "#BURST container=" + sif + "\n", args: "--pty sim", line: "--container-exec --image=" + sif},
 		{name: "by --ckpt, in salloc", env: "SLURM_TASK_PID=\nBURST_CONTAINER_CACHE=none", args: "-n1 --ckpt container=" + sif + " sim", line: "--container-exec --image=" + sif},
@@ -179,5 +183,28 @@ func TestContainerIsRefused(t *testing.T) {
 				t.Errorf("ran %q, want %s; said %s", line, tt.line, said)
 			}
 		})
+	}
+}
+
+// TestBeforeStar: what the checkpoints' files are below is bound.
+func TestBeforeStar(t *testing.T) {
+	for glob, want := range map[string]string{"/s/a.ckpt": "/s", "/s/*/a": "/s", "/s/run[0-9]/a": "/s", "/*": "/", "/s/t/x?": "/s/t"} {
+		if got := beforeStar(glob); got != want {
+			t.Errorf("%s: %s, want %s", glob, got, want)
+		}
+	}
+}
+
+// TestNotes: an answer that may be old is not believed.
+func TestNotes(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "note")
+	keepNote(file, answer{Unread: "x"})
+	var a answer
+	if !readNote(file, &a) || a.Unread != "x" {
+		t.Errorf("%+v", a)
+	}
+	old := time.Now().Add(-2 * noteFor)
+	if err := os.Chtimes(file, old, old); err != nil || readNote(file, &a) {
+		t.Errorf("an old one is believed: %v", err)
 	}
 }

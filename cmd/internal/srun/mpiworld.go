@@ -11,6 +11,7 @@ import (
 
 	"github.com/burst-hpc/burst/slurm/conf"
 	"github.com/burst-hpc/burst/slurm/step"
+	"github.com/burst-hpc/burst/slurm/step/container"
 	"github.com/burst-hpc/burst/slurm/step/mpi"
 )
 
@@ -96,7 +97,7 @@ func (p *program) mpiWorld(ctx context.Context, k known, f mpi.Found) mpi.World 
 	}
 	w.Launcher = func(f mpi.Found) string { return mpi.FindLauncher(f, p.env) }
 	w.Bridges, w.Params = mpi.Bridges, func(f mpi.Found) map[string]string { return mpi.Params(f, p.env) }
-	w.Library, w.Fabric = func(string) string { return "" }, func(mpi.Found) mpi.Fabric { return mpi.Fabric{} }
+	w.Library, w.Fabric = func(string) string { return "" }, p.fabricInside
 	if k.inside == nil {
 		w.Library = func(name string) string { return mpi.FindLibrary("", name, p.env) }
 		w.Fabric = func(f mpi.Found) mpi.Fabric { return mpi.ReadFabric("/sys", f, p.env) }
@@ -111,6 +112,15 @@ func (p *program) mpiWorld(ctx context.Context, k known, f mpi.Found) mpi.World 
 // binds says whether a node or a partition of the site has words on how ranks are bound.
 func binds(site conf.Site) bool {
 	return slices.ContainsFunc(slices.Concat(site.Nodes, site.Partitions), func(l conf.Line) bool { return l.Attrs["cpubind"] != "" })
+}
+
+// fabricInside is the network of a rank in an image: the node's devices, and the libfabric for
+// EFA that is bound into it, which Intel MPI passes over for its own.
+func (p *program) fabricInside(f mpi.Found) mpi.Fabric {
+	f.Library = ""
+	fabric := mpi.ReadFabric("/sys", f, p.env)
+	fabric.Provider = fabric.EFA && f.Kind != mpi.Intel && container.ThisNode("/").EFA != ""
+	return fabric
 }
 
 // coresOf are the cores of the CPUs that this process may use, and the threads of each, where

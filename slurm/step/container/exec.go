@@ -116,6 +116,17 @@ func (r Run) Environ(n Node, environ []string) []string {
 	return all
 }
 
+// Writable says whether the user has the tool run images so that ranks can write to them: a
+// folder that the image lacks cannot be bound then.
+func Writable(env func(string) string) bool {
+	for _, p := range prefixes {
+		if v := env(p + "WRITABLE"); v != "" && v != "0" && !strings.EqualFold(v, "false") {
+			return true
+		}
+	}
+	return false
+}
+
 // clean says whether the user keeps the host's environment out.
 func clean(has func(string) (string, bool)) bool {
 	for _, p := range prefixes {
