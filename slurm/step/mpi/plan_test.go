@@ -373,8 +373,19 @@ func TestTheNameCountsWhereNothingIsSeen(t *testing.T) {
 		{Found{Program: "/bin/hostname"}, Word{Kind: MPICH, Line: true}, "--mpi=pmi2"},
 		{Found{Program: "/bin/python3", Opaque: true}, Word{Kind: MPICH}, "--mpi=pmi2"},
 		{Found{}, Word{Kind: MPICH}, "--mpi=pmi2"}, // not here
+		{Found{Program: "/bin/sh", Opaque: true}, Word{Launcher: true}, ""},
+		{mpich, Word{Kind: OpenMPI5}, "--mpi=pmi2"},
+		{mpich, Word{Kind: OpenMPI5, Launcher: true}, "--mpi=pmi2"},
+		{mpich, Word{Kind: MPICH, Type: "pmix_v4"}, "REFUSED"},
+		{mpichX, Word{Kind: MPICH, Type: "pmix_v4"}, "--mpi=pmix_v4"},
+		{mpich, Word{Kind: OpenMPI4, Line: true}, "--mpi=pmix"},
 	} {
-		p, err := world(ours).Plan(c.f, Step{Program: "a", Nodes: 2, Tasks: 2}, c.said)
+		w := world(ours)
+		w.Fence = "tree" // by mpi.conf
+		p, err := w.Plan(c.f, Step{Program: "a", Nodes: 2, Tasks: 2}, c.said)
+		if c.want == "REFUSED" && err != nil {
+			continue
+		}
 		if err != nil || texts(p) != c.want {
 			t.Errorf("%+v, %+v: %q, want %q, %v", c.f, c.said, texts(p), c.want, err)
 		}

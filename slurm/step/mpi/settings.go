@@ -24,8 +24,8 @@ func (w World) Plan(f Found, s Step, said Word) (Plan, error) {
 	if f.Missing != "" {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%s needs %s, which ld.so does not find here: load the module of its MPI, or put that library's folder into LD_LIBRARY_PATH", s.Program, f.Missing))
 	}
-	if f.Kind == None && !f.Opaque && f.Missing == "" && f.Program != "" && !said.Line {
-		return p, nil // BURST_MPI is for what cannot be seen
+	if said = said.counts(f); said == (Word{}) && f.Kind == None {
+		return p, nil
 	}
 	if f.Kind = said.over(f); f.Kind != p.Found.Kind {
 		f = Found{Kind: f.Kind, Program: f.Program, Script: f.Script}
@@ -57,6 +57,20 @@ func (w World) Plan(f Found, s Step, said Word) (Plan, error) {
 	}
 	p.Settings = b.all
 	return p, nil
+}
+
+// counts is what the environment's word, which stands for all steps of a script, says of one: of
+// what can be seen it names nothing, and what is not seen has no launcher unless it is named.
+func (w Word) counts(f Found) Word {
+	seen := f.Kind != None || f.Program != "" && !f.Opaque && f.Missing == ""
+	switch {
+	case w.Line:
+	case w.Kind != None && seen && f.Kind != w.Kind:
+		return Word{}
+	case w.Kind == None && f.Kind == None:
+		return Word{}
+	}
+	return w
 }
 
 // over is the implementation that holds: the one that the user names, before what was seen.
