@@ -132,6 +132,7 @@ install: build agents ## install programs, units and manual pages under DESTDIR 
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/burst/job_submit $(addprefix contrib/job_submit/,burst.lua directive.lua values.lua)
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/doc/burst contrib/job_submit/job_submit_burst.lua
 	sed 's,/usr/share/,$(PREFIX)/share/,' contrib/job_submit/job_submit.lua >$(DESTDIR)$(PREFIX)/share/doc/burst/job_submit.lua
+	chmod 0644 $(DESTDIR)$(PREFIX)/share/doc/burst/job_submit.lua
 
 .PHONY: clean
 clean: ## remove build

@@ -60,7 +60,14 @@ func (w *world) journalHas(s ft.Stage) bool {
 // the queue and held for two minutes, as after its requeue: the hold is cleared once
 // more, and the user is told again. What a user puts off stays put off.
 func TestAReleaseThatSlurmForgets(t *testing.T) {
-	for _, forgets := range []bool{true, false} {
+	for _, c := range []struct {
+		forgets bool
+		start   time.Duration // from now
+		comment string        // that the job has then; ours: as it is
+	}{
+		{true, 2 * time.Minute, ""}, {true, time.Minute, "another's, which was saved"}, {true, time.Hour, ""}, // by cred_expire
+		{false, 2 * time.Minute, "ours"}, {false, time.Hour, "another's, in the place of ours"},
+	} {
 		bubble(t, "c1", func(w *world) { // which is not up again before slurmctld dies
 			id := w.begin(stays(w))[0]
 			w.start(ft.Config{}, 0)
@@ -68,14 +75,14 @@ func TestAReleaseThatSlurmForgets(t *testing.T) {
 			const cleared, told = "scontrol update jobid=1 starttime=", "scontrol update jobid=1 admincomment="
 			w.until(30*time.Second, "its hold is cleared", func() bool { return w.Count(told) == 1 })
 			before := w.Count(cleared)
-			again := []string{"update", "jobid=1", "starttime=" + time.Now().Add(2*time.Minute).Format("2006-01-02T15:04:05")}
-			if forgets {
-				again = append(again, "admincomment=")
+			again := []string{"update", "jobid=1", "starttime=" + time.Now().Add(c.start).Format("2006-01-02T15:04:05")}
+			if c.comment != "ours" {
+				again = append(again, "admincomment="+c.comment)
 			}
 			if _, stderr, err := w.Controller.Run(t.Context(), "scontrol", again...); err != nil {
 				t.Fatalf("%v: %s", err, stderr)
 			}
-			if !forgets {
+			if !c.forgets {
 				w.closed(time.Minute)
 				if n := w.Count(cleared) - before; n != 1 { // ours
 					t.Errorf("what its user has put off was changed %d times", n-1)

@@ -51,7 +51,10 @@ func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 	if err == nil && s.over == "" && !s.requeued {
 		return again()
 	}
-	held := ""
+	held, before := "", ""
+	if err == nil {
+		before = s.AdminComment
+	}
 	if err == nil && s.requeued && !e.Hold && strings.HasPrefix(s.Reason, "JobHeld") { // as one that was suspended is
 		held = fmt.Sprintf("; it is held: \"scontrol release %d\" lets it start", e.Job)
 	}
@@ -71,7 +74,7 @@ func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 		return again()
 	case s.over != "" && s.ID != 0 && s.Restarts == e.Restarts:
 		return g.close(ctx, e, s.over)
-	case !e.Hold && !a.anew && s.heldAgain(said):
+	case !e.Hold && !a.anew && s.heldAgain(before, said):
 		a.anew = true
 		return fmt.Errorf("job %d is not eligible before %s: Slurm has forgotten that its hold was cleared", e.Job, s.Eligible.Format(time.DateTime))
 	}
@@ -79,11 +82,19 @@ func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 	return g.moved(ctx, e, held)
 }
 
+// slurmHolds is how long Slurm holds a requeued job, where AuthInfo has no other
+// cred_expire, and a moment.
+const slurmHolds = 2*time.Minute + 5*time.Second
+
 // heldAgain says that slurmctld was killed when it had saved the requeue, and with it
 // the hold, but nothing of what came after. A start that a user has put off since is
-// beside what was said of the job.
-func (s *sight) heldAgain(said string) bool {
-	return s.over == "" && s.requeued && s.State == "PENDING" && s.Eligible.After(time.Now().Add(time.Second)) && !strings.Contains(s.AdminComment, said)
+// beside what was said of the job, or others have said something else since, and then it
+// is not the requeue's hold: SubmitTime is when that was.
+func (s *sight) heldAgain(before, said string) bool {
+	if s.over != "" || !s.requeued || s.State != "PENDING" || !s.Eligible.After(time.Now().Add(time.Second)) {
+		return false
+	}
+	return !strings.Contains(s.AdminComment, said) && (s.AdminComment == before || s.Eligible.Sub(s.Submitted) <= slurmHolds)
 }
 
 // queued waits until the job's processes have ended, if it is on its way into the queue.

@@ -70,7 +70,7 @@ func (e *explained) origin(o directive.Origin) origin {
 	switch o.Kind {
 	case directive.Option:
 		from.At = "--ckpt"
-	case directive.Comment:
+	case directive.Comment, directive.Submitted:
 		from.At = "--comment"
 		if e.comment.Line > 0 {
 			from.File, from.Line = e.Script, e.comment.Line
@@ -147,6 +147,8 @@ func (o origin) place() string {
 		return o.At + " [checkpoint]"
 	case directive.Pool, directive.Partition:
 		return fmt.Sprintf("%s [%s.%s.checkpoint]", o.At, o.Kind, o.Name)
+	case directive.Submitted:
+		return o.At + ", the site's part"
 	}
 	return o.At
 }

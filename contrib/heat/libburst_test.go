@@ -1,9 +1,16 @@
 package heat
 
 import (
+	"bytes"
+	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/burst-hpc/burst/ft/ckpt"
+	"github.com/burst-hpc/burst/ft/ckpt/methods"
 )
 
 // TestLibburstAlone: heat that is built with libburst is plain heat where no burst-srun
@@ -31,6 +38,65 @@ func TestLibburstAlone(t *testing.T) {
 	t.Setenv("BURST_LIB_RESTART", t.TempDir())
 	if got := run(t, bin, 2, args...); got.code == 0 || strings.Contains(got.stdout, "iterations") || !strings.Contains(got.stderr, "No such file") {
 		t.Errorf("from a folder without its file: %+v", got)
+	}
+}
+
+// TestLibburstRanksDiffer: a launcher that gives only some ranks the environment: one
+// rank's word counts, and nobody waits for the others.
+func TestLibburstRanksDiffer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("heat under mpirun: slow end-to-end, run by make test")
+	}
+	bin, dir := build(t, "LIBBURST="+libburst(t)), t.TempDir()
+	args := []string{"-n", "60", "--checkpoint", filepath.Join(dir, "heat.ckpt"), "--restart", "auto"}
+	if got := run(t, bin, 1, append(args, "-i", "100")...); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	some := filepath.Join(t.TempDir(), "some")
+	script := "#!/bin/sh\n[ $OMPI_COMM_WORLD_RANK != 0 ] || export BURST_LIB_RESTART=$FROM\nexec " + bin + ` "$@"` + "\n"
+	if err := os.WriteFile(some, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("FROM", dir)
+	if got := run(t, some, 2, append(args, "-i", "200")...); got.code != 0 || !strings.Contains(got.stdout, "heat: restarted from iteration 100\n") {
+		t.Errorf("from a generation's folder: %+v", got)
+	}
+	t.Setenv("FROM", t.TempDir())
+	began := time.Now()
+	if got := run(t, some, 2, append(args, "-i", "300")...); got.code == 0 || !strings.Contains(got.stderr, "No such file") || time.Since(began) > time.Minute {
+		t.Errorf("from a folder without its file: %+v after %s", got, time.Since(began))
+	}
+}
+
+// TestLibburstEvery: heat that writes a file of its own after each iteration still hears
+// Burst, and ends with its word.
+func TestLibburstEvery(t *testing.T) {
+	if testing.Short() {
+		t.Skip("heat under mpirun: slow end-to-end, run by make test")
+	}
+	bin, dir := build(t, "LIBBURST="+libburst(t)), t.TempDir()
+	m, err := methods.New("libburst", methods.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	s, err := m.Start(t.Context(), ckpt.Launch{
+		Args: []string{"mpirun", "--oversubscribe", "--allow-run-as-root", "-n", "2", bin, "-n", "60", "-i", "100000000", "--every", "1", "--pace", "5",
+			"--checkpoint", filepath.Join(dir, "heat.ckpt")},
+		Env: append(os.Environ(), "OMPI_MCA_orte_tmpdir_base="+t.TempDir()), Dir: dir, Scratch: dir, Stdout: &out, Stderr: &out,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	made, err := s.Checkpoint(ctx, t.TempDir(), true)
+	if err != nil {
+		s.Signal(os.Kill) // Wait says whether it was of use
+	}
+	code, ended := s.Wait()
+	if err != nil || ended != nil || code != 75 || made.Iteration < 1 {
+		t.Errorf("%v, %v, exit code %d, iteration %d:\n%s", err, ended, code, made.Iteration, out.String())
 	}
 }
 

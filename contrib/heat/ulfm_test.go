@@ -44,6 +44,7 @@ func TestULFM(t *testing.T) {
 	t.Run("moved", s.testMoved)
 	t.Run("told to stop", s.testStop)
 	t.Run("stuck", s.testStuck)
+	t.Run("a new rank dies", s.testNewDies)
 	t.Run("bad input", s.testBadInput)
 }
 
@@ -109,7 +110,6 @@ func (s survivor) testDeaths(t *testing.T) {
 		most  int      // iterations done twice
 	}{
 		{"none", 6, nil, 0},
-		{"one", 6, []string{"step:3:57"}, 10},
 		{"two neighbours", 6, []string{"step:3:57", "step:4:57"}, 10},
 		{"the first two", 6, []string{"step:0:57", "step:1:57"}, 20},
 		{"three far ones", 9, []string{"step:0:57", "step:2:57", "step:7:57"}, 20},
@@ -212,11 +212,12 @@ func writePlan(t *testing.T, dir, text string) {
 	}
 }
 
-// Ranks move over nodes that are names only, and lose nothing by it.
+// Ranks move over nodes that are names only, and lose nothing by it, also when a
+// copy is due in the same iteration.
 func (s survivor) testMoved(t *testing.T) {
 	dir := t.TempDir()
 	var places []string
-	o := finish(t, s.command(t, dir, 6, "--pace", "15", "--trace"), func() {
+	o := finish(t, s.command(t, dir, 6, "--pace", "15", "--trace", "--copy-every", "1"), func() {
 		s.started(t, dir)
 		for i, nodes := range []string{"a b c", "a c", "a c d"} {
 			text := fmt.Sprintf("plan %d\nnode %s\n", 100+i, strings.ReplaceAll(nodes, " ", "\nnode "))
@@ -276,6 +277,35 @@ func (s survivor) testStuck(t *testing.T) {
 	s.came(t, o, 0)
 	if !strings.Contains(o.stderr, "nothing has moved for 2 s") || !strings.Contains(o.stderr, "ulfm-run: attempt 1 came to nothing") {
 		t.Errorf("it said nothing of the stuck rank:\n%s", o.stderr)
+	}
+	if took := time.Since(begun); took > 45*time.Second {
+		t.Errorf("it ended after %s", took)
+	}
+	until(t, "no rank is left", func() bool { return len(s.ranks(t)) == 0 })
+}
+
+// A new rank that dies before it has joined leaves the others in MPI_Comm_spawn,
+// which nothing ends but the watchdog. The next attempt goes on from the checkpoint.
+func (s survivor) testNewDies(t *testing.T) {
+	dir := t.TempDir()
+	run, err := filepath.Abs("ulfm/ulfm-run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	launcher := filepath.Join(dir, "launcher")
+	script := fmt.Sprintf("#!/bin/sh\nmkdir %s/one 2>/dev/null && exit 0\nexec %s \"$@\"\n", dir, run)
+	if err := os.WriteFile(launcher, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	o := finish(t, s.command(t, dir, 4, "--pace", "15", "--trace", "--stall", "3", "--launcher", launcher,
+		"--checkpoint", filepath.Join(dir, "heat.ckpt"), "--every", "5", "--restart", "auto"), func() {
+		s.started(t, dir)
+		writePlan(t, dir, "plan 100\nnode elsewhere\n")
+	})
+	s.came(t, o, 0)
+	if !strings.Contains(o.stderr, "nothing has moved for 3 s (spawn") || !strings.Contains(o.stdout, "heat: restarted from iteration ") {
+		t.Errorf("it did not go on from the checkpoint:\n%s%s", o.stdout, o.stderr)
 	}
 	if took := time.Since(begun); took > 45*time.Second {
 		t.Errorf("it ended after %s", took)

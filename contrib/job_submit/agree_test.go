@@ -28,7 +28,7 @@ func TestKeys(t *testing.T) {
 	for _, l := range interpreters(t) {
 		if got := lua(t, l, "keys.lua", nil); got != want.String() {
 			t.Fatalf("V.keys of contrib/job_submit/values.lua are\n%swant, as directive.Keys has them,\n%s"+
-				"give each key an entry there, in this order: its name; HOW, TUNES or FREE, as the comment there says; and the check of its value", got, want.String())
+				"give each key an entry there, in this order: its name and the check of its value", got, want.String())
 		}
 	}
 }
@@ -89,7 +89,10 @@ func lacksByGo(c said) (string, bool) {
 	if c.script != "" {
 		return "", false
 	}
-	l, err := directive.ReadComment(c.comment)
+	l, site, err := directive.ReadComment(c.comment)
+	if len(site.Settings) > 0 {
+		return "", false
+	}
 	if err == nil {
 		_, err = directive.Merge(l)
 	}
@@ -114,7 +117,7 @@ var values = slices.Concat(directive.Methods(), []string{
 	"", "x", "none", "auto", "yes", "no", "both", "periodic", "preemptive", "blcr", "power_down", "ulfm", "DMTCP", "tomato",
 	"USR1", "usr2", "SIGTERM", "B:SIGUSR1", "b:int", "KILL", "B:", "SIG", "B:B:INT", "SIGSIGHUP", "ſigurg", "ınt", "TTİN",
 	"0", "1", "2", "5", "+5", "-0", "-1", "007", "100", "101", "1000", "1001", "99999999999999999999", "1e2", "0x10", "1_0", "5 ", " 5", "٣",
-	"20s", "90", "2m30s", "1h30m", "1.5h", ".5s", "1.s", ".s", "s", "5", "1d", "1S", "24h", "24h1ns", "24h0.1ns", "168h", "168.0000001h", "604800", "604801", "86400", "86401",
+	"20s", "90", "2m30s", "1h30m", "1.5h", ".5s", "1.s", ".s", "s", "5", "1d", "1S", "24h", "24h1ns", "24h0.1ns", "168h", "168.0000001h", strings.Repeat("0", 62) + "1s", strings.Repeat("0", 63) + "1s", strings.Repeat("1ns", 1<<14), strings.Repeat("0", 64) + "5", "604800", "604801", "86400", "86401",
 	"+5s", "-5s", "++5s", "+", "0s", "0.1ns", "1ns", "1us", "1µs", "1μs", "1ms", "1m1", "1h 1m", "4294967296", "9223372036854775808s", "99999999999999h", "0.99999999999999999999999h", "23.99999999999999999h", "2562047788016h", "1h1h1h",
 	"/scratch/%u", "~/c", "~", "~bob", "~/%x/%j/%A/%a/%%", "%", "%%", "%%%", "%N", "a%", "a b", "\t", " ", "  x  ", "a\tb", "../x", "/tmp/x", "rel/./x",
 	"out/*.ckpt", "out/*.ckpt state", "a[", "a[b", "[a-z]*", "[]", "[]]", "[^]", "[^a]", "[a-]", "[-a]", "[\\]]", "[\\", "a\\", "\\*", "\\", "*[", "**", "?[", "[a]]", "[[]", "[é]", "[\xed\xa0\x80]", "[\xe0\x80\x80]", "[\xf4\x90\x80\x80]", "[\xf0\x80\x80\x80]", "[\xc3]", "[😀-😁]", "[a-é]x",
@@ -157,7 +160,8 @@ func written() []said {
 		"#BURST signal=USR1 signal=USR2", "#BURST signal=USR1\n\n#BURST grace=1s\n#BURST signal=USR1", "#BURST keep=x keep=x", "#BURST keep=1 \xa0x=1", "#BURST keep=1\u00a0keep=2", "#BURST keep=1\rlabel=x", "#BURST keep=1\vlabel=x",
 		"#BURST " + strings.Repeat("x", 1<<15), "#BURST " + strings.Repeat("é", 1<<10), "#BURST keep=" + strings.Repeat("x", 1<<15), strings.Repeat("#\n", 9000) + "#BURST keep=0",
 	} {
-		all = append(all, said{s, ""}, said{"", s}, said{"", "burst:" + s}, said{"#!/bin/sh\n" + s, "  burst: keep=2 " + s}, said{"", " \u00a0burst:" + s + "\u00a0"})
+		all = append(all, said{s, ""}, said{"", s}, said{"", "burst:" + s}, said{"#!/bin/sh\n" + s, "  burst: keep=2 " + s}, said{"", " \u00a0burst:" + s + "\u00a0"},
+			said{"", "burst-site:" + s}, said{"", "burst-site: keep=2 " + s + " burst: keep=0"}, said{"", "burst-site: keep=0 burst:" + s})
 	}
 	return all
 }
@@ -192,6 +196,9 @@ func drawn(r *rand.Rand, n int) []said {
 		}
 		if r.IntN(2) > 0 {
 			all[i].comment = "burst: " + words(2)
+			if r.IntN(3) == 0 {
+				all[i].comment = "burst-site: " + words(2) + all[i].comment
+			}
 		}
 	}
 	return all

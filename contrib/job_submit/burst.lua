@@ -25,12 +25,14 @@ local B = {}
 -- The site's file, by partition. Empty: no job is touched.
 local partitions = {}
 
--- Of the leader of a heterogeneous job, for its parts, which come right after it.
-local leader = {}
+-- The users whose last heterogeneous job is requeued by its leader: its parts come after
+-- that, and jobs of others may come between.
+local leads = {}
 
 local MOST_COMMENT = 1024 -- bytes; slurmctld refuses longer ones
 local MOST_WARNINGS = 3
 local MOST_BELOW = 64 * 1024 -- bytes below the first command that are looked at
+local MOST_NAMES = 64 * 1024 -- bytes of the names of partitions
 
 local function tell(text) slurm.log_user("%s", "Burst: " .. text) end
 
@@ -83,50 +85,37 @@ local function site(names, part_list)
 			if p.flag_default == 1 then names = name end
 		end
 	end
-	for name in (names or ""):gmatch("[^,]+") do
+	for name in (names or ""):sub(1, MOST_NAMES):gmatch("[^,]+") do
 		if partitions[name] then return partitions[name] end
 	end
 end
 
--- missing are the site's defaults that go with what the user said.
-local function missing(defaults, said)
-	local decided, periodic = false, said.interval
-	for key in pairs(said) do
-		decided = decided or V.class(key) == "how"
-	end
-	local all = {}
-	for _, s in ipairs(defaults) do
-		local own = said[s.key] or decided and V.class(s.key) ~= "free"
-		-- With an interval the user wants periodic checkpoints.
-		if not own and not (periodic and s.key == "strategy") then all[#all + 1] = D.write(s) end
-	end
-	return table.concat(all, " ")
-end
-
--- fill puts defaults in front of what a comment says. A comment of another kind is kept
+-- fill puts the site's defaults in front of what a comment says, behind a word of their
+-- own: they count as burst.toml's do, not as the user's. A comment of another kind is kept
 -- behind a #, where Burst reads no further. It returns what then holds, by key.
-local function fill(job, script, own, words)
-	if words == "" then return own end
-	local old = job.comment or ""
-	local text = D.ours(old)
-	if V.trim(old) == "" then
-		text = "burst: " .. words
-	else
-		text = "burst: " .. words .. " " .. (text and V.trim(text) or "# " .. old)
+local function fill(job, own, said, defaults)
+	local m, given = D.with(own, said, defaults)
+	local old, words = V.trim(job.comment or ""), {}
+	local text = D.behind(old)
+	for i, s in ipairs(given) do words[i] = D.write(s) end
+	if #words > 0 then
+		local rest = (text == "" or text:find("^burst:") or text:find("^#")) and text or "# " .. text
+		text = V.trim("burst-site: " .. table.concat(words, " ") .. " " .. rest)
 	end
-	local filled, _, err = D.own(script, text)
-	if err or #text > MOST_COMMENT then
-		tell("this partition's defaults do not go with the job's comment, and are left out: " .. (err or "it would be too long"))
+	if #words > 0 and #text > MOST_COMMENT then
+		tell("the job's comment leaves no room for this partition's defaults: they are left out")
 		return own
 	end
-	job.comment = text
-	return filled
+	if text ~= old then job.comment = text end
+	return m
 end
 
--- asks says whether a job is to go on where it was, after an eviction.
-local function asks(own)
-	local method, strategy = own.ckpt and own.ckpt.value or "none", own.strategy and own.strategy.value
-	return method ~= "none" and strategy ~= "none" or own.signal ~= nil
+-- asks says whether a job is to go on where it was, after an eviction. A signal of the
+-- site's is not sent to one whose user has named a method that needs none.
+local function asks(own, m)
+	local method = m.ckpt and m.ckpt.value or "none"
+	local startles = not own.signal and own.ckpt and method ~= "none" and method ~= "signal"
+	return m.signal ~= nil and not startles or method ~= "none" and not (m.strategy and m.strategy.value == "none")
 end
 
 -- requeue lets Slurm start a job again that wants it. It returns why the job is refused.
@@ -150,7 +139,7 @@ local function overlooked(script)
 	end
 	local at, number = D.head(script, function(line, number)
 		local word = line:match("^[^ \t]+") or ""
-		if word ~= "#BURST" and word:gsub(":+$", ""):upper() == "#BURST" then
+		if word ~= "#BURST" and word:sub(1, 6):upper() == "#BURST" and not word:find("[^:]", 7) then
 			warn(number, "is a comment: a directive begins with #BURST and a blank")
 		end
 	end)
@@ -170,14 +159,15 @@ end
 -- one are what checkpoints what runs on one node.
 local one = { dmtcp = true, criu = true, blcr = true }
 
-local function advise(job, own)
-	local folder = own.dir and V.clean(own.dir.value) or ""
+local function advise(job, m)
+	local folder = m.dir and V.clean(m.dir.value) or ""
 	for _, alone in ipairs({ "/tmp", "/var/tmp", "/dev/shm", "/run", "/local" }) do
 		if folder == alone or folder:sub(1, #alone + 1) == alone .. "/" then
-			tell("warning: dir=" .. own.dir.value .. " is as a rule a node's own, and gone with it: name a folder that all nodes share")
+			tell("warning: dir=" .. m.dir.value .. " is as a rule a node's own, and gone with it: name a folder that all nodes share")
 		end
 	end
-	local method = own.preset and own.preset.value or own.ckpt and own.ckpt.value
+	local method = m.ckpt and m.ckpt.value
+	if method == "command" and m.preset then method = m.preset.value end
 	local nodes = job.min_nodes or 0
 	if one[method] and nodes > 1 and nodes < 65533 then
 		tell("warning: " .. method .. " checkpoints what runs on one node, and the job asks for " .. string.format("%d", nodes))
@@ -191,25 +181,23 @@ end
 
 local function submit(job, part_list, uid)
 	local offset = job.het_job_offset
-	local follows = offset and offset > 0 and offset < 65533
-	local led = follows and leader.uid == uid and leader.asks
-	if not follows then leader = {} end
+	local leader, follows = offset == 0, offset and offset > 0 and offset < 65533
+	if leader then leads[uid] = nil end
+	-- What is said of the leader is for all, in whatever partition, and it is requeued by the leader.
+	if follows and leads[uid] and job.requeue ~= 0 then job.requeue = 1 end
 	local s = site(job.partition, part_list)
 	if not s then return slurm.SUCCESS end
 	local script = job.script
 	local own, said, err = D.own(script or "", job.comment or "")
 	if err then return refuse(err) end
-	if follows then -- what is said of the leader is for all, and it is requeued by the leader
-		if led and job.requeue ~= 0 then job.requeue = 1 end
-		return slurm.SUCCESS
-	end
-	if not script then return slurm.SUCCESS end -- of salloc or srun: it is never requeued
-	own = fill(job, script, own, missing(s.defaults, said))
-	local why = requeue(job, asks(own), s.refuses)
+	if follows or not script then return slurm.SUCCESS end -- of salloc or srun: it is never requeued
+	local m = fill(job, own, said, s.defaults)
+	local wanted = asks(own, m)
+	local why = requeue(job, wanted, s.refuses)
 	if why then return refuse(why) end
-	leader = { uid = uid, asks = asks(own) and job.requeue == 1 }
+	if leader and wanted and job.requeue == 1 then leads[uid] = true end
 	overlooked(script)
-	advise(job, own)
+	advise(job, m)
 	return slurm.SUCCESS
 end
 

@@ -57,19 +57,21 @@ local function unquote(text, i)
 	end
 end
 
--- split adds the settings of a text to all; it returns an error.
-local function split(text, line, all)
+-- split adds the settings of a text to all, up to a word that begins with stop. It
+-- returns an error, and where it has ended.
+local function split(text, line, all, stop)
 	local i = 1
 	while true do
-		i = text:find("[^ \t\r\n]", i)
-		if not i or text:sub(i, i) == "#" then return nil end
-		local stop = text:find("[= \t\r\n]", i)
-		if not stop or stop == i or text:sub(stop, stop) ~= "=" then
+		i = text:find("[^ \t\r\n]", i) or #text + 1
+		local c = text:sub(i, i)
+		if c == "" or c == "#" or stop and text:sub(i, i + #stop - 1) == stop then return nil, i end
+		local sign = text:find("[= \t\r\n]", i)
+		if not sign or sign == i or text:sub(sign, sign) ~= "=" then
 			local blank = text:find(" ", i, true) or #text + 1
 			return fault(place(line), nil, V.quoted(text:sub(i, blank - 1)) .. " is not key=value")
 		end
-		local s = { key = text:sub(i, stop - 1), line = line }
-		s.value, i = unquote(text, stop + 1)
+		local s = { key = text:sub(i, sign - 1), line = line }
+		s.value, i = unquote(text, sign + 1)
 		if not s.value then return fault(place(line), s.key, "a quote is not closed") end
 		all[#all + 1] = s
 	end
@@ -121,19 +123,25 @@ function D.read_script(script)
 	return all
 end
 
--- read_comment returns the settings of a job's comment; none if it is not Burst's.
-function D.read_comment(comment)
-	local all, text = {}, D.ours(comment)
-	if not text then return all end
-	if #text > MOST_BYTES then error(D.TOO_LONG, 0) end
-	local err = split(text, 0, all) or checked(all)
+-- behind is a job's comment without the site's part; nil and an error if that cannot be read.
+function D.behind(comment)
+	if #comment > MOST_BYTES then error(D.TOO_LONG, 0) end
+	local text = V.trim(comment)
+	local part = text:match("^burst%-site:(.*)$")
+	if not part then return text end
+	local err, i = split(part, 0, {}, "burst:")
 	if err then return nil, err end
-	return all
+	return part:sub(i)
 end
 
--- ours is what stands after the "burst:" of a comment; nil where there is none.
-function D.ours(comment)
-	return V.trim(comment):match("^burst:(.*)$")
+-- read_comment returns what the user says in a job's comment; nothing if it is not Burst's.
+function D.read_comment(comment)
+	local text, err = D.behind(comment)
+	if not text then return nil, err end
+	local all, words = {}, text:match("^burst:(.*)$")
+	err = words and (split(words, 0, all) or checked(all))
+	if err then return nil, err end
+	return all
 end
 
 local function has_method(m) return m.ckpt.value ~= "none" end
@@ -202,6 +210,24 @@ function D.lacks(own)
 	if m.ckpt.value == "command" and not own.preset and not (own.checkpoint and own.restart) then
 		return fault(place(0), "ckpt", "command needs checkpoint= and restart=, or preset=blcr")
 	end
+end
+
+-- with is own, and those of the site's defaults that the job gets: what its user does not
+-- say, but for what would make the user's words wrong. The second value is these alone.
+function D.with(own, said, defaults)
+	local given, m, list = {}, {}, {}
+	for _, s in ipairs(defaults) do
+		if not said[s.key] then given[s.key] = s end
+	end
+	local both = { ckpt = own.ckpt or given.ckpt or { value = "none" }, strategy = own.strategy or given.strategy or { value = "both" } }
+	for _, r in ipairs(rules) do
+		if own[r[1]] and given[r[2]] and both.ckpt.value ~= "none" and not r[3](both) then given[r[2]] = nil end
+	end
+	for _, s in ipairs(defaults) do
+		if given[s.key] then m[s.key], list[#list + 1] = s, s end
+	end
+	for key, s in pairs(own) do m[key] = s end
+	return m, list
 end
 
 -- write is a setting as a directive has it.

@@ -30,14 +30,15 @@ func TestSlurmctld(t *testing.T) {
 		}
 	})
 	t.Run("defaults and requeue", func(t *testing.T) {
-		s.holds(t, s.submit(t, "#!/bin/sh\n#SBATCH -p cloud\ntrue\n"), "burst: ckpt=dmtcp strategy=preemptive retries=3", "1")
-		s.holds(t, s.submit(t, "#!/bin/sh\n#SBATCH -p cloud --comment=mine\n#BURST ckpt=scr retries=2\n"), "mine", "1")
-		s.holds(t, s.submit(t, "#!/bin/sh\n#SBATCH -p cloud --array=1-3\n#BURST interval=1h\n"), "burst: ckpt=dmtcp retries=3", "1")
+		s.holds(t, s.submit(t, "#!/bin/sh\n#SBATCH -p cloud\ntrue\n"), "burst-site: ckpt=dmtcp strategy=preemptive retries=3", "1")
+		s.holds(t, s.submit(t, "#!/bin/sh\n#SBATCH -p cloud --comment=mine\n#BURST ckpt=scr strategy=both retries=2\n"), "mine", "1")
+		s.holds(t, s.submit(t, "#!/bin/sh\n#SBATCH -p cloud --array=1-3\n#BURST interval=1h\n"), "burst-site: ckpt=dmtcp retries=3", "1")
 	})
 	t.Run("a part of a heterogeneous job", func(t *testing.T) {
-		id := s.submit(t, "#!/bin/sh\n#SBATCH -p cloud -N1\n#SBATCH hetjob\n#SBATCH -p cloud -N1\n#BURST ckpt=scr\n")
-		s.holds(t, id+"+0", "burst: retries=3", "1")
+		id := s.submit(t, "#!/bin/sh\n#SBATCH -p cloud -N1\n#SBATCH hetjob\n#SBATCH -p cloud -N1\n#SBATCH hetjob\n#SBATCH -p onprem -N1\n#BURST ckpt=scr\n")
+		s.holds(t, id+"+0", "burst-site: strategy=preemptive retries=3", "1")
 		s.holds(t, id+"+1", "", "1")
+		s.holds(t, id+"+2", "", "1") // not one of Burst's partitions
 	})
 	t.Run("warnings", func(t *testing.T) {
 		out, err := s.try(t, "sbatch", "--no-requeue", s.script(t, "#!/bin/sh\n#SBATCH -p cloud -H\ntrue\n#BURST keep=0\n"))
@@ -59,7 +60,7 @@ func TestSlurmctld(t *testing.T) {
 		if out, err := s.try(t, "scontrol", "update", "job", id, "comment=burst: keep=0"); err == nil {
 			t.Errorf("a wrong comment passes: %s", out)
 		}
-		s.holds(t, id, "burst: ckpt=dmtcp strategy=preemptive retries=3", "1")
+		s.holds(t, id, "burst-site: ckpt=dmtcp strategy=preemptive retries=3", "1")
 		s.logged(t, `Burst: job comment keep: "0" is not a number`)
 		if out, err := s.try(t, "scontrol", "update", "job", id, "comment=burst: keep=4"); err != nil {
 			t.Errorf("%v: %s", err, out)
@@ -73,7 +74,7 @@ func TestSlurmctld(t *testing.T) {
 	})
 	t.Run("the default partition", func(t *testing.T) {
 		s.plugin(t, `return { onprem = { defaults = "ckpt=dmtcp" } }`)
-		s.holds(t, s.submit(t, "#!/bin/sh\n"), "burst: ckpt=dmtcp", "1")
+		s.holds(t, s.submit(t, "#!/bin/sh\n"), "burst-site: ckpt=dmtcp", "1")
 		s.holds(t, s.submit(t, "#!/bin/sh\n#SBATCH -p cloud\n#BURST nonsense\n"), "", "0")
 	})
 	t.Run("a site's file that is wrong", func(t *testing.T) {

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/burst-hpc/burst/slurm/directive"
 )
 
 const (
@@ -72,7 +70,7 @@ func submit(t *testing.T, interpreter, conf string, jobs ...job) (loaded string,
 }
 
 func TestSubmit(t *testing.T) {
-	const fills = "burst: ckpt=dmtcp strategy=preemptive retries=3"
+	const fills, tuned = "burst-site: ckpt=dmtcp strategy=preemptive retries=3", "burst-site: strategy=preemptive retries=3"
 	big := strings.Repeat("c", 1000)
 	tests := []struct {
 		name string
@@ -88,22 +86,31 @@ func TestSubmit(t *testing.T) {
 		{"a wrong comment of salloc", job{script: "nil", comment: "burst: keep=0"}, done{refused, "burst: keep=0", "65534", `user: Burst: job comment keep: "0" is not`, ""}},
 		{"salloc", job{script: "nil"}, done{passes, "nil", "65534", "", ""}},
 		{"what no site can mend", job{script: "#BURST ckpt=dmtcp restart=x"}, done{refused, "nil", "65534", "user: Burst: line 1: #BURST restart: is for ckpt=command", ""}},
-		{"CRLF", job{script: "#!/bin/sh\r\n#BURST ckpt=scr\r\n"}, done{passes, "burst: retries=3", "1", "", ""}},
+		{"CRLF", job{script: "#!/bin/sh\r\n#BURST ckpt=scr\r\n"}, done{passes, tuned, "1", "", ""}},
 		{"Python", job{script: "#!/usr/bin/python3\n#BURST keep=0\n"}, done{refused, "nil", "65534", `user: Burst: line 2: #BURST keep: "0"`, ""}},
-		{"a method of the user's", job{script: "#BURST ckpt=scr\n"}, done{passes, "burst: retries=3", "1", "", ""}},
-		{"the user wants none", job{script: "#BURST ckpt=none\n"}, done{passes, "burst: retries=3", "65534", "", ""}},
-		{"a signal of the user's", job{script: "#BURST signal=USR1"}, done{passes, "burst: retries=3", "1", "", ""}},
-		{"a strategy that never asks", job{script: "#BURST ckpt=dmtcp strategy=none"}, done{passes, "burst: retries=3", "65534", "", ""}},
+		{"a method of the user's", job{script: "#BURST ckpt=scr\n"}, done{passes, tuned, "1", "", ""}},
+		{"the user wants none", job{script: "#BURST ckpt=none\n"}, done{passes, tuned, "65534", "", ""}},
+		{"a signal of the user's", job{script: "#BURST signal=USR1"}, done{passes, fills, "1", "", ""}},
+		{"a strategy that never asks", job{script: "#BURST ckpt=dmtcp strategy=none"}, done{passes, "burst-site: retries=3", "65534", "", ""}},
 		{"the user tunes", job{script: "#BURST dir=/x keep=4"}, done{passes, fills, "1", "", ""}},
-		{"the user wants an interval", job{script: "#BURST interval=5m"}, done{passes, "burst: ckpt=dmtcp retries=3", "1", "", ""}},
-		{"all is the user's", job{script: "#BURST ckpt=scr retries=1", comment: "mine"}, done{passes, "mine", "1", "", ""}},
-		{"a comment of Burst's", job{comment: " burst:retries=9 # x"}, done{passes, "burst: ckpt=dmtcp strategy=preemptive retries=9 # x", "1", "", ""}},
+		{"the user wants an interval", job{script: "#BURST interval=5m"}, done{passes, "burst-site: ckpt=dmtcp retries=3", "1", "", ""}},
+		{"the user's files", job{script: "#BURST files=out"}, done{passes, tuned, "65534", "", ""}},
+		{"the user's image", job{script: "#BURST container=x.sif"}, done{passes, fills, "1", "", ""}},
+		{"the user tunes the site's signal", job{partition: "spot", script: "#BURST grace=90s"}, done{passes, "burst-site: signal=USR1 label=a", "1", "", ""}},
+		{"the site's signal, which is not sent", job{partition: "spot", script: "#BURST ckpt=dmtcp strategy=none"}, done{passes, "burst-site: signal=USR1 label=a", "65534", "", ""}},
+		{"all is the user's", job{script: "#BURST ckpt=scr strategy=both retries=1", comment: "mine"}, done{passes, "mine", "1", "", ""}},
+		{"a comment of Burst's", job{comment: " burst:retries=9 # x"}, done{passes, "burst-site: ckpt=dmtcp strategy=preemptive burst:retries=9 # x", "1", "", ""}},
+		{"a comment that another job had", job{comment: "burst-site: ckpt=criu keep=7 burst: label=x"}, done{passes, fills + " burst: label=x", "1", "", ""}},
+		{"one of another kind that another job had", job{comment: "burst-site: ckpt=criu # project 7"}, done{passes, fills + " # project 7", "1", "", ""}},
+		{"the site's part alone, and all is the user's", job{comment: "burst-site: keep=7", script: "#BURST ckpt=scr strategy=both retries=1"}, done{passes, "", "1", "", ""}},
+		{"a site's part that is none", job{comment: "burst-site: project"}, done{refused, "burst-site: project", "65534", `user: Burst: job comment: "project" is not key=value`, ""}},
 		{"a comment of another kind", job{comment: "project: 7 burst: x"}, done{passes, fills + " # project: 7 burst: x", "1", "", ""}},
-		{"a comment too long to keep", job{comment: big}, done{passes, big, "65534", "user: Burst: this partition's defaults do not go with the job's comment, and are left out: it would be too long", ""}},
+		{"a comment too long to keep", job{comment: big}, done{passes, big, "65534", "user: Burst: the job's comment leaves no room for this partition's defaults: they are left out", ""}},
+		{"a long comment, and no defaults", job{comment: big + big, script: "#BURST ckpt=scr strategy=both retries=1"}, done{passes, big + big, "1", "", ""}},
 		{"requeue is there", job{requeue: 1}, done{passes, fills, "1", "", ""}},
 		{"no requeue", job{requeue: -1}, done{passes, fills, "0", "user: Burst: warning: the job asks for checkpoints, but with --no-requeue it ends with its node", ""}},
-		{"no requeue, and nothing asked", job{requeue: -1, script: "#BURST ckpt=none"}, done{passes, "burst: retries=3", "0", "", ""}},
-		{"no requeue, refused", job{requeue: -1, partition: "spot"}, done{refused, "burst: signal=USR1 label=a", "0", "user: Burst: the job asks for checkpoints and cannot be requeued: leave --no-requeue out", ""}},
+		{"no requeue, and nothing asked", job{requeue: -1, script: "#BURST ckpt=none"}, done{passes, tuned, "0", "", ""}},
+		{"no requeue, refused", job{requeue: -1, partition: "spot"}, done{refused, "burst-site: signal=USR1 label=a", "0", "user: Burst: the job asks for checkpoints and cannot be requeued: leave --no-requeue out", ""}},
 		{"below the first command", job{script: "#!/bin/sh\n\ntrue\n #BURST x\n#BURSTX\necho '#BURST x'\n"}, done{passes, fills, "1", "user: Burst: warning: line 4: #BURST is below the first command, and is not read", ""}},
 		{"nearly a directive", job{script: "#!/bin/sh\n# x\n#Burst: keep=2\n"}, done{passes, fills, "1", "user: Burst: warning: line 3: is a comment: a directive begins with #BURST and a blank", ""}},
 		{"a folder of the node's", job{script: "#BURST dir=/tmp//x"}, done{passes, fills, "1", "user: Burst: warning: dir=/tmp//x is as a rule a node's own", ""}},
@@ -133,13 +140,6 @@ func TestSubmit(t *testing.T) {
 			if got != want || !heard {
 				t.Errorf("%s: %s:\ngot  %+v, said %q\nwant %+v", filepath.Base(l), tests[i].name, got, said, want)
 			}
-			// What it wrote is read as a directive.
-			if got.code == passes && tests[i].job.kind == "" && tests[i].job.partition == "" {
-				s := directive.Said{Script: tests[i].job.script, Comment: strings.TrimPrefix(got.comment, "nil")}
-				if _, err := s.Merge(); err != nil && len(s.Script) < 1000 {
-					t.Errorf("%s: %s: %v", filepath.Base(l), tests[i].name, err)
-				}
-			}
 		}
 	}
 }
@@ -147,53 +147,30 @@ func TestSubmit(t *testing.T) {
 // The parts of a heterogeneous job are requeued as their leader is.
 func TestHet(t *testing.T) {
 	part := job{kind: "submit", het: 1, script: "nil"}
+	away, others := job{kind: "submit", het: 2, script: "nil", partition: "onprem"}, job{kind: "other", het: 1, script: "nil"}
+	leads, not := job{kind: "submit", script: "#BURST ckpt=scr"}, job{kind: "submit", script: "#BURST ckpt=none"}
+	const fills = "burst-site: strategy=preemptive retries=3"
+	set, unset := done{passes, "nil", "1", "", ""}, done{passes, "nil", "65534", "", ""}
 	for _, l := range interpreters(t) {
-		_, all := submit(t, l, site,
-			job{kind: "submit", script: "#BURST ckpt=scr"}, part,
-			job{kind: "submit", het: 2, script: "nil", requeue: -1}, job{kind: "submit", het: 3, script: "nil", comment: "burst: keep=0"},
-			job{kind: "other", het: 1, script: "nil"},
-			job{kind: "submit", script: "#BURST ckpt=none"}, part,
-			job{kind: "submit", requeue: -1}, part,
-			job{kind: "submit"}, job{partition: "onprem"}, part)
-		want := []done{
-			{passes, "burst: retries=3", "1", "", ""}, {passes, "nil", "1", "", ""},
-			{passes, "nil", "0", "", ""}, {code: refused},
-			{passes, "nil", "65534", "", ""},
-			{passes, "burst: retries=3", "65534", "", ""}, {passes, "nil", "65534", "", ""},
-			{code: passes}, {passes, "nil", "65534", "", ""},
-			{code: passes}, {code: passes}, {passes, "nil", "65534", "", ""},
-		}
-		for i, w := range want {
-			got := all[i]
-			if got.took = ""; got.code != w.code || w.comment != "" && got != w {
-				t.Errorf("%s: job %d: got %q, want %q", l, i, got, w)
-			}
-		}
-	}
-}
-
-// TestLongScripts: slurmctld waits meanwhile, for as large a script as it takes.
-func TestLongScripts(t *testing.T) {
-	const size = 4 << 20
-	of := func(head, text string) string { return head + strings.Repeat(text, (size-len(head))/len(text)) }
-	scripts := map[string]string{
-		"comments": of("", "# text\n"), "shortest comments": of("", "#\n"), "empty lines": of("", "\n"), "blank lines": of("", " \n"), "one line of blanks": of("", " "), "one comment": of("", "#"),
-		"directives": of("", "#BURST\n"), "directives with blanks": of("", "#BURST   \n"), "one directive": of("#BURST run=", "x"), "escapes": of(`#BURST run="`, `\\`), "quotes": of("#BURST run=", `""`), "settings": of("#BURST ", "a=1 "),
-		"commands": of("", "true\n"), "directives below": of("true\n", "#BURST\n"), "nearly directives": of("", "#burst\n"), "nearly directives below": of("true\n", "#BURSTX\n"), "blanks below": of("true\n", " "), "lines below": of("true\n", "\n"), "wide blanks": of("", "\u3000"),
-	}
-	luas := interpreters(t)
-	if testing.Short() {
-		luas = luas[:1]
-	}
-	for _, l := range luas {
-		for name, script := range scripts {
-			// Of the second as much as is read at most.
-			_, all := submit(t, l, site, job{script: script}, job{script: script[:60<<10]})
-			for _, d := range all {
-				took, err := strconv.ParseFloat(d.took, 64)
-				t.Logf("%s: %s: %.1f ms", filepath.Base(l), name, took*1000)
-				if err != nil || took > 0.2 {
-					t.Errorf("%s: %s: %s s, %v", l, name, d.took, err)
+		for _, c := range []struct {
+			name string
+			jobs []job
+			want []done
+		}{
+			{"they follow", []job{leads, part, away, {kind: "submit", het: 2, script: "nil", requeue: -1}, {kind: "submit", het: 3, script: "nil", comment: "burst: keep=0"}},
+				[]done{{passes, fills, "1", "", ""}, set, set, {passes, "nil", "0", "", ""}, {code: refused}}},
+			{"others come between", []job{leads, {}, others, {kind: "other", script: "#BURST ckpt=none"}, part, others},
+				[]done{{code: passes}, {code: passes}, unset, {code: passes}, set, unset}},
+			{"a leader that asks for nothing, after one that does", []job{leads, part, not, part}, []done{{code: passes}, set, {passes, fills, "65534", "", ""}, unset}},
+			{"a leader that is not requeued", []job{leads, {kind: "submit", requeue: -1}, part}, []done{{code: passes}, {code: passes}, unset}},
+			{"a leader elsewhere", []job{leads, {kind: "submit", partition: "onprem"}, part, away}, []done{{code: passes}, {code: passes}, unset, unset}},
+			{"a leader that is refused", []job{leads, {kind: "submit", script: "#BURST x"}, part}, []done{{code: passes}, {code: refused}, unset}},
+		} {
+			_, all := submit(t, l, site, c.jobs...)
+			for i, w := range c.want {
+				got := all[i]
+				if got.took = ""; got.code != w.code || w.comment != "" && got != w {
+					t.Errorf("%s: %s: job %d: got %q, want %q", filepath.Base(l), c.name, i, got, w)
 				}
 			}
 		}

@@ -97,6 +97,8 @@ end
 -- Lengths in seconds.
 local units = { ns = 1e-9, us = 1e-6, ["\194\181s"] = 1e-6, ["\206\188s"] = 1e-6, ms = 1e-3, s = 1, m = 60, h = 3600 }
 
+local LONGEST_TIME = 64 -- bytes; what follows takes the square of it
+
 -- nanoseconds reads a time as Go's time.ParseDuration does; nil if it is none. A sign
 -- but + is none: no time here is negative.
 local function nanoseconds(v)
@@ -122,7 +124,9 @@ local function span(hours, more)
 	local text = " is not a time such as 20s or 2m30s, above 0 and up to " .. hours .. "h" .. (more or "")
 	return function(v)
 		local t
-		if v:find("^%d+$") then
+		if #v > LONGEST_TIME then
+			t = nil
+		elseif v:find("^%d+$") then
 			t = tonumber(v .. ".0") * 1e9
 		else
 			t = nanoseconds(v)
@@ -238,28 +242,26 @@ local function files(v)
 	end
 end
 
--- keys are all of them, in the order of slurm/directive's Keys. HOW is what decides
--- how a job is checkpointed, and goes together; TUNES goes only with such; FREE with any.
-local HOW, TUNES, FREE = "how", "tunes", "free"
+-- keys are all of them, in the order of slurm/directive's Keys, and the checks of their values.
 V.keys = {
-	{ "ckpt", HOW, one_of("none", "dmtcp", "mana", "scr", "libburst", "criu", "signal", "command") },
-	{ "strategy", HOW, one_of("none", "periodic", "preemptive", "both") },
-	{ "interval", TUNES, function(v) if v ~= "auto" then return an_interval(v) end end },
-	{ "dir", TUNES, dir },
-	{ "keep", TUNES, number(1, 100) },
-	{ "keep_after", TUNES, one_of("yes", "no") },
-	{ "signal", HOW, signal },
-	{ "grace", HOW, span(24) },
-	{ "files", HOW, files },
-	{ "setup", HOW, plain },
-	{ "run", HOW, plain },
-	{ "checkpoint", HOW, plain },
-	{ "restart", HOW, plain },
-	{ "preset", HOW, one_of("blcr") },
-	{ "retries", FREE, number(0, 1000) },
-	{ "label", FREE, label },
-	{ "container", FREE, plain },
-	{ "after", FREE, one_of("power_down", "none") },
+	{ "ckpt", one_of("none", "dmtcp", "mana", "scr", "libburst", "criu", "signal", "command") },
+	{ "strategy", one_of("none", "periodic", "preemptive", "both") },
+	{ "interval", function(v) if v ~= "auto" then return an_interval(v) end end },
+	{ "dir", dir },
+	{ "keep", number(1, 100) },
+	{ "keep_after", one_of("yes", "no") },
+	{ "signal", signal },
+	{ "grace", span(24) },
+	{ "files", files },
+	{ "setup", plain },
+	{ "run", plain },
+	{ "checkpoint", plain },
+	{ "restart", plain },
+	{ "preset", one_of("blcr") },
+	{ "retries", number(0, 1000) },
+	{ "label", label },
+	{ "container", plain },
+	{ "after", one_of("power_down", "none") },
 }
 
 local by_name, names = {}, {}
@@ -267,14 +269,11 @@ for i, k in ipairs(V.keys) do
 	by_name[k[1]], names[i] = k, k[1]
 end
 
--- class is HOW, TUNES or FREE, as text.
-function V.class(key) return by_name[key][2] end
-
 -- check says what is wrong with a value; nil: nothing.
 function V.check(key, value)
 	local k = by_name[key]
 	if not k then return "unknown key; known are " .. table.concat(names, ", ") end
-	return k[3](value)
+	return k[2](value)
 end
 
 return V

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +48,12 @@ func TestExamples(t *testing.T) {
 			for _, from := range []*ckpt.Generation{kept, last} {
 				if got, code := p.run(c.to, from, nil); code != 0 || got != want {
 					t.Errorf("from iteration %d: exit code %d: %s, want %s", from.Iteration, code, got, want)
+				}
+			}
+			if c.launcher != nil {
+				p.line = slices.Concat(c.launcher[:len(c.launcher)-1], []string{"2", filepath.Join(out, name)})
+				if got, code := p.run(c.to, last, nil); code == 0 || strings.Contains(got, "done") {
+					t.Errorf("on 2 of its 3 ranks: exit code %d: %s", code, got)
 				}
 			}
 		})

@@ -116,8 +116,12 @@ func TestAlone(t *testing.T) {
 	}
 	p := talk(t, bin, "BURST_LIB_RESTART=/kept/gen-1/files", "BURST_LIB_JOB=7", "SLURM_JOB_ID=7")
 	p.want("restart", "/kept/gen-1/files 0")
-	p = talk(t, bin, "BURST_LIB_RESTART=/kept", "BURST_LIB_JOB=7", "SLURM_JOB_ID=8", "SLURM_HET_SIZE=2") // a component's
-	p.want("restart", "/kept 0")
+	het := []string{"BURST_LIB_RESTART=/kept", "BURST_LIB_JOB=7", "SLURM_HET_SIZE=2", "SLURM_JOB_ID_HET_GROUP_0=7", "SLURM_JOB_ID_HET_GROUP_1=8"}
+	for id, want := range map[string]string{"7": "/kept 0", "8": "/kept 0", "9": "none 0"} { // 9 was submitted from within
+		talk(t, bin, append(het, "SLURM_JOB_ID="+id)...).want("restart", want)
+	}
+	p = talk(t, bin, "BURST_LIB_RESTART=/kept", "BURST_LIB_JOB=7", "SLURM_JOB_ID=9", "SLURM_HET_SIZE=2", "SLURM_JOB_ID_HET_GROUP_0=9", "SLURM_JOB_ID_HET_GROUP_1=10")
+	p.want("restart", "none 0") // and so was this one, which is heterogeneous itself
 }
 
 // fake is a burst-srun that does what a test wants.
@@ -222,7 +226,7 @@ func TestGreeting(t *testing.T) {
 	}{
 		"good":                   {"welcome", []*os.File{good}, "0"},
 		"ends":                   {"", nil, lost},
-		"says nothing":           {"-", nil, lost},
+		"says nothing":           {"-", nil, "-10"},
 		"of another version":     {"no version", nil, refused},
 		"no for another reason":  {"no \xff", nil, lost},
 		"another word":           {"welcome\n", []*os.File{good}, refused},
@@ -291,14 +295,12 @@ func TestAnswers(t *testing.T) {
 		"an end in the path":    {"begin 4096", "folder /a\x00b", " -7", true},
 		"a refusal not known":   {"begin 4096", "no what", " -7", true},
 		"it ends":               {"begin 4096", "", " -7", true},
-		"it says nothing":       {"begin 4096", "-", " -7", true},
 		"kept":                  {"commit", "kept", "0", false},
 		"kept, and stop":        {"commit", "kept stop", "2", false},
 		"late":                  {"commit", "no late", "-3", false},
 		"not begun":             {"commit", "no unbegun", "-4", false},
 		"empty":                 {"commit", "no empty", "-5", false},
 		"it ends at the commit": {"commit", "", "-7", true},
-		"hangs at the commit":   {"commit", "-", "-7", true},
 		"garbage to the commit": {"commit", "kept ", "-7", true},
 		"aborted":               {"abort", "aborted", "0", false},
 		"ends at the abort":     {"abort", "", "-7", true},
@@ -365,7 +367,7 @@ func TestDeath(t *testing.T) {
 	order(t, memory, 7) // none that there is
 	p.want("should", "0")
 	order(t, memory, 1)
-	p.want("fork", "0 0 -1 -4 -7 0 0") // nobody accepts the child's greeting
+	p.want("fork", "0 0 -1 -4 -10 0 0") // nobody accepts the child's greeting
 	if now := at(t, memory, 128); now == 77 {
 		t.Error("a child spoke for its parent")
 	}

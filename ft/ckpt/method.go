@@ -38,6 +38,8 @@ type Launch struct {
 	Stdin   io.Reader
 	Stdout  io.Writer
 	Stderr  io.Writer
+	// Say tells the user a line about the step while it runs; nil: nobody is told.
+	Say func(format string, args ...any)
 	// Scratch is a folder of this attempt for what does not outlive it: a
 	// coordinator's port file and log. It is there, and on shared storage.
 	Scratch string
@@ -66,6 +68,14 @@ type Teller interface {
 	Iteration() (now, of int64)
 }
 
+// Yielder is a Step whose application begins a checkpoint when it is ready to, which may
+// be long after it was asked.
+type Yielder interface {
+	// Yield gives up a checkpoint without stop that waits for that: its error wraps
+	// ErrYielded.
+	Yield()
+}
+
 // Made is what a method says of a checkpoint beside its files.
 type Made struct {
 	Tool      string // and version: "dmtcp 4.2.0"
@@ -77,6 +87,9 @@ type Made struct {
 // ErrFinishing is wrapped by Step.Checkpoint when there is nothing to
 // checkpoint: the step has ended by itself, or says that it is about to.
 var ErrFinishing = errors.New("the step has ended or is about to")
+
+// ErrYielded is wrapped by Step.Checkpoint after Yielder.Yield.
+var ErrYielded = errors.New("it was not begun, and made way for a more urgent order")
 
 // ErrBusy is wrapped by Step.Checkpoint while another one of the step is under way,
 // and by Begin while another process writes a generation of the attempt.

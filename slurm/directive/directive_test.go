@@ -14,7 +14,7 @@ func parse(script string) (Directive, error) {
 }
 
 func parseComment(comment string) (Directive, error) {
-	l, err := ReadComment(comment)
+	l, _, err := ReadComment(comment)
 	return l.directive(), err
 }
 
@@ -45,6 +45,9 @@ func TestReadScript(t *testing.T) {
 		{name: "not a signal", script: "#BURST signal=FOO", err: `line 1: #BURST signal: "FOO" is not one of HUP`},
 		{name: "KILL cannot be caught", script: "#BURST signal=KILL", err: `"KILL" is not one of`},
 		{name: "negative grace", script: "#BURST signal=USR1 grace=-1s", err: `line 1: #BURST grace: "-1s" is not a time`},
+		{name: "a time that has no end", script: "#BURST interval=" + strings.Repeat("1ns", 1<<15), err: "line 1: #BURST interval: \"1ns1ns"},
+		{name: "the longest time", script: "#BURST signal=USR1 grace=" + strings.Repeat("0", 62) + "1s", want: Directive{Signal: "USR1", Grace: time.Second}},
+		{name: "one byte more", script: "#BURST signal=USR1 grace=" + strings.Repeat("0", 63) + "1s", err: "is not a time"},
 		{name: "huge grace", script: "#BURST signal=USR1 grace=9000h", err: "up to 24h"},
 		{name: "grace alone: the signal may be the site's", script: "\n#BURST grace=20s", want: Directive{Grace: 20 * time.Second}},
 		{name: "the issue's line", script: "#BURST ckpt=dmtcp strategy=both interval=auto dir=/scratch/%u keep=2 signal=USR1 grace=20s retries=5 label=heat",
@@ -101,6 +104,11 @@ func TestReadComment(t *testing.T) {
 		{name: "nothing asked", comment: "burst:"},
 		{name: "unknown key", comment: "burst: colour=red", err: "job comment colour: unknown key"},
 		{name: "twice", comment: "burst: grace=1s grace=2s", err: "job comment grace: is set twice"},
+		{name: "the site's part alone", comment: "burst-site: signal=USR1"},
+		{name: "the user's after the site's", comment: "burst-site: signal=USR1 burst:grace=5s # x", want: Directive{Grace: 5 * time.Second}},
+		{name: "no user's in the site's quotes", comment: `burst-site: setup="a burst: b" # burst: x`},
+		{name: "the site's part is no sentence", comment: "burst-site: project 7", err: `job comment: "project" is not key=value`},
+		{name: "no site's after the user's", comment: "burst: grace=5s burst-site: x", err: `job comment: "burst-site:" is not key=value`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -155,8 +163,10 @@ func FuzzReadScript(f *testing.F) {
 		case err != nil && (!errors.As(err, &e) || e.Line < 1 || d != Directive{}):
 			t.Errorf("ReadScript(%q) = %+v, %v", script, d, err)
 		}
-		if _, err := ReadComment("burst:" + script); err != nil && !errors.As(err, &e) {
-			t.Errorf("ReadComment: %v is no *Error", err)
+		for _, begin := range []string{"burst:", "burst-site:"} {
+			if _, _, err := ReadComment(begin + script); err != nil && !errors.As(err, &e) {
+				t.Errorf("ReadComment: %v is no *Error", err)
+			}
 		}
 	})
 }

@@ -20,13 +20,16 @@ const (
 	Comment   Kind = "comment"
 	Script    Kind = "script"    // #BURST lines
 	Pool      Kind = "pool"      // [pool.NAME.checkpoint] of burst.toml
+	Submitted Kind = "submitted" // the site's words in a comment: job_submit.lua's defaults of a partition
 	Partition Kind = "partition" // [partition.NAME.checkpoint]
 	Site      Kind = "site"      // [checkpoint]
 	Default   Kind = "default"   // Burst's own
 )
 
 // Order is the precedence of layers, the strongest first.
-func Order() []Kind { return []Kind{Option, Comment, Script, Pool, Partition, Site, Default} }
+func Order() []Kind {
+	return []Kind{Option, Comment, Script, Pool, Submitted, Partition, Site, Default}
+}
 
 func (k Kind) rank() int { return slices.Index(Order(), k) }
 
@@ -49,6 +52,8 @@ func (s Source) String() string {
 		return "option --ckpt"
 	case Comment:
 		return "job comment"
+	case Submitted:
+		return "site's part of the job comment"
 	case Default:
 		return "Burst's default"
 	}
@@ -116,18 +121,26 @@ func ReadScript(script string) (Layer, error) {
 	return l.checked()
 }
 
-// ReadComment reads a job's comment. An error is an *Error; a comment that does
-// not begin with "burst:" says nothing.
-func ReadComment(comment string) (Layer, error) {
-	l := Layer{Source: Source{Kind: Comment}}
-	text, ok := strings.CutPrefix(strings.TrimSpace(comment), "burst:")
-	if !ok {
-		return l, nil
+// ReadComment reads a job's comment: what its user says in it, from "burst:" on, and what
+// the site has put before that, which begins with "burst-site:". A comment that begins
+// with neither says nothing. An error is an *Error.
+func ReadComment(comment string) (user, site Layer, err error) {
+	user.Source, site.Source = Source{Kind: Comment}, Source{Kind: Submitted}
+	text := strings.TrimSpace(comment)
+	if part, ok := strings.CutPrefix(text, "burst-site:"); ok {
+		var wrong *Error
+		if site.Settings, text, wrong = splitTo("burst:", part, 0); wrong != nil {
+			wrong.From = user.Source
+			return Layer{}, Layer{}, wrong
+		}
 	}
-	if err := l.read(text, 0); err != nil {
-		return Layer{}, err
+	if text, ok := strings.CutPrefix(text, "burst:"); ok {
+		if err := user.read(text, 0); err != nil {
+			return Layer{}, Layer{}, err
+		}
 	}
-	return l.checked()
+	user, err = user.checked()
+	return user, site, err
 }
 
 // ReadOptions reads the values of --ckpt: each is key=value …, where a first

@@ -15,7 +15,7 @@ type Defaults struct {
 // Said is all that is said of the checkpoints of a job, or of one of its steps.
 type Said struct {
 	Script  string   // the batch script; empty: there is none
-	Comment string   // of the job
+	Comment string   // of the job: its user's words, and the site's before them
 	Options []string // of burst-srun --ckpt
 	Site    Defaults
 }
@@ -23,10 +23,11 @@ type Said struct {
 // Merge reads all of it and merges it. An error is an *Error, in one line, and a
 // job ends with it before its step has begun.
 func (s Said) Merge() (Merged, error) {
-	layers, err := s.own()
+	layers, site, err := s.own()
 	if err != nil {
 		return Merged{}, err
 	}
+	layers = append(layers, site)
 	for _, l := range s.Site.Layers {
 		if !l.Kind.byAdmin() {
 			l.Kind = "" // a site cannot speak for its users: Merge says so
@@ -39,7 +40,7 @@ func (s Said) Merge() (Merged, error) {
 // Own is what the job's user says, though it may lack what only the site says. An error,
 // an *Error, is of what no site can mend.
 func (s Said) Own() (Merged, error) {
-	layers, err := s.own()
+	layers, _, err := s.own()
 	if err != nil {
 		return Merged{}, err
 	}
@@ -61,19 +62,16 @@ func (s Said) Own() (Merged, error) {
 	return m.Merged, nil
 }
 
-// own are the layers of the job's user.
-func (s Said) own() ([]Layer, error) {
+// own are the layers of the job's user; site is what stands beside them in the comment.
+func (s Said) own() (user []Layer, site Layer, err error) {
 	script, err := ReadScript(s.Script)
 	if err != nil {
-		return nil, err
+		return nil, site, err
 	}
-	comment, err := ReadComment(s.Comment)
+	comment, site, err := ReadComment(s.Comment)
 	if err != nil {
-		return nil, err
+		return nil, site, err
 	}
 	options, err := ReadOptions(s.Options...)
-	if err != nil {
-		return nil, err
-	}
-	return []Layer{script, comment, options}, nil
+	return []Layer{script, comment, options}, site, err
 }

@@ -28,6 +28,12 @@ func TestSaid(t *testing.T) {
 		{name: "a site that speaks for its users",
 			said: Said{Site: Defaults{Layers: []Layer{{Source: Source{Kind: Script}, Settings: []Setting{{"ckpt", "criu", 1}}}}}},
 			want: Directive{Method: None, Strategy: None, Retries: 5}},
+		{name: "the site's part of the comment is below the user's words and a pool's, over a partition's",
+			said: Said{Script: "#BURST grace=1m\n", Comment: "burst-site: ckpt=dmtcp strategy=both signal=USR2 keep=7 retries=3 burst: retries=2", Site: site},
+			want: Directive{Method: DMTCP, Strategy: Both, Interval: 10 * time.Minute, Dir: "/fsx/%u", Keep: 3, Signal: "USR2", Grace: time.Minute, Retries: 2}},
+		{name: "what this version does not know in the site's part", said: Said{Comment: "burst-site: ckpt=tomato colour=red keep=4 keep=5 retries=3"},
+			want: Directive{Method: None, Strategy: None, Retries: 3}},
+		{name: "the site's part lacks something", said: Said{Comment: "burst-site: ckpt=signal"}, err: "site's part of the job comment ckpt: signal needs a signal"},
 		{name: "wrong script", said: Said{Script: "#BURST ckpt=x", Comment: "burst: y"}, err: `line 1: #BURST ckpt: "x" is not one of`},
 		{name: "wrong comment", said: Said{Comment: "burst: y"}, err: `job comment: "y" is not key=value`},
 		{name: "wrong option", said: Said{Options: []string{"x"}}, err: `--ckpt ckpt: "x" is not one of`},
@@ -93,6 +99,22 @@ func TestOwn(t *testing.T) {
 		if _, err := said.Merge(); err == nil {
 			t.Errorf("%s: without the site it goes together", c.said)
 		}
+	}
+}
+
+// TestOwnIsTheUsers: the site's part of the comment is none of it.
+func TestOwnIsTheUsers(t *testing.T) {
+	said := Said{Script: "#BURST container=x.sif", Comment: "burst-site: ckpt=dmtcp signal=USR1 burst: retries=2"}
+	own, err := said.Own()
+	if err != nil || own.Method != None || own.Signal != "" || own.From["ckpt"].Kind != Default || own.Retries != 2 {
+		t.Errorf("%+v, %v", own, err)
+	}
+	if m, err := said.Merge(); err != nil || m.Method != DMTCP || m.From["ckpt"].Kind != Submitted || m.Startles() {
+		t.Errorf("%+v, %v", m, err)
+	}
+	said.Script = "#BURST ckpt=scr"
+	if m, err := said.Merge(); err != nil || m.Method != SCR || !m.Startles() {
+		t.Errorf("the site's signal would kill the program: %+v, %v", m, err)
 	}
 }
 

@@ -98,13 +98,17 @@ func getInterval(d *Directive) string {
 	return short(d.Interval)
 }
 
+// longestTime, in bytes, is more than any time needs: job_submit.lua, for which slurmctld
+// waits, reads none that is longer.
+const longestTime = 64
+
 // span is a time above 0.
 func span(v string, most time.Duration) (time.Duration, error) {
 	t, err := time.ParseDuration(v)
 	if seconds, numErr := strconv.ParseUint(v, 10, 32); numErr == nil {
 		t, err = time.Duration(seconds)*time.Second, nil
 	}
-	if err != nil || t <= 0 || t > most {
+	if err != nil || len(v) > longestTime || t <= 0 || t > most {
 		return 0, fmt.Errorf("%q is not a time such as 20s or 2m30s, above 0 and up to %s", v, short(most))
 	}
 	return t, nil
@@ -217,21 +221,26 @@ func plain(v string) error {
 
 // split parts a text into its settings.
 func split(text string, line int) ([]Setting, *Error) {
-	var all []Setting
+	all, _, err := splitTo("#", text, line)
+	return all, err
+}
+
+// splitTo is split up to a word that begins with stop, and returns the text from there on.
+func splitTo(stop, text string, line int) (all []Setting, rest string, wrong *Error) {
 	for {
 		text = strings.TrimLeft(text, " \t\r\n")
-		if text == "" || text[0] == '#' {
-			return all, nil
+		if text == "" || text[0] == '#' || strings.HasPrefix(text, stop) {
+			return all, text, nil
 		}
 		end := strings.IndexAny(text, "= \t\r\n")
 		if end <= 0 || text[end] != '=' {
 			word, _, _ := strings.Cut(text, " ")
-			return nil, &Error{Line: line, Err: fmt.Errorf("%q is not key=value", word)}
+			return nil, "", &Error{Line: line, Err: fmt.Errorf("%q is not key=value", word)}
 		}
 		s := Setting{Line: line, Key: text[:end]}
 		value, rest, err := unquote(text[end+1:])
 		if err != nil {
-			return nil, &Error{Line: line, Key: s.Key, Err: err}
+			return nil, "", &Error{Line: line, Key: s.Key, Err: err}
 		}
 		s.Value, text = value, rest
 		all = append(all, s)

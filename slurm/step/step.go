@@ -51,6 +51,7 @@ var variables = map[string][]string{
 	"open-mode":  {"SLURM_OPEN_MODE"},
 	"multi-prog": {"SLURM_SRUN_MULTI"},
 	"jobid":      {"SLURM_JOB_ID"},
+	"chdir":      {"SLURM_WORKING_DIR"},
 }
 
 // Has says whether an option stands on the command line, in any component.

@@ -77,9 +77,9 @@ func containerBenches(size containerSize) []Bench {
 // `make deps-containers` has put beside our programs.
 func containerPath(env Env) (string, error) {
 	path := os.Getenv("PATH")
-	made := filepath.Join(filepath.Dir(env.Programs), "containers", "bin")
-	if _, err := os.Stat(filepath.Join(made, "apptainer")); err == nil && os.Getuid() == 0 {
-		return made + ":" + path, nil
+	made := filepath.Join(filepath.Dir(env.Programs), "containers")
+	if _, err := os.Stat(filepath.Join(made, "burst-stamp")); err == nil && os.Getuid() == 0 { // all of it was made
+		return filepath.Join(made, "bin") + ":" + path, nil
 	}
 	for _, tool := range []string{"apptainer", "singularity"} {
 		if _, err := exec.LookPath(tool); err == nil {

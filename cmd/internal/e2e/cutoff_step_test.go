@@ -43,7 +43,7 @@ func TestACutOffStepLeavesTheNextAlone(t *testing.T) {
 	r.computes(0, 50)
 	r.submit("#!/bin/sh\n#SBATCH -N1 --exclusive\ntrue\n") // another node is up by it
 	r.wait(60*time.Second, "two nodes are up", func() bool { return s.live() == 2 })
-	r.wait(60*time.Second, "a generation", func() bool { return len(r.generations("attempt-0/gen-*/manifest.json")) > 0 })
+	r.wait(60*time.Second, "a generation", func() bool { return len(r.generations("attempt-0/gen-*[0-9]/manifest.json")) > 0 })
 	old := s.since(r.id)[0]
 	if old.Node != r.on()[0] {
 		t.Fatalf("the job is on %v, its instance on %s", r.on(), old.Node)
@@ -74,8 +74,8 @@ func TestACutOffStepLeavesTheNextAlone(t *testing.T) {
 	if now := r.on(); len(now) != 1 || now[0] == old.Node {
 		t.Errorf("it goes on on %v", now)
 	}
-	r.wait(60*time.Second, "the new attempt has generations of its own", func() bool { return len(r.generations("attempt-1/gen-*/manifest.json")) > 1 })
-	for _, g := range r.generations("attempt-0/gen-*/manifest.json") {
+	r.wait(60*time.Second, "the new attempt has generations of its own", func() bool { return len(r.generations("attempt-1/gen-*[0-9]/manifest.json")) > 1 })
+	for _, g := range r.generations("attempt-0/gen-*[0-9]/manifest.json") {
 		if later, err := strconv.Atoi(regexp.MustCompile(`gen-(\d+)/`).FindStringSubmatch(g)[1]); err != nil || later > n {
 			t.Errorf("the old attempt has made %s after the next had begun from generation %d", g, n)
 		}

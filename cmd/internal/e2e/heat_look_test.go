@@ -61,9 +61,9 @@ func (r *heatRun) from() (n, attempt int) {
 func (r *heatRun) newest(attempt int) int {
 	r.t.Helper()
 	most := 0
-	for _, f := range r.generations(fmt.Sprintf("attempt-%d/gen-*/manifest.json", attempt)) {
+	for _, f := range r.generations(fmt.Sprintf("attempt-%d/gen-*[0-9]/manifest.json", attempt)) {
 		name := filepath.Base(filepath.Dir(f))
-		if n, err := strconv.Atoi(strings.TrimPrefix(name, "gen-")); err == nil { // not one that is being written
+		if n, err := strconv.Atoi(strings.TrimPrefix(name, "gen-")); err == nil {
 			most = max(most, n)
 		}
 	}

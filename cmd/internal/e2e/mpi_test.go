@@ -89,6 +89,12 @@ func TestMPIByOneCommandLine(t *testing.T) {
 	}
 	alone := checksum.FindString(string(out))
 
+	if err := os.WriteFile(filepath.Join(s.Work, "shape.c"), []byte(shape), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "mpicc.mpich", "-o", filepath.Join(s.Work, "shape"), filepath.Join(s.Work, "shape.c")).CombinedOutput(); err != nil {
+		t.Fatalf("building shape (make deps brings mpicc.mpich): %v\n%s", err, out)
+	}
 	const more = `
 "$burst" --explain openmpi4/hello; "$burst" --explain mpich/hello
 echo "== wrong"; "$burst" --mpi=pmix mpich/hello; echo "ends with $?"
@@ -103,7 +109,7 @@ echo "== protected"; "$burst" --ckpt "signal signal=USR1 files=none.ckpt strateg
 	for nodes := 4; nodes > 0; nodes-- {
 		perNode, rest := 1, ""
 		if nodes == 1 {
-			perNode = 2
+			perNode, rest = 2, steps
 		}
 		if nodes == 2 {
 			rest = more
@@ -125,7 +131,39 @@ echo "== protected"; "$burst" --ckpt "signal signal=USR1 files=none.ckpt strateg
 		judgeWorlds(t, s.output(id), apps, all, worldOf{nodes, max(nodes, 2), alone})
 	}
 	judgeOthers(t, s.output(jobs[2]), alone)
+
+	of := part(s.output(jobs[1]), "shapes") + "\n"
+	for _, want := range []string{"two: threads 1\ntwo: threads 1\n", "one: threads none\n", "asked: threads 2\n",
+		"the job's: threads none\nthe job's: threads none\n", "exported: threads 3\nexported: threads 3\n"} {
+		if !strings.Contains(of, want) {
+			t.Errorf("of a step's shape %q is not said:\n%s", want, of)
+		}
+	}
 }
+
+// shape is a program of MPI that says what its rank gets.
+const shape = `#include <stdio.h>
+#include <stdlib.h>
+#include <mpi.h>
+int main(int c, char **v) {
+	const char *threads = getenv("OMP_NUM_THREADS");
+	if (c > 2) MPI_Init(&c, &v);
+	printf("%s: threads %s\n", v[1], threads ? threads : "none");
+	return 0;
+}
+`
+
+// steps are of a job of two tasks on one node, as the job, less than it, and otherwise. From
+// version 22.05 on srun has no CPUs of a task from the job: two tasks of two would not fit.
+const steps = `
+echo "== shapes"
+"$burst" ../shape two
+"$burst" -n1 ../shape one
+"$burst" -n1 -c2 ../shape asked
+SLURM_CPUS_PER_TASK=2 "$burst" ../shape "the job's"
+"$burst" --export=ALL,OMP_NUM_THREADS=3 ../shape exported
+echo "== end"
+`
 
 // worldOf is what all worlds of a job are like.
 type worldOf struct {

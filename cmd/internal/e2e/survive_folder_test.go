@@ -32,7 +32,7 @@ func fullFolder(t *testing.T, h *heats) {
 	})
 	r.touch("mounted")
 	r.computes(0, 50)
-	r.wait(60*time.Second, "two generations", func() bool { return len(r.generations("attempt-0/gen-*/manifest.json")) >= 2 })
+	r.wait(60*time.Second, "two generations", func() bool { return len(r.generations("attempt-0/gen-*[0-9]/manifest.json")) >= 2 })
 	filler, err := os.Create(filepath.Join(kept, "filler"))
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func fullFolder(t *testing.T, h *heats) {
 	if err := errors.Join(filler.Close(), os.Remove(filler.Name())); err != nil {
 		t.Fatal(err)
 	}
-	r.wait(60*time.Second, "there are checkpoints again", func() bool { return len(r.generations("attempt-1/gen-*/manifest.json")) > 0 })
+	r.wait(60*time.Second, "there are checkpoints again", func() bool { return len(r.generations("attempt-1/gen-*[0-9]/manifest.json")) > 0 })
 	r.ends(1)
 }
 
@@ -62,7 +62,7 @@ func fullFolder(t *testing.T, h *heats) {
 func oneByte(t *testing.T, h *heats) {
 	r := h.run(t, heatJob{burst: "strategy=both interval=2s", args: []string{"-N1", "-n1", "-prest"}, before: `[ $attempt = 0 ] || gate go`})
 	r.computes(0, 50)
-	r.wait(60*time.Second, "two generations", func() bool { return len(r.generations("attempt-0/gen-*/manifest.json")) >= 2 })
+	r.wait(60*time.Second, "two generations", func() bool { return len(r.generations("attempt-0/gen-*[0-9]/manifest.json")) >= 2 })
 	r.evict(r.on()[0], enough)
 	r.says("attempt 1 begins", 1)
 	newest := r.newest(0)

@@ -107,7 +107,7 @@ exec "$@" --checkpoint $file --restart auto' sh $heat &`,
 		t.Errorf("checksums %v", sums)
 	}
 	of := func(attempt string) []string {
-		return glob(filepath.Join(r.dir, "kept", r.folder), "step-*/"+attempt+"/gen-*/manifest.json")
+		return glob(filepath.Join(r.dir, "kept", r.folder), "step-*/"+attempt+"/gen-*[0-9]/manifest.json")
 	}
 	if len(of("attempt-0")) != 2 || len(of("attempt-1")) > 1 {
 		t.Errorf("generations %v and %v", of("attempt-0"), of("attempt-1"))

@@ -90,7 +90,7 @@ func losesCoordinator(t *testing.T, h *heats, o heatJob) {
 	o.before += `[ $attempt = 0 ] || gate go`
 	r := h.run(t, o)
 	r.computes(0, 50)
-	r.wait(120*time.Second, "a generation", func() bool { return len(r.generations("attempt-0/gen-*/manifest.json")) > 0 })
+	r.wait(120*time.Second, "a generation", func() bool { return len(r.generations("attempt-0/gen-*[0-9]/manifest.json")) > 0 })
 	before := r.newest(0)
 	pids := r.processes("dmtcp_coordinator")
 	if len(pids) == 0 {

@@ -144,7 +144,7 @@ func srunKilled(t *testing.T, h *heats) {
 		after: `[ $code = 0 ] || gate seen`})
 	r.failures = 1
 	r.computes(0, 50)
-	r.wait(60*time.Second, "two generations", func() bool { return len(r.generations("attempt-0/gen-*/manifest.json")) >= 2 })
+	r.wait(60*time.Second, "two generations", func() bool { return len(r.generations("attempt-0/gen-*[0-9]/manifest.json")) >= 2 })
 	if n := len(r.processes("heat")); n != 2 {
 		t.Fatalf("%d processes of heat on two nodes", n)
 	}
@@ -179,7 +179,7 @@ func duringCheckpoint(t *testing.T, h *heats) {
 	r := h.run(t, heatJob{burst: "strategy=both interval=1s", args: []string{"-N1", "-n1", "-prest"}, cells: 1000, iterations: 800})
 	r.computes(0, 50)
 	node := r.on()[0]
-	r.wait(60*time.Second, "two generations", func() bool { return len(r.generations("attempt-0/gen-*/manifest.json")) >= 2 })
+	r.wait(60*time.Second, "two generations", func() bool { return len(r.generations("attempt-0/gen-*[0-9]/manifest.json")) >= 2 })
 	r.writes(0)
 	before := r.newest(0)
 	r.evict(node, enough)
@@ -236,7 +236,7 @@ func secondNotice(t *testing.T, h *heats) {
 func tooShort(t *testing.T, h *heats) {
 	r := h.run(t, heatJob{burst: "strategy=both interval=2s", args: []string{"-N1", "-n1", "-prest"}})
 	r.computes(0, 50)
-	r.wait(60*time.Second, "two generations", func() bool { return len(r.generations("attempt-0/gen-*/manifest.json")) >= 2 })
+	r.wait(60*time.Second, "two generations", func() bool { return len(r.generations("attempt-0/gen-*[0-9]/manifest.json")) >= 2 })
 	before := r.newest(0)
 	r.evict(r.on()[0], 3*time.Second)
 	r.wait(120*time.Second, "it goes on", func() bool { return len(r.restarts()) == 1 })

@@ -2,6 +2,7 @@ package srun
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,7 +12,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/burst-hpc/burst/slurm/hostlist"
 	"github.com/burst-hpc/burst/slurm/step"
+	"github.com/burst-hpc/burst/slurm/step/container"
 )
 
 const (
@@ -20,9 +23,13 @@ const (
 	aheadTime = 30 * time.Minute
 	// aheadStop is what the nodes get to end a fetch that nobody waits for any more.
 	aheadStop = 10 * time.Second
+	// aheadPause is between two tries of a lock that another step has, and aheadSay after
+	// how long a line says so.
+	aheadPause = 50 * time.Millisecond
+	aheadSay   = 10 * time.Second
 )
 
-// ahead has the image ready on the job's nodes before the step begins: ranks that wait for
+// ahead has the image ready on the step's nodes before the step begins: ranks that wait for
 // others to fetch an image wait in MPI_Init, and may give up there.
 func (p *program) ahead(ctx context.Context, k known, in inside) error {
 	here := k.job.Place == step.Batch && k.job.Nodes == 1
@@ -31,41 +38,112 @@ func (p *program) ahead(ctx context.Context, k known, in inside) error {
 		return nil
 	case here || k.explain || k.job.Components > 0:
 		// A component's nodes are not known here: there each rank has it made ready.
-		_, err := ready(ctx, in.cache, in.image, p.environ)
-		return err
+		return in.here(ctx, p.environ)
 	}
-	sign := "image-" + in.image.Key
-	if !left(os.TempDir(), k.job, sign, time.Now().Add(-aheadTime)) {
-		if err := p.everywhere(ctx, k, in); err != nil {
+	where := p.aheadNodes(k)
+	sign := "image-" + in.image.Key + "-" + hexSum([]byte(strings.Join(where, " ")))[:8]
+	recent := func() bool { return left(os.TempDir(), k.job, sign, time.Now().Add(-aheadTime)) }
+	if !recent() {
+		unlock, err := p.lockSign(ctx, k, sign)
+		if err != nil {
 			return err
 		}
-		renew(os.TempDir(), k.job, sign)
+		defer unlock()
+		if !recent() {
+			if err := p.everywhere(ctx, in, where); err != nil {
+				return err
+			}
+			renew(os.TempDir(), k.job, sign)
+		}
+	}
+	if in.tool.Path == "" {
+		return nil // it could not look into the image
 	}
 	// This host may be none of the nodes, and is to look into the image.
-	_, err := ready(ctx, in.cache, in.image, p.environ)
+	return in.here(ctx, p.environ)
+}
+
+// here has the image ready on this host.
+func (in inside) here(ctx context.Context, environ []string) error {
+	_, err := ready(ctx, in.cache, in.image, fetching{in.findTool, environ})
 	return err
+}
+
+func (in inside) findTool() (container.Tool, error) {
+	if in.tool.Path == "" {
+		return in.tool, container.ErrNoTool
+	}
+	return in.tool, nil
 }
 
 // cheap says whether the image is there, so that --explain may look into it.
 func (in inside) cheap() bool { return in.cache.Has(in.image.Key) }
 
-// everywhere runs burst-srun once on each of the job's nodes.
-func (p *program) everywhere(ctx context.Context, k known, in inside) error {
+// aheadNodes are srun's options for as many nodes as the step has, and where it has them: one
+// that the job has lost is not asked for. Which nodes those of a part of the job are Slurm
+// decides for the step itself once more; on another one the ranks have the image made ready.
+func (p *program) aheadNodes(k known) []string {
+	nodes := p.mpiStep(k).Nodes
+	var where []string
+	for _, name := range []string{"nodelist", "nodefile", "exclude", "relative"} {
+		value, has := k.call.Value(name, func(string) string { return "" })
+		if !has {
+			continue
+		}
+		where = append(where, "--"+name+"="+value)
+		if list, err := hostlist.Expand(value); name == "nodelist" && err == nil && !strings.Contains(value, "/") && !k.call.Has("nodes") {
+			nodes = min(nodes, len(list))
+		}
+	}
+	n := strconv.Itoa(max(1, nodes))
+	return append(where, "--nodes="+n, "--ntasks="+n)
+}
+
+// lockSign has one step of the job at a time make the image ready.
+func (p *program) lockSign(ctx context.Context, k known, sign string) (unlock func(), err error) {
+	root := signs(os.TempDir())
+	if root == nil {
+		return func() {}, nil // as of another step, there is no sign either
+	}
+	defer root.Close()
+	f, err := root.OpenFile(signOf(k.job, sign+"-lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return func() {}, nil
+	}
+	tick := time.NewTicker(aheadPause)
+	defer tick.Stop()
+	for began, told := time.Now(), false; ; {
+		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			return func() { _ = f.Close() }, nil // the lock goes with it; where there are no locks each step asks
+		}
+		if !told && time.Since(began) > aheadSay {
+			told = true
+			p.say("waits for another step of this job, which has its image made ready")
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(context.Cause(ctx), f.Close())
+		case <-tick.C:
+		}
+	}
+}
+
+// everywhere runs burst-srun once on each of some nodes.
+func (p *program) everywhere(ctx context.Context, in inside, where []string) error {
 	words, err := in.words(aheadWord)
 	if err != nil {
 		return err
 	}
-	n := strconv.Itoa(max(1, k.job.Nodes))
-	args := []string{"--overlap", "--nodes=" + n, "--ntasks=" + n, "--ntasks-per-node=1", "--cpus-per-task=1", "--mem=0", "--mpi=none", "--cpu-bind=none",
+	args := []string{"--overlap", "--ntasks-per-node=1", "--cpus-per-task=1", "--mem=0", "--mpi=none", "--cpu-bind=none",
 		"--input=none", "--job-name=burst-images", "--quiet", "--kill-on-bad-exit=0", "--wait=0"}
-	cmd := exec.CommandContext(ctx, p.srun, append(args, words...)...)
+	cmd := exec.CommandContext(ctx, p.srun, slices.Concat(args, where, words)...)
 	cmd.Env = aheadEnviron(p.environ)
 	cmd.Stdout, cmd.Stderr = p.stderr, p.stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = aheadStop
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s is not ready on all nodes of the job, and the step is not started: %w: its nodes say why", in.image, err)
+		return fmt.Errorf("%s is not ready on all nodes of the step, and the step is not started: %w: its nodes say why", in.image, err)
 	}
 	return nil
 }

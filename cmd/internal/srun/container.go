@@ -1,12 +1,14 @@
 package srun
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/ft/ckpt/methods"
@@ -23,21 +25,9 @@ type inside struct {
 	cache container.Cache
 	dir   string   // the ranks' working folder
 	binds []string // folders that they need beside it
+	where []string // words for the nodes about the tool and the cache
 	found mpi.Found
 	blind error // why found is not known; nil: it is
-}
-
-// imageWord is the image that is asked for, and whether --container names it; "": none.
-func (k known) imageWord() (word string, option bool) {
-	if given := k.call.OwnValues("container"); len(given) > 0 {
-		word, option = given[len(given)-1], true
-	} else if word = k.own.Container; word == "" {
-		word = k.merged.Container
-	}
-	if word == directive.None {
-		word = ""
-	}
-	return word, option
 }
 
 // contained says why the method cannot checkpoint ranks in a container; nil: it can, or
@@ -57,7 +47,9 @@ func (p *program) container(ctx context.Context, k *known) (step.Settings, error
 	switch {
 	case word == "":
 		return nil, nil
-	case option && container.IsBundle(word):
+	case k.garbled != nil:
+		return nil, wrongError{fmt.Errorf("container %s: srun's arguments are not understood, and where its program is (%w): write `apptainer exec %s` before the program, and BURST_SRUN_OFF=1 before burst-srun", word, k.garbled, word)}
+	case p.prepares(*k) && container.IsBundle(word), option && container.IsBundle(word):
 		return step.Settings{{Option: "--container=" + word, Why: "a folder with a config.json is an OCI bundle, and srun's own --container takes it"}}, nil
 	case !p.prepares(*k) && option:
 		return nil, wrongError{fmt.Errorf("--container %s: burst-srun starts ranks in containers in jobs and allocations only, not within a step, nor with BURST_SRUN_OFF=1", word)}
@@ -65,6 +57,9 @@ func (p *program) container(ctx context.Context, k *known) (step.Settings, error
 		return nil, nil
 	case !k.call.Whole(p.env):
 		return nil, wrongError{fmt.Errorf("container %s: a step of several programs is not started in containers: write `apptainer exec %s` before each of them", word, word)}
+	}
+	if k.merged.Method == directive.BySignal && k.merged.Signal == "URG" {
+		return nil, wrongError{fmt.Errorf("container %s: signal=URG does not reach a program in a container, for the tools have it for themselves: name another, such as signal=USR1", word)}
 	}
 	if is, _ := methods.Launcher(ckpt.Launch{Args: append([]string{p.srun}, k.call.Args...), Program: 1 + k.call.Parts[0].Program}); is {
 		return nil, wrongError{fmt.Errorf("container %s: burst-srun starts the ranks itself, each in a container: write the program in place of %s", word, k.call.Program()[0])}
@@ -80,13 +75,13 @@ func (p *program) container(ctx context.Context, k *known) (step.Settings, error
 	switch f := in.found; {
 	case errors.Is(in.blind, errNoProgram):
 		return nil, wrongError{in.blind}
-	case in.blind != nil && !errors.Is(in.blind, errUnread) && k.job.Place == step.Batch && !k.explain:
+	case in.blind != nil && !errors.Is(in.blind, errUnread) && k.job.Place == step.Batch && !k.explain && !container.Writable(p.env):
 		return nil, in.blind // this host is one of the nodes: no rank would start
 	case in.blind == nil && f.Missing != "":
 		return nil, wrongError{fmt.Errorf("container %s: %s is built with another MPI than the image's: it needs %s, which the image lacks: build it in the image, or take an image with its MPI", in.image, k.call.Program()[0], f.Missing)}
 	}
 	k.inside = &in
-	return in.settings(*k)
+	return in.settings(*k, p.environ)
 }
 
 // image finds which image a word means, and which one it is now.
@@ -109,9 +104,19 @@ func (p *program) image(ctx context.Context, k known, word string) (in inside, e
 	if in.cache, err = imageCache(p.env, p.say); err != nil {
 		return in, wrongError{err}
 	}
-	if in.tool, err = container.FindTool(p.env("PATH")); err != nil {
+	// The shell of salloc may be on a host that is none of the nodes.
+	if in.tool, err = container.FindTool(p.env("PATH")); err != nil && k.job.Place == step.Batch {
 		return in, fmt.Errorf("container %s: %w", word, err)
 	}
+	if in.tool.Path != "" {
+		in.where = append(in.where, "--tool="+in.tool.Path)
+	}
+	for name, word := range nodeNames {
+		if v := p.env(name); v != "" {
+			in.where = append(in.where, word+"="+v)
+		}
+	}
+	slices.Sort(in.where)
 	switch {
 	case ref.Remote() && in.cache.Dir == "":
 		return in, wrongError{fmt.Errorf("container %s: BURST_CONTAINER_CACHE=none is for images that are files", word)}
@@ -128,7 +133,20 @@ func (p *program) image(ctx context.Context, k known, word string) (in inside, e
 	if k.dir != "" {
 		in.binds = append(in.binds, k.dir)
 	}
+	for _, glob := range k.merged.Globs() {
+		if glob = absolute(in.dir, glob); !strings.HasPrefix(glob, in.dir+"/") {
+			in.binds = append(in.binds, beforeStar(glob))
+		}
+	}
 	return in, err
+}
+
+// beforeStar is the folder that all files of a pattern are below.
+func beforeStar(glob string) string {
+	if i := strings.IndexAny(glob, `*?[\`); i >= 0 {
+		glob = glob[:i] + "x"
+	}
+	return filepath.Dir(glob)
 }
 
 func absolute(from, dir string) string {
@@ -148,7 +166,7 @@ func (in inside) path() string {
 
 // settings put burst-srun itself before the program: on each node it finds what that node
 // has, and the tool takes its place.
-func (in inside) settings(k known) (step.Settings, error) {
+func (in inside) settings(k known, environ []string) (step.Settings, error) {
 	if k.dir != "" && !k.explain {
 		// What is not there cannot be bound; the step would make it a moment later.
 		if err := os.MkdirAll(k.dir, 0o700); err != nil {
@@ -162,11 +180,23 @@ func (in inside) settings(k known) (step.Settings, error) {
 	for _, dir := range in.binds {
 		line = append(line, "--bind="+dir)
 	}
-	why := fmt.Sprintf("each rank runs by %s exec in %s", in.tool.Name, in.image)
+	why := fmt.Sprintf("each rank runs by %s exec in %s", cmp.Or(in.tool.Name, "apptainer or singularity"), in.image)
 	if in.image.Key != "" {
 		why += fmt.Sprintf(", of which each node has a copy: %s", in.path())
 	}
+	if k.explain && in.tool.Path != "" {
+		why += "; by what this node has, which others may not, that is: " + in.lineHere(k.call.Program(), environ)
+	}
 	return step.Settings{{Before: append(line, "--dir="+in.dir, "--"), Why: why}}, nil
+}
+
+// lineHere is the tool's command line as it would be on this host, after the variables that
+// are set for it.
+func (in inside) lineHere(command, environ []string) string {
+	here := container.ThisNode("/")
+	run := container.Run{Tool: in.tool, Image: in.path(), Dir: in.dir, Binds: append(slices.Clip(in.binds), container.Found((&program{environ: environ}).env)...), Program: command}
+	words := slices.Concat(run.Environ(here, environ)[len(environ):], run.Line(here))
+	return strings.Join(words, " ")
 }
 
 // words are a call of burst-srun itself about the image.
@@ -179,7 +209,7 @@ func (in inside) words(what string) ([]string, error) {
 	if in.image.Key != "" {
 		line = append(line, "--key="+in.image.Key, fmt.Sprintf("--size=%d", in.image.Size))
 	}
-	return line, nil
+	return append(line, in.where...), nil
 }
 
 // judgeContained refuses a method that the user asked for and that cannot work in a

@@ -23,8 +23,14 @@ const (
 	probeWord = "--container-probe" // says, in a container, which MPI a program has
 )
 
+// nodeNames are the variables that such a call has as words: with --export=NONE they do not
+// reach the nodes.
+var nodeNames = map[string]string{"BURST_CONTAINER_CACHE": "--cache", "BURST_CONTAINER_CACHE_MAX": "--max"}
+
 // nodeCall is such a call.
 type nodeCall struct {
+	tool    string            // where the host that runs the script has it
+	env     map[string]string // variables of nodeNames
 	image   container.Image
 	binds   []string
 	dir     string
@@ -34,6 +40,7 @@ type nodeCall struct {
 // readNodeCall reads the words after the first.
 func readNodeCall(words []string) (c nodeCall, err error) {
 	ref := ""
+	c.env = map[string]string{}
 	for i, w := range words {
 		name, value, _ := strings.Cut(w, "=")
 		switch name {
@@ -45,6 +52,12 @@ func readNodeCall(words []string) (c nodeCall, err error) {
 			c.image.Size, err = strconv.ParseInt(value, 10, 64)
 		case "--bind":
 			c.binds = append(c.binds, value)
+		case "--tool":
+			c.tool = value
+		case "--cache":
+			c.env["BURST_CONTAINER_CACHE"] = value
+		case "--max":
+			c.env["BURST_CONTAINER_CACHE_MAX"] = value
 		case "--dir":
 			c.dir = value
 		case "--":
@@ -80,11 +93,7 @@ func (p *program) onNode(ctx context.Context) (code int, is bool) {
 	if what == execWord {
 		return p.failed(fmt.Errorf("node %s: %w", node, p.execute(ctx, c))), true
 	}
-	cache, err := imageCache(p.env, p.sayOf(node))
-	if err == nil {
-		_, err = ready(ctx, cache, c.image, p.environ)
-	}
-	if err != nil {
+	if _, err := p.readyFor(ctx, c, c.findTool(p.env)); err != nil {
 		return p.failed(fmt.Errorf("node %s: %w", node, err)), true
 	}
 	return cli.OK, true
@@ -92,18 +101,15 @@ func (p *program) onNode(ctx context.Context) (code int, is bool) {
 
 // execute has the tool take this process's place, with the program in the image.
 func (p *program) execute(ctx context.Context, c nodeCall) error {
-	tool, err := container.FindTool(p.env("PATH"))
+	find := c.findTool(p.env)
+	tool, err := find()
 	if err != nil {
 		return err
 	}
 	path := c.image.Path
 	if c.image.Key != "" {
-		cache, err := imageCache(p.env, p.sayOf(nodeName(p.env)))
-		if err != nil {
-			return err
-		}
 		// It is there, but on a node that came to the job, or when it was deleted since.
-		if path, err = ready(ctx, cache, c.image, p.environ); err != nil {
+		if path, err = p.readyFor(ctx, c, find); err != nil {
 			return err
 		}
 	}
@@ -112,8 +118,38 @@ func (p *program) execute(ctx context.Context, c nodeCall) error {
 	return p.become(tool.Path, run.Line(here), run.Environ(here, p.environ))
 }
 
-// ready has the image in this node's cache.
-func ready(ctx context.Context, cache container.Cache, i container.Image, environ []string) (string, error) {
+// toolFinder finds the program that runs images.
+type toolFinder func() (container.Tool, error)
+
+// findTool looks where this node's PATH leads, and then where the script's host has it.
+func (c nodeCall) findTool(env func(string) string) toolFinder {
+	return func() (container.Tool, error) {
+		tool, err := container.FindTool(env("PATH"))
+		if err == nil || c.tool == "" {
+			return tool, err
+		}
+		return container.FindTool(filepath.Dir(c.tool))
+	}
+}
+
+// readyFor has the image in this node's cache.
+func (p *program) readyFor(ctx context.Context, c nodeCall, find toolFinder) (string, error) {
+	env := func(name string) string { return cmp.Or(c.env[name], p.env(name)) }
+	cache, err := imageCache(env, p.sayOf(nodeName(p.env)))
+	if err != nil {
+		return "", err
+	}
+	return ready(ctx, cache, c.image, fetching{find, p.environ})
+}
+
+// fetching is what a pull needs.
+type fetching struct {
+	find    toolFinder
+	environ []string
+}
+
+// ready has the image in a cache of this node.
+func ready(ctx context.Context, cache container.Cache, i container.Image, f fetching) (string, error) {
 	if cache.Dir == "" {
 		return i.Path, nil
 	}
@@ -121,16 +157,12 @@ func ready(ctx context.Context, cache container.Cache, i container.Image, enviro
 		var tool container.Tool
 		if i.Remote() {
 			var err error
-			if tool, err = container.FindTool(lookup(environ, "PATH")); err != nil {
+			if tool, err = f.find(); err != nil {
 				return err
 			}
 		}
-		return container.Fetch(i, tool, environ)(ctx, part)
+		return container.Fetch(i, tool, f.environ)(ctx, part)
 	})
-}
-
-func lookup(environ []string, name string) string {
-	return (&program{environ: environ}).env(name)
 }
 
 // sayOf says which node a line is of.

@@ -46,17 +46,21 @@ type answer struct {
 // probe says which MPI a program has in the image. What was found is kept beside the
 // image: a look costs a container. An error says that it is not known.
 func (p *program) probe(ctx context.Context, in inside, program []string) (mpi.Found, error) {
+	if in.tool.Path == "" {
+		return mpi.Found{}, fmt.Errorf("%s: this host has no tool to look into it", in.image)
+	}
 	if len(program) == 0 || in.image.Key != "" && !in.cheap() {
 		return mpi.Found{}, fmt.Errorf("%s is not on this host yet", in.image)
 	}
 	word := program[0]
 	note := in.note(word, p.environ)
 	var a answer
-	if text, err := os.ReadFile(note); err != nil || json.Unmarshal(text, &a) != nil {
+	if !readNote(note, &a) {
+		var err error
 		if a, err = p.looked(ctx, in, word); err != nil {
 			return mpi.Found{}, err
 		}
-		if note != "" && a.Absent == "" && a.Unread == "" {
+		if note != "" && a.Absent == "" && a.Unread == "" && a.Found.Missing == "" {
 			keepNote(note, a)
 		}
 	}
@@ -135,6 +139,19 @@ func (in inside) note(word string, environ []string) string {
 		}
 	}
 	return filepath.Join(in.cache.Dir, in.image.Key+"."+hex.EncodeToString(sum.Sum(nil))[:16]+".json")
+}
+
+// noteFor is how long an answer is kept: what is bound into the image may change.
+const noteFor = 24 * time.Hour
+
+// readNote reads what was found a short time ago.
+func readNote(file string, a *answer) bool {
+	st, err := os.Stat(file)
+	if err != nil || time.Since(st.ModTime()) > noteFor {
+		return false
+	}
+	text, err := os.ReadFile(file)
+	return err == nil && json.Unmarshal(text, a) == nil
 }
 
 // keepNote writes what was found; if that fails the next one looks again.

@@ -1,20 +1,26 @@
 package srun
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/slurm/step"
 	"github.com/burst-hpc/burst/slurm/step/container"
 )
 
 func TestReadNodeCall(t *testing.T) {
-	c, err := readNodeCall(strings.Fields("--image=/x.sif --key=sif-1 --size=7 --bind=/a --bind=/b=c --dir=/w -- ./sim --image=/y -- z"))
+	c, err := readNodeCall(strings.Fields("--image=/x.sif --key=sif-1 --size=7 --tool=/opt/a/apptainer --cache=/c/%n --max=5G --bind=/a --bind=/b=c --dir=/w -- ./sim --image=/y -- z"))
 	if err != nil || c.image.Path != "/x.sif" || c.image.Key != "sif-1" || c.image.Size != 7 || c.dir != "/w" ||
+		c.tool != "/opt/a/apptainer" || c.env["BURST_CONTAINER_CACHE"] != "/c/%n" || c.env["BURST_CONTAINER_CACHE_MAX"] != "5G" ||
 		!slices.Equal(c.binds, []string{"/a", "/b=c"}) || !slices.Equal(c.program, []string{"./sim", "--image=/y", "--", "z"}) {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -62,6 +68,47 @@ func TestAheadEnviron(t *testing.T) {
 	}
 }
 
+// TestAheadNodes: the nodes of the step are asked for, and not one that the job has lost.
+func TestAheadNodes(t *testing.T) {
+	for args, want := range map[string]string{
+		"sim":                     "--nodes=4 --ntasks=4",
+		"-N3 sim":                 "--nodes=3 --ntasks=3",
+		"-n2 sim":                 "--nodes=2 --ntasks=2",
+		"-w n[1-2] sim":           "--nodelist=n[1-2] --nodes=2 --ntasks=2",
+		"-N3 -x n4 -n12 sim":      "--exclude=n4 --nodes=3 --ntasks=3",
+		"-N1 -n1 --relative=2 ./": "--relative=2 --nodes=1 --ntasks=1",
+	} {
+		p := &program{environ: []string{"SLURM_JOB_NUM_NODES=4"}}
+		r, err := read(t.Context(), strings.Fields(args), p.env, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(p.aheadNodes(known{facts: facts{request: r, job: step.Job{Nodes: 4}}}), " "); got != want {
+			t.Errorf("%s: %s, want %s", args, got, want)
+		}
+	}
+}
+
+// TestOneStepAsksTheNodes: of two steps at once one has the nodes make the image ready.
+func TestOneStepAsksTheNodes(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	p, k := &program{stderr: io.Discard}, known{facts: facts{job: step.Job{ID: 7}}}
+	unlock, err := p.lockSign(t.Context(), k, "image-x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*aheadPause)
+	defer cancel()
+	if _, err := p.lockSign(ctx, k, "image-x"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while another has it: %v", err)
+	}
+	unlock()
+	if unlock, err = p.lockSign(t.Context(), k, "image-x"); err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+}
+
 // TestContainerIsRefused: what cannot be started in a container ends with exit code 2, and
 // srun is not called; what is srun's own is left to it.
 func TestContainerIsRefused(t *testing.T) {
@@ -85,30 +132,46 @@ func TestContainerIsRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name, script, env, args string
 		said                    string // "": the line is run
-		line                    string
+		line, hear              string // hear is said as well
+		gone                    bool   // the script cannot be read
 	}{
 		{name: "a method that the user names", args: "--ckpt dmtcp --container " + sif + " sim", said: "ckpt=dmtcp: it makes images of processes"},
 		{name: "in the script", script: "#BURST ckpt=criu container=" + sif + "\n", args: "sim", said: "ckpt=criu: it makes images of processes"},
 		{name: "by a preset", script: "#BURST ckpt=command preset=blcr container=" + sif + "\n", args: "sim", said: "preset=blcr: it makes images of processes"},
 		{name: "several programs", args: "--container " + sif + " sim : sim", said: "a step of several programs"},
 		{name: "mpirun", args: "--container " + sif + " mpirun sim", said: "write the program in place of mpirun"},
+		{name: "a signal that the tools keep", script: "#BURST ckpt=signal strategy=periodic interval=1h signal=URG container=" + sif + "\n", args: "sim", said: "signal=URG does not reach"},
 		{name: "outside of a job", env: "SLURM_JOB_ID=", args: "--container " + sif + " sim", said: "in jobs and allocations only"},
 		{name: "turned off", env: "BURST_SRUN_OFF=1", args: "--container " + sif + " sim", said: "in jobs and allocations only"},
 		{name: "no such file", args: "--container gone sim", said: "there is no such file"},
 		{name: "of a registry, without a cache", env: "BURST_CONTAINER_CACHE=none", args: "--container docker://h.org/x sim", said: "is for images that are files"},
+		{name: "by --ckpt, outside of a job", env: "SLURM_JOB_ID=", args: "--ckpt container=" + sif + " sim", said: "in jobs and allocations only"},
+		{name: "by --ckpt, of another job", args: "--ckpt container=" + sif + " --jobid=18 sim", said: "in jobs and allocations only"},
+		{name: "a line that is not understood", script: "#BURST container=" + sif + "\n", args: "--no-such-option sim", said: "srun's arguments are not understood"},
 		{name: "none", script: "#BURST container=" + sif + "\n", args: "--container none sim", line: "srun sim"},
 		{name: "an OCI bundle", args: "--container " + a.dir("bundle") + " sim", line: "srun --container=" + a.dir("bundle") + " sim"},
+		{name: "an OCI bundle of the script", script: "#BURST container=" + a.dir("bundle") + "\n", args: "sim", line: "srun --container=" + a.dir("bundle") + " sim"},
+		{name: "explained", args: "--explain -n1 --container " + sif + " sim 1", hear: "that is: " + a.dir("bin/apptainer") + " exec --bind " + a.dir("work")},
 		{name: "run", args: "-n1 --container " + sif + " sim 1", line: "--container-exec --image=" + sif + " --key=sif-"},
-		{name: "by the script, where it is", script: "#BURST container=" + sif + "\n", env: "BURST_CONTAINER_CACHE=none", args: "sim", line: "--container-exec --image=" + sif + " --dir=" + a.dir("work") + " -- sim"},
+		{name: "by the script, at a terminal", script: "#BURST container=" + sif + "\n", args: "--pty sim", line: "--container-exec --image=" + sif},
+		{name: "by --ckpt, in salloc", env: "SLURM_TASK_PID=\nBURST_CONTAINER_CACHE=none", args: "-n1 --ckpt container=" + sif + " sim", line: "--container-exec --image=" + sif},
+		{name: "by BURST_CKPT, where the script is not known", gone: true, env: "BURST_CKPT=container=" + sif, args: "--pty sim", line: "--container-exec --image=" + sif},
+		{name: "by a script that is not known", gone: true, args: "--pty sim", line: "srun --pty sim", hear: "the step runs on the host"},
+		{name: "by --ckpt, turned off", env: "BURST_SRUN_OFF=1", args: "-n1 --ckpt container=" + sif + " sim", line: "srun -n1 sim", hear: "BURST_SRUN_OFF=1: the step runs on the host"},
+		{name: "of the environment, within a step", env: "BURST_CKPT=container=" + sif + "\n" + markName + "=17/0", args: "-n1 sim", line: "srun -n1 sim"},
+		{name: "by the script, where it is", script: "#BURST container=" + sif + "\n", env: "BURST_CONTAINER_CACHE=none", args: "sim", line: "--container-exec --image=" + sif + " --cache=none --tool=" + a.dir("bin/apptainer") + " --dir=" + a.dir("work") + " -- sim"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv("TMPDIR", t.TempDir()) // no case knows of another
 			a.T, a.line, a.direct = t, nil, false
 			before := len(a.said.String())
-			a.script, a.env = "#!/bin/sh\n"+tt.script, append(slices.Clone(base), tt.env)
+			a.script, a.env = "#!/bin/sh\n"+tt.script, append(slices.Clone(base), strings.Split(tt.env, "\n")...)
 			ctld := a.slurm()
 			ctld.job.Restarts = 0
 			a.ctld = ctld
+			if tt.gone {
+				a.ctld = slurmctld{err: errors.New("slurmctld is away")}
+			}
 			code := a.run(strings.Fields(tt.args)...)
 			line, said := strings.Join(a.line, " "), a.said.String()[before:]
 			switch {
@@ -116,9 +179,32 @@ func TestContainerIsRefused(t *testing.T) {
 				if code != cli.Usage || !strings.Contains(said, tt.said) || line != "" {
 					t.Errorf("exit code %d, ran %q, said %s", code, line, said)
 				}
-			case !strings.Contains(line, tt.line):
+			case !strings.Contains(line, tt.line) || !strings.Contains(said, tt.hear):
 				t.Errorf("ran %q, want %s; said %s", line, tt.line, said)
 			}
 		})
+	}
+}
+
+// TestBeforeStar: what the checkpoints' files are below is bound.
+func TestBeforeStar(t *testing.T) {
+	for glob, want := range map[string]string{"/s/a.ckpt": "/s", "/s/*/a": "/s", "/s/run[0-9]/a": "/s", "/*": "/", "/s/t/x?": "/s/t"} {
+		if got := beforeStar(glob); got != want {
+			t.Errorf("%s: %s, want %s", glob, got, want)
+		}
+	}
+}
+
+// TestNotes: an answer that may be old is not believed.
+func TestNotes(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "note")
+	keepNote(file, answer{Unread: "x"})
+	var a answer
+	if !readNote(file, &a) || a.Unread != "x" {
+		t.Errorf("%+v", a)
+	}
+	old := time.Now().Add(-2 * noteFor)
+	if err := os.Chtimes(file, old, old); err != nil || readNote(file, &a) {
+		t.Errorf("an old one is believed: %v", err)
 	}
 }

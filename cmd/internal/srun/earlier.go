@@ -51,7 +51,7 @@ func (k known) site() directive.Defaults {
 // unsure says why nobody here knows where the job's checkpoints are, or whether there
 // are any; nil: it is known. ours says whether the cluster's nodes are of a burstd.
 func (k known) unsure(ours func() error) error {
-	asked := k.own.From["ckpt"].Kind != directive.Default
+	asked := k.own.From["ckpt"].Kind != directive.Default || k.merged.Method != directive.None && k.merged.From["ckpt"].Kind == directive.Submitted
 	switch {
 	case !k.later() || k.heard || k.adopted != nil || !asked && (!k.burstd || k.siteNone):
 		return nil

@@ -2,9 +2,8 @@ package srun
 
 import (
 	"github.com/burst-hpc/burst/cmd/internal/steprecord"
+	"github.com/burst-hpc/burst/ft/ckpt"
 )
-
-import "github.com/burst-hpc/burst/ft/ckpt"
 
 // identity tells the job from an earlier one of its id.
 func (k known) identity() ckpt.Identity {

@@ -1,6 +1,7 @@
 package srun
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,6 +55,7 @@ func takeMPI(c step.Call, env func(string) string, parse func() (step.Call, erro
 			said.given, said.wrong = "--mpi="+v, err
 		case own:
 			said.Word, said.given = word, "--mpi="+v
+			said.Line = true
 		default:
 			said.Type = v // srun's word for it, beside the implementation
 		}
@@ -76,6 +78,8 @@ func ownMPI(options []step.Option) []step.Option {
 func (p *program) mpi(ctx context.Context, k *known) (step.Settings, error) {
 	said := k.mpi
 	switch {
+	case p.env("BURST_SRUN_OFF") == "1":
+		return nil, nil // burst-srun's own words are dropped
 	case said.wrong != nil && (said.given != "" || p.prepares(*k)):
 		return nil, wrongError{said.wrong}
 	case said.given != "" && !p.prepares(*k):
@@ -89,6 +93,7 @@ func (p *program) mpi(ctx context.Context, k *known) (step.Settings, error) {
 		return nil, nil
 	}
 	if is, _ := k.launcher(p); is {
+		p.losesNodes(*k)
 		return nil, nil // the user starts the ranks by it
 	}
 	s := p.mpiStep(*k)
@@ -104,14 +109,10 @@ func (p *program) mpi(ctx context.Context, k *known) (step.Settings, error) {
 		return nil, wrongError{err}
 	}
 	for _, w := range plan.Warnings {
-		if k.explain {
-			p.say("%s", w)
-		} else {
-			p.once(k.job, saidPlain+hexSum([]byte(w))[:16], w)
-		}
+		p.warn(*k, w)
 	}
 	if plan.Launch.Launcher != "" {
-		if err := k.alone(p.env); err != nil {
+		if err := cmp.Or(k.alone(p.env), p.uncarried(*k, plan.Launch.Launcher)); err != nil {
 			return nil, wrongError{err}
 		}
 	}
@@ -142,20 +143,37 @@ func (p *program) mpiFound(k *known) (f mpi.Found, seen bool) {
 			name = "./" + name
 		}
 	}
-	f, err := mpi.Detect("", name, p.env)
+	env := p.stepEnv(*k)
+	f, err := mpi.Detect("", name, env)
 	if errors.Is(err, fs.ErrNotExist) && !strings.Contains(name, "/") {
-		f, err = mpi.Detect("", dir+"/"+name, p.env) // srun looks there last
+		f, err = mpi.Detect("", dir+"/"+name, env) // srun looks there last
 	}
 	return f, err == nil
+}
+
+// exported is what the user says of the environment that the ranks have; "": nothing.
+func (p *program) exported(k known) string {
+	if given, ok := k.call.Value("export", p.env); ok {
+		return given
+	}
+	return p.env("SLURM_EXPORT_ENV")
+}
+
+// stepEnv is the environment that the ranks have: --export has variables over this one's.
+func (p *program) stepEnv(k known) func(string) string {
+	given := map[string]string{}
+	for part := range strings.SplitSeq(p.exported(k), ",") {
+		if name, value, ok := strings.Cut(part, "="); ok {
+			given[name] = value
+		}
+	}
+	return func(name string) string { return cmp.Or(given[name], p.env(name)) }
 }
 
 // unsent are the settings without the variables that srun would not hand to the ranks: of
 // --export that is not ALL only Slurm's own reach them.
 func (p *program) unsent(k known, put step.Settings) step.Settings {
-	given, ok := k.call.Value("export", p.env)
-	if !ok {
-		given = p.env("SLURM_EXPORT_ENV")
-	}
+	given := p.exported(k)
 	first, _, _ := strings.Cut(given, ",")
 	if first == "" || strings.EqualFold(first, "ALL") {
 		return put

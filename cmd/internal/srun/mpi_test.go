@@ -30,15 +30,16 @@ func newAllocation(t *testing.T) *allocation {
 	for name, text := range map[string]string{
 		"srun":       "#!/bin/sh\necho x >>" + dir + "/asked\nprintf 'MPI plugin types are...\\n\\tpmix\\n\\tpmi2\\n\\tnone\\n'\n",
 		"slurm.conf": "MpiDefault=pmix\n",
+		"plain.c":    "int main(void) { return 0; }\n",
 		"run.py":     "#!/usr/bin/env python3\n",
-		"mpi.c":      "int MPI_Init(void) { return 0; }\nconst char *said(void) { return \"MPICH Version:\\t%s\"; }\n",
+		"mpi.c":      "int MPI_Init(void) { return 0; }\nconst char *said(void) { return \"MPICH Version:\\t%s\"; }\nconst char MPII_Version_string[] = \"4.0.2\";\n",
 		"app.c":      "int MPI_Init(void);\nint main(void) { return MPI_Init(); }\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, args := range []string{"-shared -fPIC -Wl,-soname,libmpi.so.12 -o libmpi.so.12 mpi.c", "-o app app.c -L. -l:libmpi.so.12 -Wl,-rpath,$ORIGIN"} {
+	for _, args := range []string{"-o plain plain.c", "-shared -fPIC -Wl,-soname,libmpi.so.12 -o libmpi.so.12 mpi.c", "-o app app.c -L. -l:libmpi.so.12 -Wl,-rpath,$ORIGIN"} {
 		cmd := exec.CommandContext(t.Context(), "gcc", strings.Fields(args)...)
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -53,7 +54,7 @@ func newAllocation(t *testing.T) *allocation {
 	}
 	t.Chdir(dir)
 	return &allocation{T: t, dir: dir, env: []string{"SLURM_JOB_ID=17", "SLURM_JOB_NUM_NODES=2", "SLURM_NTASKS=4", "SLURM_NTASKS_PER_NODE=2",
-		"PATH=" + os.Getenv("PATH"), "BURST_SRUN=" + dir + "/srun", "SLURM_CONF=" + dir + "/slurm.conf"}}
+		"PATH=" + dir + ":" + os.Getenv("PATH"), "BURST_SRUN=" + dir + "/srun", "SLURM_CONF=" + dir + "/slurm.conf"}}
 }
 
 // run runs burst-srun, and returns its exit code, the line that takes its place, and what it said.
@@ -82,7 +83,7 @@ func TestMPIOfAStep(t *testing.T) {
 		{"the user's choice", "", "--mpi=pmi2 ./app", "srun --mpi=pmi2 ./app", ""},
 		{"the environment's", "SLURM_MPI_TYPE=pmi2", "./app", "srun ./app", ""},
 		{"salloc's own step has said none", "SLURM_MPI_TYPE=none", "./app", "srun --mpi=pmi2 ./app", ""},
-		{"a wrong one", "", "--mpi pmix ./app", "", "error: --mpi=pmix: ./app is built with MPICH, which is started by pmi2: its 4 tasks would not find each other; leave --mpi=pmix out, or write --mpi=pmi2"},
+		{"a wrong one", "", "--mpi pmix ./app", "", "error: --mpi=pmix: ./app is built with MPICH 4.0.2, which is started by pmi2: its 4 tasks would not find each other; leave --mpi=pmix out, or write --mpi=pmi2; BURST_MPI=none leaves the step to srun as it is"},
 		{"a wrong one of the environment", "SLURM_MPI_TYPE=pmix", "./app", "", "leave SLURM_MPI_TYPE=pmix out"},
 		{"which does not matter to one rank", "", "-n1 --mpi=pmix ./app", "srun -n1 --mpi=pmix ./app", ""},
 		{"named", "", "--mpi=mpich ./run.py", "srun --mpi=pmi2 ./run.py", ""},
@@ -97,6 +98,9 @@ func TestMPIOfAStep(t *testing.T) {
 		{"half a name", "", "--mpi=mpich, ./app", "", "after mpich and a comma comes srun's type"},
 		{"outside of a job", "SLURM_JOB_ID=", "--mpi=mpich ./app", "", "error: --mpi=mpich is burst-srun's"},
 		{"turned off as a whole", "BURST_SRUN_OFF=1", "./app", "srun ./app", ""},
+		{"and with burst-srun's own words", "BURST_SRUN_OFF=1", "--mpi=mpich -n 2 ./app", "srun -n 2 ./app", ""},
+		{"for all steps, and one has no MPI", "BURST_MPI=mpich", "./plain", "srun ./plain", ""},
+		{"where the job's variable says", "SLURM_WORKING_DIR=" + a.dir + "/other", "./program", "srun --mpi=pmi2 ./program", ""},
 		{"a step of several programs", "", "./app : ./app", "srun ./app : ./app", ""},
 		{"a program beside, without its folder", "", "app", "srun --mpi=pmi2 app", ""},
 		{"in another folder", "", "-D " + a.dir + "/other ./program", "srun --mpi=pmi2 -D " + a.dir + "/other ./program", ""},
@@ -115,7 +119,7 @@ func TestMPIOfAStep(t *testing.T) {
 func TestMPIExplained(t *testing.T) {
 	a := newAllocation(t)
 	_, line, said := a.run("OMP_NUM_THREADS=8", "--explain", "./app")
-	for _, want := range []string{"sets --mpi=pmi2: MPICH is started by pmi2, and srun offers it\n", "keeps OMP_NUM_THREADS=8: the environment has it\n", "/srun --mpi=pmi2 ./app\n"} {
+	for _, want := range []string{"sets --mpi=pmi2: MPICH 4.0.2 is started by pmi2, and srun offers it\n", "keeps OMP_NUM_THREADS=8: the environment has it\n", "/srun --mpi=pmi2 ./app\n"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q lacks %q", said, want)
 		}
@@ -130,6 +134,9 @@ func TestMPIExplained(t *testing.T) {
 		if _, _, said := a.run(c[0], c[1], "--explain", "./app"); strings.Contains(said, "OMP_NUM_THREADS") || !strings.Contains(said, "would not reach the ranks") {
 			t.Errorf("%s: %s", c, said)
 		}
+	}
+	if _, _, said := a.run("OMP_NUM_THREADS=4", "--export=ALL,OMP_NUM_THREADS=8", "--explain", "./app"); !strings.Contains(said, "keeps OMP_NUM_THREADS=8: ") {
+		t.Error(said)
 	}
 	if _, _, said := a.run("", "--export=ALL,A=1", "--explain", "./app"); !strings.Contains(said, "sets OMP_NUM_THREADS=1: ") {
 		t.Error(said)
@@ -157,7 +164,12 @@ func TestMPIStep(t *testing.T) {
 		{"SLURM_JOB_NUM_NODES=4 SLURM_NTASKS=8", "-N2 ./a", mpi.Step{Program: "./a", Nodes: 2, Tasks: 8}},
 		{"SLURM_JOB_NUM_NODES=4 SLURM_NTASKS=8", "-N2-4 ./a", mpi.Step{Program: "./a", Nodes: 2, Tasks: 8}},
 		{"SLURM_JOB_NUM_NODES=4", "-n1 ./a", mpi.Step{Program: "./a", Nodes: 1, Tasks: 1}},
-		{"SLURM_JOB_NUM_NODES=1 SLURM_CPUS_PER_TASK=4", "./a", mpi.Step{Program: "./a", Nodes: 1, CPUs: 4, Whole: true}},
+		{"SLURM_JOB_NUM_NODES=1 SLURM_CPUS_PER_TASK=4", "./a", mpi.Step{Program: "./a", Nodes: 1, Shaped: true, Whole: true}},
+		{"SLURM_JOB_NUM_NODES=4 SLURM_NTASKS=128 SLURM_NTASKS_PER_NODE=32", "-n1 ./a", mpi.Step{Program: "./a", Nodes: 1, Tasks: 1, PerNode: 1}},
+		{"SLURM_JOB_NUM_NODES=4 SLURM_NTASKS=128 SLURM_NTASKS_PER_NODE=32", "-n6 ./a", mpi.Step{Program: "./a", Nodes: 4, Tasks: 6, PerNode: 2, Whole: true}},
+		{"SLURM_JOB_NUM_NODES=1 SLURM_HINT=nomultithread", "-n2 ./a", mpi.Step{Program: "./a", Nodes: 1, Tasks: 2, Shaped: true, Whole: true}},
+		{"SLURM_JOB_NUM_NODES=1", "-n2 --cpus-per-gpu=8 ./a", mpi.Step{Program: "./a", Nodes: 1, Tasks: 2, Shaped: true, Whole: true}},
+		{"SLURM_JOB_NUM_NODES=2 SLURM_HET_SIZE=2", "./a", mpi.Step{Program: "./a", Nodes: 2, Mixed: true, Whole: true}},
 		{"SLURM_JOB_NUM_NODES=1 SLURM_CPUS_PER_TASK=4 SRUN_CPUS_PER_TASK=2", "./a", mpi.Step{Program: "./a", Nodes: 1, CPUs: 2, Whole: true}},
 		{"SLURM_JOB_NUM_NODES=1 SRUN_CPUS_PER_TASK=2", "-c 3 --ntasks-per-node=2 ./a", mpi.Step{Program: "./a", Nodes: 1, Tasks: 2, PerNode: 2, CPUs: 3, Whole: true}},
 		{"SLURM_JOB_NUM_NODES=1 SLURM_MPI_TYPE=pmi2", "./a", mpi.Step{Program: "./a", Nodes: 1, Type: "pmi2", From: "SLURM_MPI_TYPE=pmi2", Whole: true}},

@@ -1,16 +1,17 @@
 package srun
 
 import (
-	"cmp"
 	"context"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/burst-hpc/burst/slurm/conf"
 	"github.com/burst-hpc/burst/slurm/step"
+	"github.com/burst-hpc/burst/slurm/step/container"
 	"github.com/burst-hpc/burst/slurm/step/mpi"
 )
 
@@ -38,13 +39,19 @@ func (p *program) mpiStep(k known) mpi.Step {
 		}
 	}
 	s.PerNode = given("SLURM_NTASKS_PER_NODE", "ntasks-per-node", "tasks-per-node")
-	s.CPUs = given(cmp.Or(first(p.env, "SRUN_CPUS_PER_TASK", "SLURM_CPUS_PER_TASK"), "SRUN_CPUS_PER_TASK"), "cpus-per-task")
+	s.CPUs = given("SRUN_CPUS_PER_TASK", "cpus-per-task")
+	// From version 22.05 on srun does not take the job's number, and what a rank gets is not known.
+	s.Shaped = k.call.Has(shaping...) || first(p.env, shapers...) != "" || s.CPUs == 0 && p.env("SLURM_CPUS_PER_TASK") != ""
+	s.Mixed, s.Stands = k.job.Components > 0, p.name == "srun"
 	if s.Tasks == 0 {
 		s.Tasks = s.Nodes * s.PerNode
 	}
 	if s.Tasks > 0 && s.Tasks < s.Nodes {
 		s.Nodes = s.Tasks // srun takes so few nodes, and says so
 		all = s.Nodes == k.job.Nodes
+	}
+	if s.PerNode > 0 && s.Tasks > 0 && s.Nodes > 0 { // the job's, which the step need not fill
+		s.PerNode = min(s.PerNode, (s.Tasks+s.Nodes-1)/s.Nodes)
 	}
 	s.Whole = all && k.call.Whole(p.env)
 	var ok bool
@@ -58,6 +65,13 @@ func (p *program) mpiStep(k known) mpi.Step {
 	}
 	return s
 }
+
+// shaping are srun's options, and shapers the variables of the job, that say more of what a rank
+// gets than --cpus-per-task.
+var (
+	shaping = strings.Fields("cpus-per-gpu tres-per-task ntasks-per-socket ntasks-per-core ntasks-per-gpu ntasks-per-tres cpu-bind cpu_bind hint threads-per-core cores-per-socket sockets-per-node extra-node-info distribution")
+	shapers = strings.Fields("SLURM_CPUS_PER_GPU SLURM_TRES_PER_TASK SLURM_NTASKS_PER_SOCKET SLURM_NTASKS_PER_CORE SLURM_NTASKS_PER_GPU SLURM_CPU_BIND SLURM_HINT SLURM_THREADS_PER_CORE SLURM_DISTRIBUTION")
+)
 
 // first is the first of some variables that is set; "": none.
 func first(env func(string) string, names ...string) string {
@@ -73,7 +87,7 @@ func first(env func(string) string, names ...string) string {
 // of the host's files.
 func (p *program) mpiWorld(ctx context.Context, k known, f mpi.Found) mpi.World {
 	site := slurmConf(p.env)
-	w := mpi.World{Env: p.env, Default: site.Get("MpiDefault"), Fence: fenceOf(p.env)}
+	w := mpi.World{Env: p.stepEnv(k), Default: site.Get("MpiDefault"), Fence: fenceOf(p.env)}
 	w.Types = func() []string {
 		out, err := p.ask(ctx, "--mpi=list")
 		if err != nil {
@@ -82,20 +96,35 @@ func (p *program) mpiWorld(ctx context.Context, k known, f mpi.Found) mpi.World 
 		return mpi.ReadTypes(out)
 	}
 	w.Launcher = func(f mpi.Found) string { return mpi.FindLauncher(f, p.env) }
-	w.Interfaces = mpi.UpInterfaces
-	w.Library, w.Fabric = func(string) string { return "" }, func(mpi.Found) mpi.Fabric { return mpi.Fabric{} }
+	w.Bridges, w.Params = mpi.Bridges, func(f mpi.Found) map[string]string { return mpi.Params(f, p.env) }
+	w.Library, w.Fabric = func(string) string { return "" }, p.fabricInside
 	if k.inside == nil {
 		w.Library = func(name string) string { return mpi.FindLibrary("", name, p.env) }
 		w.Fabric = func(f mpi.Found) mpi.Fabric { return mpi.ReadFabric("/sys", f, p.env) }
 	}
-	w.Binds = strings.Contains(site.Get("TaskPlugin"), "affinity") && site.Get("TaskPluginParam") == "" &&
-		!k.call.Has("cpu-bind", "cpu_bind", "hint", "threads-per-core", "ntasks-per-core", "extra-node-info", "distribution")
+	plugin := site.Get("TaskPlugin")
+	w.Free = site.Lines && (plugin == "" || plugin == "task/none")
+	w.Binds = strings.Contains(plugin, "affinity") && site.Get("TaskPluginParam") == "" && !binds(site)
 	w.Cores, w.Threads = coresOf("/sys", p.env("SLURM_CPUS_ON_NODE"))
 	return w
 }
 
-// coresOf are the cores of this node and their threads, where the job has all of them and
-// Slurm counts threads as CPUs; zero: it is not known, or not so.
+// binds says whether a node or a partition of the site has words on how ranks are bound.
+func binds(site conf.Site) bool {
+	return slices.ContainsFunc(slices.Concat(site.Nodes, site.Partitions), func(l conf.Line) bool { return l.Attrs["cpubind"] != "" })
+}
+
+// fabricInside is the network of a rank in an image: the node's devices, and the libfabric for
+// EFA that is bound into it, which Intel MPI passes over for its own.
+func (p *program) fabricInside(f mpi.Found) mpi.Fabric {
+	f.Library = ""
+	fabric := mpi.ReadFabric("/sys", f, p.env)
+	fabric.Provider = fabric.EFA && f.Kind != mpi.Intel && container.ThisNode("/").EFA != ""
+	return fabric
+}
+
+// coresOf are the cores of the CPUs that this process may use, and the threads of each, where
+// they are as many CPUs as Slurm counts for the job on this node; zero: it is not known, or not so.
 func coresOf(sys, cpus string) (cores, threads int) {
 	n, err := strconv.Atoi(cpus)
 	if err != nil || n != runtime.NumCPU() {

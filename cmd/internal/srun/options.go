@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/burst-hpc/burst/slurm/step"
+	"github.com/burst-hpc/burst/slurm/step/mpi"
 )
 
 // own are burst-srun's options, beside srun's.
@@ -50,9 +51,10 @@ stays.
   --version       the version
 
 Environment: BURST_CKPT and BURST_ONCE are as --ckpt and --once, which are over
-them; BURST_MPI is as --mpi, or none: nothing is done about MPI; BURST_SRUN is the path of srun; BURST_URLS is where burstd is, by default
-as in /etc/burst/agent.env; BURST_WAIT is how long a requeued job waits for
-burstd or Slurm if without them it would begin anew, 10m by default;
+them; BURST_MPI is as --mpi, for programs whose MPI is not seen, or none: nothing
+is done about MPI; BURST_SRUN is the path of srun; BURST_URLS is where burstd is,
+by default as in /etc/burst/agent.env; BURST_WAIT is how long a requeued job waits
+for burstd or Slurm if without them it would begin anew, 10m by default;
 BURST_CONTAINER_CACHE is the folder, on each node's own disk, of the images that
 are used there, /var/tmp/burst-images-UID by default, in which %n is the node's
 name, or none; BURST_CONTAINER_CACHE_MAX is what they may take, 50G by default;
@@ -119,17 +121,26 @@ func checkName(name string) error {
 	return nil
 }
 
+// worded are burst-srun's own options that take a word, and are not srun's.
+var worded = []string{"--ckpt", "--once"}
+
+// ownWord says whether a word after --mpi is burst-srun's.
+func ownWord(value string) bool {
+	_, own, _ := mpi.ReadWord(value)
+	return own
+}
+
 // stripped are the arguments without burst-srun's own options at their front, for
 // arguments that are not understood: further on a word may be the program's.
 func stripped(args []string) []string {
 	for len(args) > 0 {
-		name, _, has := strings.Cut(args[0], "=")
+		name, value, has := strings.Cut(args[0], "=")
 		switch {
 		case args[0] == "--explain":
 			args = args[1:]
-		case (name == "--ckpt" || name == "--once") && has:
+		case slices.Contains(worded, name) && has, name == "--mpi" && has && ownWord(value):
 			args = args[1:]
-		case (name == "--ckpt" || name == "--once") && len(args) > 1:
+		case !has && len(args) > 1 && (slices.Contains(worded, name) || name == "--mpi" && ownWord(args[1])):
 			args = args[2:]
 		default:
 			return args

@@ -48,7 +48,7 @@ func (r *runner) periodic(ctx context.Context) {
 		switch {
 		case err == nil && r.burstd != nil:
 			r.burstd.Report(answerOf(g))
-		case err == nil, ctx.Err() != nil, errors.Is(err, ckpt.ErrFinishing), errors.Is(err, ckpt.ErrSuperseded):
+		case err == nil, ctx.Err() != nil, errors.Is(err, ckpt.ErrFinishing), errors.Is(err, ckpt.ErrSuperseded), errors.Is(err, ckpt.ErrYielded):
 		default:
 			r.complain("checkpoint", err)
 			r.mu.Lock()

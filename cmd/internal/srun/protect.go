@@ -42,6 +42,7 @@ type known struct {
 	trial     *rehearsal    // nil: the job is none
 	put       step.Settings // to the user's command line and environment
 	inside    *inside       // the image that the ranks run in; nil: they run on the host
+	unlooked  error         // why the script is not known; nil: it is, or was not asked for
 }
 
 // protect runs a step of a batch job under its method.
@@ -56,6 +57,7 @@ func (p *program) protect(ctx context.Context, k known) int {
 	if k.seen, err = p.look(ctx, j, k.wait); err != nil && j.Attempt > 0 {
 		return p.failed(err)
 	} else if err != nil {
+		k.unlooked = err
 		return p.decided(ctx, direct(fmt.Sprintf("what the job asks for cannot be read (%v): it is not protected", err)), k)
 	}
 	k.away = left(os.TempDir(), j, isAway, k.began)

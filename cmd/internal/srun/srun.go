@@ -135,6 +135,9 @@ func (p *program) failed(err error) int {
 
 // decided carries out a direct plan, or explains it.
 func (p *program) decided(ctx context.Context, d plan, k known) int {
+	if err := p.readsImage(ctx, &k); err != nil {
+		return p.unprepared(err)
+	}
 	if err := p.prepare(ctx, &k); err != nil {
 		return p.unprepared(err)
 	}

@@ -108,7 +108,7 @@ func (p *program) launch(k known, name string) ckpt.Launch {
 		environ = k.put.Environ(environ)
 		environ = append(without(environ, markName), fmt.Sprintf("%s=%s/%s", markName, k.job.Folder(), name))
 	}
-	return ckpt.Launch{Args: args, Program: at, Env: environ, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	return ckpt.Launch{Args: args, Program: at, Env: environ, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Say: p.say}
 }
 
 // runProtected runs the step under its method.

@@ -17,7 +17,9 @@ const (
 	// which burstd waits for the answer.
 	sealTime  = time.Minute
 	sealAgain = 5 * time.Second
-	killTime  = 30 * time.Second // from SIGTERM to SIGKILL, as Slurm's KillWait
+	// yieldAgain is how often one that is not begun is told to make way.
+	yieldAgain = time.Second
+	killTime   = 30 * time.Second // from SIGTERM to SIGKILL, as Slurm's KillWait
 )
 
 // take makes a generation of the running step, and ends it with stop.
@@ -28,12 +30,10 @@ func (r *runner) take(ctx context.Context, stop bool) (g ckpt.Generation, err er
 			r.complain(notDeleted, err)
 		}
 	}()
-	select {
-	case r.slot <- struct{}{}:
-		defer func() { <-r.slot }()
-	case <-ctx.Done():
-		return g, fmt.Errorf("another checkpoint was under way: %w", context.Cause(ctx))
+	if err := r.seize(ctx, stop); err != nil {
+		return g, err
 	}
+	defer func() { <-r.slot }()
 	began := time.Now()
 	part, err := r.folder.Begin(ctx, 0)
 	if err != nil {
@@ -76,6 +76,26 @@ func (r *runner) take(ctx context.Context, stop bool) (g ckpt.Generation, err er
 		rest = r.prune(ctx, delivered, before)
 	}
 	return g, nil
+}
+
+// seize takes the slot. A checkpoint that the application has not begun makes way for what
+// ends the step: it may wait for half an hour.
+func (r *runner) seize(ctx context.Context, stop bool) error {
+	again := time.NewTicker(yieldAgain)
+	defer again.Stop()
+	for {
+		running, _ := r.current()
+		if y, ok := running.(ckpt.Yielder); ok && stop {
+			y.Yield()
+		}
+		select {
+		case r.slot <- struct{}{}:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("another checkpoint was under way: %w", context.Cause(ctx))
+		case <-again.C: // one that had not asked yet may have
+		}
+	}
 }
 
 // keep makes a generation of what has been written. Of a step that has ended for it,
@@ -230,10 +250,8 @@ func (r *runner) order(ctx context.Context, q session.Request) session.Answer {
 
 // leave ends the step without a checkpoint.
 func (r *runner) leave(ctx context.Context) session.Answer {
-	select {
-	case r.slot <- struct{}{}:
+	if r.seize(ctx, true) == nil { // else what is being written is not worth more than the rest of the time
 		defer func() { <-r.slot }()
-	case <-ctx.Done(): // what is being written is not worth more than the rest of the time
 	}
 	if !r.hasEnded(0) {
 		r.setHalting()

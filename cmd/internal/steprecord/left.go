@@ -41,9 +41,7 @@ func Ctld(conf map[string]string) string {
 	return host + ":" + port
 }
 
-// LeftIn lists what jobs of this user have left in a directory, or, for root, of all
-// users. Folders without a record are passed over. What could not be read is the error,
-// beside what was.
+// LeftIn is LookIn for what jobs of this user have left, or, for root, of all users.
 func LeftIn(ctx context.Context, dir string) ([]Left, error) {
 	return LookIn(ctx, dir, Looking{Any: os.Geteuid() == 0})
 }
@@ -54,6 +52,8 @@ type Looking struct {
 	Any  bool // whoever's they are
 }
 
+// LookIn lists what jobs have left in a directory, of folders as look has it. Folders
+// without a record are passed over. What could not be read is the error, beside what was.
 func LookIn(ctx context.Context, dir string, look Looking) ([]Left, error) {
 	names, err := os.ReadDir(dir)
 	if err != nil {

@@ -124,15 +124,17 @@ static bool serve_signal(const struct grid *g, const struct options *o, int64_t 
 }
 
 /* between does what is due after an iteration that is not the last, and says
- * whether the run is to leave. */
+ * whether the run is to leave. The store is asked after each one, for it hears by
+ * that how far the run is, and is served first: it has a deadline. A good write for
+ * it is the periodic one too; a signal is served after the next iteration. */
 static bool between(const struct grid *g, const struct options *o, int64_t iteration)
 {
+	if (store_due(o, iteration) && save(g, o, iteration, store_name))
+		return store_leaves();
 	if (any_signalled())
 		return serve_signal(g, o, iteration);
 	if (o->every && iteration % o->every == 0)
 		save(g, o, iteration, "every");
-	else if (store_due(o, iteration))
-		return save(g, o, iteration, store_name) && store_leaves();
 	return false;
 }
 

@@ -14,6 +14,7 @@ const char store_name[] = "libburst";
 static int speaker; /* the rank that burst-srun hears */
 static int order;   /* what was asked for last, until it is served */
 static bool leaves;
+static char from[BURST_PATH_MAX]; /* the folder to go on from, on all ranks; "": none */
 
 static int is_rank(void)
 {
@@ -93,12 +94,15 @@ bool store_write(const struct grid *g, const char *path, int64_t iteration, char
 	return good && explain(code, err);
 }
 
-/* The rank that reads is rank 0, and srun gives all ranks the folder. */
+/* Launchers do not pass every variable to every node: the speaker's word counts. */
 bool store_find(const struct options *o, char file[STORE_PATH])
 {
 	char found[BURST_PATH_MAX];
-	const char *from = burst_restart_path();
-	if (!from)
+	const char *path = burst_restart_path();
+	if (is_rank() == speaker && path)
+		snprintf(from, sizeof from, "%s", path);
+	MPI_Bcast(from, sizeof from, MPI_CHAR, speaker, MPI_COMM_WORLD);
+	if (!from[0])
 		snprintf(file, STORE_PATH, "%s", o->checkpoint);
 	else if (!below(from, o->checkpoint, found) || strlen(found) >= STORE_PATH)
 		file[0] = '\0'; /* no such file */
@@ -110,10 +114,10 @@ bool store_find(const struct options *o, char file[STORE_PATH])
 /* To begin anew would have Burst take the new beginning for the old work. */
 void store_found(bool good, const char *err)
 {
-	if (good || !burst_restart_path())
+	if (good || !from[0])
 		return;
 	if (is_rank() == 0)
-		fprintf(stderr, "heat: error: restarting from %s: %s\n", burst_restart_path(), err);
+		fprintf(stderr, "heat: error: restarting from %s: %s\n", from, err);
 	MPI_Barrier(MPI_COMM_WORLD);
 	MPI_Abort(MPI_COMM_WORLD, EXIT_FAILED);
 }

@@ -3,7 +3,7 @@
  *   #BURST ckpt=libburst
  *   burst-srun ./count 1000000000
  *
- * Build: cc count.c $(pkg-config --cflags --libs burst) */
+ * Build: cc count.c $(pkg-config --cflags burst) $(pkg-config --variable=libdir burst)/libburst.a */
 #include <burst.h>
 #include <inttypes.h>
 #include <stdio.h>

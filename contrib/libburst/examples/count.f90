@@ -1,6 +1,7 @@
 ! count.c in Fortran:
 !
-!   gfortran $(pkg-config --variable=includedir burst)/burst.f90 count.f90 $(pkg-config --libs burst)
+!   gfortran $(pkg-config --variable=includedir burst)/burst.f90 count.f90 \
+!     $(pkg-config --variable=libdir burst)/libburst.a
 program count
   use, intrinsic :: iso_c_binding, only: c_int64_t
   use, intrinsic :: iso_fortran_env, only: error_unit

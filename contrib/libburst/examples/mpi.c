@@ -1,8 +1,8 @@
 /* An MPI program that survives evictions: one rank speaks with burst-srun, and tells
- * the others. Every rank writes a file of its own, and may restart on any nodes, with
- * as many ranks as before.
+ * the others. Every rank writes a file of its own, and may restart on any nodes. The
+ * files are of so many ranks: with another number it refuses to go on.
  *
- * Build: mpicc mpi.c $(pkg-config --cflags --libs burst) */
+ * Build: mpicc mpi.c $(pkg-config --cflags burst) $(pkg-config --variable=libdir burst)/libburst.a */
 #include <burst.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -34,18 +34,21 @@ static int save(const char *folder)
 	FILE *f = open_state(folder, "wb");
 	if (!f)
 		return 0;
-	int good = fwrite(&at, sizeof at, 1, f) == 1 && fwrite(&x, sizeof x, 1, f) == 1;
+	int good = fwrite(&ranks, sizeof ranks, 1, f) == 1 && fwrite(&at, sizeof at, 1, f) == 1 && fwrite(&x, sizeof x, 1, f) == 1;
 	return fclose(f) == 0 && good;
 }
 
 static int load(const char *folder)
 {
 	FILE *f = open_state(folder, "rb");
+	int were = 0;
 	if (!f)
 		return 0;
-	int good = fread(&at, sizeof at, 1, f) == 1 && fread(&x, sizeof x, 1, f) == 1;
+	int good = fread(&were, sizeof were, 1, f) == 1 && fread(&at, sizeof at, 1, f) == 1 && fread(&x, sizeof x, 1, f) == 1;
 	fclose(f);
-	return good;
+	if (good && were != ranks)
+		fprintf(stderr, "mpi: rank %d: %s is of %d ranks, not of %d\n", rank, folder, were, ranks);
+	return good && were == ranks;
 }
 
 /* restart begins from the checkpoint, if there is one. Launchers do not pass every
@@ -63,7 +66,8 @@ static void restart(void)
 	}
 }
 
-/* checkpoint is collective, and says on all ranks whether to end. */
+/* checkpoint is collective, and says on all ranks whether to end. One that fails is no
+ * reason to end: the work is still here. */
 static int checkpoint(void)
 {
 	char folder[BURST_PATH_MAX] = "";
@@ -71,13 +75,21 @@ static int checkpoint(void)
 	if (rank == speaker)
 		code = burst_checkpoint_begin(folder, sizeof folder);
 	MPI_Bcast(&code, 1, MPI_INT, speaker, MPI_COMM_WORLD);
-	if (code != BURST_OK)
+	if (code != BURST_OK) {
+		if (rank == speaker)
+			fprintf(stderr, "mpi: no checkpoint: %s\n", burst_strerror(code));
 		return 0;
+	}
 	MPI_Bcast(folder, sizeof folder, MPI_CHAR, speaker, MPI_COMM_WORLD);
 	int good = save(folder), all;
+	if (!good)
+		fprintf(stderr, "mpi: no checkpoint: rank %d could not write its file in %s\n", rank, folder);
 	MPI_Allreduce(&good, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-	if (rank == speaker)
+	if (rank == speaker) {
 		code = all ? burst_checkpoint_commit() : burst_checkpoint_abort();
+		if (code < 0)
+			fprintf(stderr, "mpi: no checkpoint: %s\n", burst_strerror(code));
+	}
 	MPI_Bcast(&code, 1, MPI_INT, speaker, MPI_COMM_WORLD);
 	return code == BURST_STOP;
 }
@@ -88,7 +100,9 @@ int main(int argc, char **argv)
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	long to = argc > 1 ? atol(argv[1]) : 1000;
-	(void)burst_init();
+	int code = burst_init();
+	if (code < 0)
+		fprintf(stderr, "mpi: rank %d runs on without Burst: %s\n", rank, burst_strerror(code));
 	speaker = find_speaker();
 	restart();
 	while (at < to) {

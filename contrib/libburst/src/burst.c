@@ -5,6 +5,7 @@
 #include "link.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -27,6 +28,10 @@ static int link_fd = -1;  /* of the process owner */
 static pid_t owner;
 static struct shared *mapped; /* to be unmapped */
 
+/* burst-srun has not answered in time: a file system may have kept it. Its answer comes
+ * before any other, and until then nothing more is asked. */
+static int owed;
+
 static struct shared *connected(void)
 {
 	struct mine *m = __atomic_load_n(&mine, __ATOMIC_ACQUIRE);
@@ -45,12 +50,28 @@ static int make_mine(void)
 	return BURST_OK;
 }
 
+/* is_component says whether a job is one of this heterogeneous job's; none: no. */
+static int is_component(const char *job)
+{
+	const char *size = getenv("SLURM_HET_SIZE");
+	char name[48];
+	for (long i = 0, n = size ? strtol(size, NULL, 10) : 0; i < n; i++) {
+		snprintf(name, sizeof name, "SLURM_JOB_ID_HET_GROUP_%ld", i);
+		const char *id = getenv(name);
+		if (!id)
+			return 0;
+		if (strcmp(id, job) == 0)
+			return 1;
+	}
+	return 0;
+}
+
 /* meant says whether the environment's burst-srun is that of this process's job: a job
  * that was submitted from within a step has that step's environment. */
 static int meant(void)
 {
 	const char *job = getenv("BURST_LIB_JOB"), *own = getenv("SLURM_JOB_ID");
-	return !job || !own || getenv("SLURM_HET_SIZE") || strcmp(job, own) == 0;
+	return !job || !own || strcmp(job, own) == 0 || (is_component(job) && is_component(own));
 }
 
 /* leave forgets burst-srun. The page stays mapped: a thread may be looking at it. */
@@ -58,9 +79,11 @@ static void leave(void)
 {
 	if (mine)
 		__atomic_store_n(&mine->page, NULL, __ATOMIC_RELEASE);
-	if (link_fd >= 0)
-		close(link_fd);
-	link_fd = -1;
+	int fd = link_fd;
+	__atomic_store_n(&link_fd, -1, __ATOMIC_RELAXED);
+	if (fd >= 0)
+		close(fd);
+	__atomic_store_n(&owed, 0, __ATOMIC_RELAXED);
 }
 
 static int is_owner(void) { return link_fd >= 0 && owner == getpid(); }
@@ -81,7 +104,7 @@ int burst_init(void)
 	code = link_open(path, &fd, &page);
 	if (code != BURST_OK || fd < 0)
 		return code;
-	link_fd = fd;
+	__atomic_store_n(&link_fd, fd, __ATOMIC_RELAXED);
 	owner = getpid();
 	mapped = page;
 	__atomic_store_n(&mine->page, page, __ATOMIC_RELEASE);
@@ -105,33 +128,66 @@ int burst_should_checkpoint(void)
 	if (!page)
 		return 0;
 	int order = __atomic_load_n(&page->order, __ATOMIC_ACQUIRE);
-	return order == BURST_CHECKPOINT || order == BURST_STOP ? order : 0;
+	if (order != BURST_CHECKPOINT && order != BURST_STOP)
+		return 0;
+	if (__atomic_load_n(&owed, __ATOMIC_RELAXED) && !link_has(__atomic_load_n(&link_fd, __ATOMIC_RELAXED)))
+		return 0; /* it could not be begun */
+	return order;
 }
 
-/* ask asks burst-srun, and leaves it for good if it does not answer. */
-static int ask(const char *words, char *answer, size_t size)
+/* heard notes what became of a question: burst-srun is left for good if it has gone. */
+static int heard(int code)
 {
-	int code = link_ask(link_fd, words, answer, size);
 	if (code == BURST_ELOST)
 		leave();
+	__atomic_store_n(&owed, code == BURST_ESILENT, __ATOMIC_RELAXED);
 	return code;
+}
+
+/* settle takes the answer that is owed, if there is one; BURST_OK: none is any more. */
+static int settle(char *answer, size_t size)
+{
+	answer[0] = '\0';
+	if (!owed)
+		return BURST_OK;
+	int code = heard(link_hear(link_fd, answer, size));
+	return code == BURST_ELOST || code == BURST_ESILENT ? code : BURST_OK;
+}
+
+static int ask(const char *words, char *answer, size_t size)
+{
+	int code = settle(answer, size);
+	return code == BURST_OK ? heard(link_ask(link_fd, words, answer, size)) : code;
+}
+
+/* folder_of is the path in an answer; NULL: it has none of less than size bytes. */
+static const char *folder_of(const char *answer, size_t size)
+{
+	static const char found[] = "folder ";
+	const char *path = answer + sizeof found - 1;
+	return strncmp(answer, found, sizeof found - 1) == 0 && path[0] == '/' && strlen(path) < size ? path : NULL;
 }
 
 int burst_checkpoint_begin(char *folder, size_t size)
 {
-	static const char found[] = "folder ";
-	char words[48], answer[ANSWER_MAX];
+	char words[48], answer[ANSWER_MAX], late[ANSWER_MAX];
 	if (!folder || size == 0)
 		return BURST_ETOOLONG;
 	folder[0] = '\0';
 	if (!is_owner())
 		return BURST_ENOTASKED;
 	link_begin(words, sizeof words, size);
-	int code = ask(words, answer, sizeof answer);
-	if (code != BURST_OK)
+	int code = settle(late, sizeof late);
+	if (code == BURST_OK)
+		code = ask(words, answer, sizeof answer);
+	const char *path = NULL;
+	if (code == BURST_OK)
+		path = folder_of(answer, size);
+	else if (code == BURST_EBUSY) /* by this process, maybe, which had not heard of it */
+		path = folder_of(late, size);
+	if (!path && code != BURST_OK)
 		return code;
-	const char *path = answer + sizeof found - 1;
-	if (strncmp(answer, found, sizeof found - 1) != 0 || path[0] != '/' || strlen(path) >= size) {
+	if (!path) {
 		leave(); /* this is none of ours; burst-srun sees that nothing comes */
 		return BURST_ELOST;
 	}
@@ -197,9 +253,10 @@ const char *burst_strerror(int code)
 	case BURST_ENOTBEGUN: return "no checkpoint has been begun by this process";
 	case BURST_EEMPTY: return "no file with content is in the checkpoint's folder: it is not kept";
 	case BURST_ETOOLONG: return "the buffer is too small for the folder's path: BURST_PATH_MAX bytes are enough";
-	case BURST_ELOST: return "burst-srun has gone or does not answer: no checkpoints are taken any more";
+	case BURST_ELOST: return "burst-srun has gone: no checkpoints are taken any more";
 	case BURST_EREFUSED: return "burst-srun is another user's, or of another version than this library";
 	case BURST_ESYSTEM: return "a call to the system failed, see errno";
+	case BURST_ESILENT: return "burst-srun has not answered in time: it may yet carry out what it was asked";
 	}
 	return "not a result of libburst";
 }

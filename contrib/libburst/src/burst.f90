@@ -7,7 +7,7 @@ module burst
 
   integer, parameter, public :: burst_ok = 0, burst_checkpoint = 1, burst_stop = 2
   integer, parameter, public :: burst_enotasked = -1, burst_ebusy = -2, burst_elate = -3, burst_enotbegun = -4, &
-       burst_eempty = -5, burst_etoolong = -6, burst_elost = -7, burst_erefused = -8, burst_esystem = -9
+       burst_eempty = -5, burst_etoolong = -6, burst_elost = -7, burst_erefused = -8, burst_esystem = -9, burst_esilent = -10
   integer, parameter, public :: burst_path_max = 4096
 
   public :: burst_init, burst_connected, burst_progress, burst_should_checkpoint, burst_checkpoint_begin, &

@@ -7,8 +7,8 @@
  * no program, whatever becomes of burst-srun.
  *
  * burst_progress and burst_should_checkpoint may be called by any thread, at any time
- * between burst_init and burst_finalize; they ask nothing of the kernel. The others are
- * for one thread at a time. */
+ * between burst_init and burst_finalize; they ask nothing of the kernel, but while an
+ * answer is late. The others are for one thread at a time. */
 #ifndef BURST_H
 #define BURST_H
 
@@ -32,7 +32,7 @@ extern "C" {
 enum {
 	BURST_OK = 0,
 	BURST_CHECKPOINT = 1, /* write a checkpoint, and go on */
-	BURST_STOP = 2,       /* write a checkpoint, and end; it is kept: end now */
+	BURST_STOP = 2,       /* write a checkpoint, and end; it is handed over: end now */
 
 	BURST_ENOTASKED = -1, /* no checkpoint is asked for, or not any more */
 	BURST_EBUSY = -2,     /* one has been begun, and is neither committed nor aborted */
@@ -40,17 +40,19 @@ enum {
 	BURST_ENOTBEGUN = -4, /* none has been begun by this process */
 	BURST_EEMPTY = -5,    /* no file with content is in the folder: it is not kept */
 	BURST_ETOOLONG = -6,  /* the buffer is too small for the folder's path */
-	BURST_ELOST = -7,     /* burst-srun has gone or does not answer: nothing more comes of it */
+	BURST_ELOST = -7,     /* burst-srun has gone: nothing more comes of it */
 	BURST_EREFUSED = -8,  /* burst-srun is another's, or of another version */
-	BURST_ESYSTEM = -9    /* a call to the system failed; errno has why */
+	BURST_ESYSTEM = -9,   /* a call to the system failed; errno has why */
+	BURST_ESILENT = -10   /* no answer in 30 s: what was asked may yet be done; go on, and hear later */
 };
 
 /* BURST_PATH_MAX bytes hold every folder's path, with its end. */
 #define BURST_PATH_MAX 4096
 
-/* burst_init finds burst-srun, once; to call it again does nothing. It returns BURST_OK
- * also where there is no burst-srun on this node, BURST_EREFUSED, BURST_ELOST or
- * BURST_ESYSTEM where there is one that cannot be used: then all calls do nothing. */
+/* burst_init finds burst-srun; where it is connected it does nothing. It returns BURST_OK
+ * also where there is no burst-srun on this node, BURST_EREFUSED, BURST_ELOST, BURST_ESILENT
+ * or BURST_ESYSTEM where there is one that cannot be used: then all calls do nothing, until
+ * it is called again with success. */
 BURST_API int burst_init(void);
 
 /* burst_connected says 1 in a process that burst-srun hears, else 0. Of an MPI program
@@ -69,8 +71,11 @@ BURST_API int burst_should_checkpoint(void);
 BURST_API int burst_checkpoint_begin(char *folder, size_t size);
 
 /* burst_checkpoint_commit says that all files are written and closed. BURST_OK: it is
- * kept, go on. BURST_STOP: it is kept, end now, with any exit code. Else it is not kept,
- * and the program goes on. */
+ * handed over, go on. BURST_STOP: it is handed over, end now, and not as if the work were
+ * done. Else it is not kept (BURST_ESILENT: that is not known), and the program goes on.
+ *
+ * What is handed over Burst has yet to check and to sync, and may fail to keep: then it
+ * restarts the program from the one before. Delete nothing of your own for it. */
 BURST_API int burst_checkpoint_commit(void);
 
 /* burst_checkpoint_abort gives up what was begun: it could not be written. */

@@ -17,8 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* PATIENCE is how long burst-srun may take for an answer, in milliseconds: it asks
- * nobody else for one. */
+/* PATIENCE is how long an answer is waited for, in milliseconds: burst-srun asks nobody
+ * else for one but the file system, which may hang. */
 #ifndef PATIENCE
 #define PATIENCE 30000
 #endif
@@ -78,7 +78,7 @@ static int receive(int fd, char *answer, size_t size, int *file)
 		m.msg_control = file ? control.room : NULL;
 		m.msg_controllen = file ? sizeof control.room : 0;
 		if (!await(fd, POLLIN, until))
-			return BURST_ELOST;
+			return BURST_ESILENT;
 		n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	} while (n < 0 && (errno == EINTR || errno == EAGAIN));
 	for (struct cmsghdr *c = n >= 0 && file ? CMSG_FIRSTHDR(&m) : NULL; c; c = CMSG_NXTHDR(&m, c))
@@ -109,6 +109,14 @@ int link_ask(int fd, const char *words, char *answer, size_t size)
 	int code = send_words(fd, words);
 	if (code == BURST_OK)
 		code = receive(fd, answer, size, NULL);
+	return code == BURST_OK ? refusal(answer) : code;
+}
+
+int link_has(int fd) { return await(fd, POLLIN, 0); }
+
+int link_hear(int fd, char *answer, size_t size)
+{
+	int code = link_has(fd) ? receive(fd, answer, size, NULL) : BURST_ESILENT;
 	return code == BURST_OK ? refusal(answer) : code;
 }
 

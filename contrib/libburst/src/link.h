@@ -30,8 +30,14 @@ int link_open(const char *path, int *fd, struct shared **page);
 void link_unmap(struct shared *page);
 
 /* link_ask sends words and waits for the answer, for PATIENCE at most. What burst-srun
- * does not grant is a code below 0; after BURST_ELOST fd is of no more use. */
+ * does not grant is a code below 0; after BURST_ELOST fd is of no more use. After
+ * BURST_ESILENT the answer still comes, before any other. */
 int link_ask(int fd, const char *words, char *answer, size_t size);
+
+/* link_hear is link_ask for an answer that is still to come, without waiting for it;
+ * link_has says whether something has. */
+int link_hear(int fd, char *answer, size_t size);
+int link_has(int fd);
 
 /* link_begin makes the words that begin a checkpoint, for a buffer of so many bytes. */
 void link_begin(char *words, size_t size, size_t room);

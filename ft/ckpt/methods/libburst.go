@@ -63,7 +63,7 @@ func (m libMethod) Start(ctx context.Context, given ckpt.Launch) (ckpt.Step, err
 			return nil, fmt.Errorf("libburst: restarting from %s: %w", l.From.Dir, err)
 		}
 	}
-	s, err := listenLib()
+	s, err := listenLib(l.Say)
 	if err != nil {
 		return nil, fmt.Errorf("libburst: %w", err)
 	}
@@ -83,9 +83,13 @@ func (m libMethod) Start(ctx context.Context, given ckpt.Launch) (ckpt.Step, err
 func (l launch) passes(vars ...string) error {
 	given, by := l.env("SLURM_EXPORT_ENV"), "SLURM_EXPORT_ENV="
 	for i, arg := range l.Args[:max(0, min(l.Program, len(l.Args)))] {
-		if value, ok := strings.CutPrefix(arg, "--export="); ok {
+		name, value, ok := strings.Cut(arg, "=")
+		if len(name) < len("--exp") || !strings.HasPrefix("--export", name) { // srun takes it as short as that
+			continue
+		}
+		if ok {
 			given, by = value, "--export="
-		} else if arg == "--export" && i+1 < l.Program {
+		} else if i+1 < l.Program {
 			given, by = l.Args[i+1], "--export="
 		}
 	}
@@ -114,6 +118,9 @@ func (s *libStep) Signal(sig os.Signal) error { return s.p.pass(sig) }
 
 // Iteration is what the application has told, as of ckpt.Teller.
 func (s *libStep) Iteration() (now, of int64) { return s.server.iteration() }
+
+// Yield gives up an order that the application has not begun.
+func (s *libStep) Yield() { s.server.yield() }
 
 // Checkpoint asks, and waits until the application has committed. With stop it is then
 // to end; if it does not, it is ended: its work is kept.

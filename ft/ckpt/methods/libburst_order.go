@@ -3,6 +3,8 @@ package methods
 import (
 	"errors"
 	"fmt"
+
+	"github.com/burst-hpc/burst/ft/ckpt"
 )
 
 // How an order ends without a checkpoint.
@@ -60,15 +62,28 @@ func (s *libServer) withdraw(o *libOrder) (begun bool) {
 	return begun
 }
 
+// yield withdraws an order without stop that nobody has begun.
+func (s *libServer) yield() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.asked; o != nil && !o.stop && o.writer == nil {
+		s.end(ckpt.ErrYielded)
+	}
+}
+
 // unheard says why nobody has begun what was asked for.
 func (s *libServer) unheard() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case !s.heard && s.strange != 0:
+		return fmt.Sprintf("a process of the step is linked with a libburst that speaks version %d, and this burst-srun version %d: link it with the libburst of this Burst", s.strange, libVersion)
 	case !s.heard:
 		return "no process of the step has called burst_init on this node, the job's batch host: is the program linked with libburst, and its first rank here?"
 	case len(s.programs) == 0:
-		return "no process of the step is connected any more"
+		return libLeft
+	case s.looking > 0:
+		return "the file system does not answer, in which the program's last checkpoint is looked at"
 	}
 	return "the program did not begin a checkpoint: it has not asked burst_should_checkpoint since"
 }
@@ -110,9 +125,11 @@ func (s *libServer) commit(p *libProgram) string {
 	if o == nil {
 		return why
 	}
+	s.looking++
 	s.mu.Unlock()
-	err := hasContent(o.folder)
+	err := s.look(o.folder)
 	s.mu.Lock()
+	s.looking--
 	if _, why := s.writes(p); why != "" {
 		return why
 	}

@@ -18,19 +18,29 @@ const (
 	maxLibPrograms = 1024
 	// libAnswerTime is how long a program may leave an answer in its socket.
 	libAnswerTime = time.Second
+	libLeft       = "no process of the step is connected any more"
 )
+
+// libLeftTime is how long nobody is connected any more before the user is told so: a
+// step's last act. A variable for the tests.
+var libLeftTime = time.Minute
 
 // libServer is this process's side of one step's socket.
 type libServer struct {
 	place    *libPlace
 	page     *libPage
 	listener *net.UnixListener
+	say      func(format string, args ...any)
+	look     func(folder string) error // at what was written; it may hang
 	wg       sync.WaitGroup
 
 	mu       sync.Mutex
 	asked    *libOrder // nil: nothing is asked for
 	programs map[*libProgram]bool
 	heard    bool // a program has said hello
+	strange  int  // the version of one that speaks another; 0: none does
+	looking  int  // who looks at what was written
+	left     *time.Timer
 	closed   bool
 }
 
@@ -41,7 +51,7 @@ type libProgram struct {
 	late  bool // what it had begun was withdrawn
 }
 
-func listenLib() (*libServer, error) {
+func listenLib(say func(format string, args ...any)) (*libServer, error) {
 	page, err := newLibPage()
 	if err != nil {
 		return nil, err
@@ -50,7 +60,9 @@ func listenLib() (*libServer, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("a folder for the socket: %w", err), page.close())
 	}
-	s := &libServer{place: place, page: page, programs: map[*libProgram]bool{}}
+	s := &libServer{place: place, page: page, say: say, look: hasContent, programs: map[*libProgram]bool{}}
+	s.left = time.AfterFunc(libLeftTime, s.sayLeft)
+	s.left.Stop() // nobody has come yet
 	s.listener, err = net.ListenUnix("unixpacket", &net.UnixAddr{Name: s.path(), Net: "unixpacket"})
 	if err != nil {
 		return nil, errors.Join(err, place.remove(), page.close())
@@ -65,6 +77,7 @@ func (s *libServer) path() string { return filepath.Join(s.place.dir, libSocketN
 func (s *libServer) close() error {
 	s.mu.Lock()
 	s.closed = true
+	s.left.Stop()
 	for p := range s.programs {
 		p.conn.Close() // what it fails with says nothing
 	}
@@ -145,6 +158,9 @@ func (s *libServer) answer(p *libProgram, c libCall) (text, rights []byte, to *n
 	switch c.word {
 	case "hello":
 		if c.number != libVersion {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.strange = c.number
 			return []byte("no version"), nil, nil
 		}
 		s.mu.Lock()
@@ -167,5 +183,18 @@ func (s *libServer) gone(p *libProgram) {
 	delete(s.programs, p)
 	if s.asked != nil && s.asked.writer == p {
 		s.end(errLibGone)
+	}
+	if p.knows && len(s.programs) == 0 && !s.closed {
+		s.left.Reset(libLeftTime)
+	}
+}
+
+// sayLeft tells that no checkpoints are to be had, unless somebody has come since.
+func (s *libServer) sayLeft() {
+	s.mu.Lock()
+	none := len(s.programs) == 0 && !s.closed
+	s.mu.Unlock()
+	if none && s.say != nil {
+		s.say("libburst: %s, and the step runs: until one calls burst_init, no checkpoint is taken", libLeft)
 	}
 }

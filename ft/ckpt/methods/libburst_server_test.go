@@ -22,7 +22,7 @@ import (
 // listening is a server under test.
 func listening(t *testing.T) *libServer {
 	t.Helper()
-	s, err := listenLib()
+	s, err := listenLib(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

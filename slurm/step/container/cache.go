@@ -14,8 +14,10 @@ import (
 // Cache is a user's folder of images on a node's disk. Of several processes that want one
 // image one fetches it, and the others wait.
 //
-// An image is there under its key or it is not: it is written beside, as KEY.part by who
-// holds the lock of KEY.lock, and gets its name when all of it is on the disk.
+// An image is there under its key or it is not: who holds the lock of KEY.lock writes it in
+// a folder of its own, KEY.*.tmp, and it gets its name when all of it is on the disk. What a
+// killed process leaves is such a folder, in which its children may still write: the next
+// ones delete it, and never use it.
 type Cache struct {
 	Dir string
 	// Max is how many bytes the images may have; those used longest ago go first.
@@ -76,30 +78,59 @@ func (c Cache) Ready(ctx context.Context, i Image, fill Fill) (path string, err 
 	if err := c.room(i); err != nil {
 		return "", err
 	}
-	part := filepath.Join(c.Dir, i.Key+".part")
-	stop := c.telling(i)
-	err = fill(ctx, part)
-	stop()
-	if err == nil {
-		err = settle(part, path)
+	err = c.make(ctx, i, fill)
+	if full(err) && ctx.Err() == nil {
+		c.evict(i.Key, 0) // all that may go
+		err = c.make(ctx, i, fill)
+	}
+	if full(err) {
+		err = fmt.Errorf("%w: %s", err, elsewhere)
 	}
 	if err != nil {
-		return "", errors.Join(err, removed(part))
+		return "", err
 	}
 	c.evict(i.Key, c.Max)
 	return path, nil
 }
 
-// owned says whether the folder is the user's alone: what another can write there would
-// be run.
-func (c Cache) owned() error {
-	st, err := os.Lstat(c.Dir)
-	if err != nil {
-		return fmt.Errorf("the folder of images: %w", err)
+// make writes the image, and gives it its name. The lock is held.
+func (c Cache) make(ctx context.Context, i Image, fill Fill) error {
+	for _, old := range c.works(i.Key) {
+		_ = removedTree(old) // what still writes in it may add to it: the next one deletes that
 	}
-	sys, ok := st.Sys().(*syscall.Stat_t)
-	if !st.IsDir() || !ok || int(sys.Uid) != os.Geteuid() || st.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("the folder of images %s is not this user's alone: BURST_CONTAINER_CACHE names another", c.Dir)
+	work, err := os.MkdirTemp(c.Dir, i.Key+".*"+workSuffix)
+	if err != nil {
+		return fmt.Errorf("making the image's folder: %w", err)
+	}
+	part := filepath.Join(work, "image")
+	stop := c.telling(i, part)
+	err = fill(ctx, part)
+	stop()
+	if err == nil {
+		err = settle(part, c.Path(i.Key))
+	}
+	_ = removedTree(work) // or the next one does
+	return err
+}
+
+// owned says whether the folder is the user's alone: what another can write there would
+// be run. It may be a link of the user's.
+func (c Cache) owned() error {
+	for _, stat := range []func(string) (os.FileInfo, error){os.Lstat, os.Stat} {
+		st, err := stat(c.Dir)
+		if err != nil {
+			return fmt.Errorf("the folder of images: %w", err)
+		}
+		sys, ok := st.Sys().(*syscall.Stat_t)
+		link := st.Mode().Type() == fs.ModeSymlink
+		switch {
+		case !link && !st.IsDir():
+			return fmt.Errorf("%s, where images are to lie, is no folder: BURST_CONTAINER_CACHE names another", c.Dir)
+		case !ok || int(sys.Uid) != os.Geteuid():
+			return fmt.Errorf("the folder of images %s is another user's: BURST_CONTAINER_CACHE names another", c.Dir)
+		case !link && st.Mode().Perm()&0o022 != 0:
+			return fmt.Errorf("others can write to the folder of images %s: chmod go-w it, or BURST_CONTAINER_CACHE names another", c.Dir)
+		}
 	}
 	return nil
 }
@@ -154,9 +185,9 @@ func tryLock(name string) (*os.File, error) {
 }
 
 // telling tells how a long fetch goes, until it is stopped.
-func (c Cache) telling(i Image) (stop func()) {
+func (c Cache) telling(i Image, part string) (stop func()) {
 	done := make(chan struct{})
-	began, part := time.Now(), filepath.Join(c.Dir, i.Key+".part")
+	began := time.Now()
 	go func() {
 		tick := time.NewTicker(sayAfter)
 		defer tick.Stop()
@@ -165,7 +196,7 @@ func (c Cache) telling(i Image) (stop func()) {
 			case <-done:
 				return
 			case <-tick.C:
-				c.say("fetches %s to this node's disk since %v%s", i, time.Since(began).Round(time.Second), share(part, i.Size))
+				c.say("fetches %s to this node's disk since %v%s", i, time.Since(began).Round(time.Second), share(part, i))
 			}
 		}
 	}()
@@ -173,12 +204,12 @@ func (c Cache) telling(i Image) (stop func()) {
 }
 
 // share is how much of the image is there, ", 40 %", if that is known.
-func share(part string, size int64) string {
+func share(part string, i Image) string {
 	st, err := os.Stat(part)
-	if err != nil || size == 0 {
+	if err != nil || i.Size == 0 || i.Remote() {
 		return ""
 	}
-	return fmt.Sprintf(", %d %%", 100*st.Size()/size)
+	return fmt.Sprintf(", %d %%", 100*st.Size()/i.Size)
 }
 
 func (c Cache) say(format string, args ...any) {
@@ -214,7 +245,7 @@ func settle(part, path string) error {
 	if err := os.Rename(part, path); err != nil {
 		return err
 	}
-	dir, err := os.Open(filepath.Dir(path))
+	dir, err := os.Open(filepath.Dir(path)) // the name lasts
 	if err != nil {
 		return err
 	}

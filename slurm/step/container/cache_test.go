@@ -10,7 +10,9 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -95,9 +97,15 @@ func TestAKilledCopyIsNone(t *testing.T) {
 		text, err := os.ReadFile(i.Path)
 		return errors.Join(err, os.WriteFile(part, text, 0o600))
 	}
+	if len(c.works("sif-k")) != 1 {
+		t.Fatal("the killed process has left nothing")
+	}
 	path, err := c.Ready(t.Context(), i, fill)
 	if st, serr := os.Stat(path); err != nil || serr != nil || st.Size() != i.Size {
 		t.Errorf("after it: %v, %v", err, serr)
+	}
+	if left := c.works("sif-k"); len(left) > 0 {
+		t.Errorf("%v is left of it", left)
 	}
 }
 
@@ -115,14 +123,14 @@ func TestAFailedFetch(t *testing.T) {
 		"no image": func(_ context.Context, part string) error { return os.WriteFile(part, []byte("sorry"), 0o600) },
 	} {
 		_, err := c.Ready(t.Context(), i, fill)
-		left, _ := filepath.Glob(filepath.Join(c.Dir, "*.[sp]*"))
+		left, _ := filepath.Glob(filepath.Join(c.Dir, "*.[st]*"))
 		if err == nil || len(left) > 0 {
 			t.Errorf("%s: %v, and %v is left", name, err, left)
 		}
 	}
 }
 
-// TestAChangedFile: one that is written anew while it is copied is refused.
+// TestAChangedFile: one that is written anew is refused, when it has been for some seconds.
 func TestAChangedFile(t *testing.T) {
 	path := fakeSIF(t, t.TempDir(), "a.sif", "one")
 	i := fileImage(t, path)
@@ -130,9 +138,11 @@ func TestAChangedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := Cache{Dir: filepath.Join(t.TempDir(), "images"), Max: DefaultMax}
-	if _, err := c.Ready(t.Context(), i, Fetch(i, Tool{}, nil)); err == nil || !strings.Contains(err.Error(), "has changed") || c.Has(i.Key) {
-		t.Errorf("%v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		if _, err := c.Ready(t.Context(), i, Fetch(i, Tool{}, nil)); err == nil || !strings.Contains(err.Error(), "is another file here") || c.Has(i.Key) {
+			t.Errorf("%v", err)
+		}
+	})
 }
 
 // TestEvict: those used longest ago go, with their notes; not those of the last hour, nor
@@ -155,7 +165,12 @@ func TestEvict(t *testing.T) {
 	file("mid.sif", 1000, 3*time.Hour)
 	file("new.sif", 1000, 2*time.Hour)
 	file("now.sif", 1000, time.Minute)
-	file("dead.part", 100, time.Minute)
+	for name, mode := range map[string]os.FileMode{"dead.1.tmp/build-temp-1/rootfs/etc": 0o500, "held.2.tmp/build-temp-2": 0o700} {
+		dir := filepath.Join(c.Dir, name)
+		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "f"), make([]byte, 1500), 0o600), os.Chmod(dir, mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	held, err := tryLock(filepath.Join(c.Dir, "held.lock"))
 	if err != nil || held == nil {
 		t.Fatal(held, err)
@@ -170,7 +185,7 @@ func TestEvict(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if got := strings.Join(names, " "); got != "held.lock held.sif now.sif" {
+	if got := strings.Join(names, " "); got != "held.2.tmp held.lock held.sif now.sif" {
 		t.Errorf("left: %s", got)
 	}
 	c.evict("", 0)
@@ -186,7 +201,47 @@ func TestOwned(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := fileImage(t, fakeSIF(t, t.TempDir(), "a.sif", "x"))
-	if _, err := c.Ready(t.Context(), i, Fetch(i, Tool{}, nil)); err == nil || !strings.Contains(err.Error(), "not this user's alone") {
+	if _, err := c.Ready(t.Context(), i, Fetch(i, Tool{}, nil)); err == nil || !strings.Contains(err.Error(), "others can write") {
 		t.Errorf("%v", err)
+	}
+	link := Cache{Dir: filepath.Join(t.TempDir(), "link"), Max: DefaultMax}
+	if err := errors.Join(os.Chmod(c.Dir, 0o700), os.Symlink(c.Dir, link.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := link.Ready(t.Context(), i, Fetch(i, Tool{}, nil)); err != nil {
+		t.Errorf("a link of the user's own: %v", err)
+	}
+	file := Cache{Dir: i.Path}
+	if err := file.owned(); err == nil || !strings.Contains(err.Error(), "is no folder") {
+		t.Errorf("a file: %v", err)
+	}
+}
+
+// TestAFullDisk: where the disk was too small for a pull, old images go, and it is tried once
+// more; the error says where else images can be.
+func TestAFullDisk(t *testing.T) {
+	c := Cache{Dir: filepath.Join(t.TempDir(), "images"), Max: DefaultMax}
+	i := fileImage(t, fakeSIF(t, t.TempDir(), "a.sif", "x"))
+	old := c.Path("docker-old")
+	fill := func(ctx context.Context, part string) error {
+		if c.Has("docker-old") {
+			return errors.New("pulling x by apptainer: exit status 255: write /x: no space left on device")
+		}
+		return duplicate(ctx, i, part)
+	}
+	at := time.Now().Add(-2 * restFor)
+	if err := errors.Join(os.Mkdir(c.Dir, 0o700), os.WriteFile(old, []byte("old"), 0o600), os.Chtimes(old, at, at)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Ready(t.Context(), i, fill); err != nil || !c.Has(i.Key) || c.Has("docker-old") {
+		t.Errorf("%v", err)
+	}
+	calls := 0
+	_, err := c.Ready(t.Context(), Image{Key: "sif-other"}, func(context.Context, string) error {
+		calls++
+		return fmt.Errorf("writing: %w", syscall.ENOSPC)
+	})
+	if calls != 2 || err == nil || !strings.Contains(err.Error(), "BURST_CONTAINER_CACHE=FOLDER") {
+		t.Errorf("after %d tries: %v", calls, err)
 	}
 }

@@ -102,7 +102,7 @@ func Parse(text, dir string) (Ref, error) {
 	r := Ref{Kind: Kind(m[1])}
 	rest, ok := strings.CutPrefix(text, m[1]+"://")
 	if !ok || !r.Remote() {
-		return bad("is none of a SIF file, a sandbox folder, docker://… and oras://…")
+		return bad("is none of a SIF file, a sandbox folder, docker://… and oras://…; a file of this name is ./%s", text)
 	}
 	rest, r.Digest, _ = strings.Cut(rest, "@")
 	if colon := strings.LastIndex(rest, ":"); colon > strings.LastIndex(rest, "/") {

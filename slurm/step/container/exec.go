@@ -1,6 +1,7 @@
 package container
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -35,12 +36,22 @@ func (r Run) Line(n Node) []string {
 		line = append(line, "--rocm")
 	}
 	for _, dir := range r.binds(n) {
-		line = append(line, "--bind", dir)
+		line = append(line, bind(dir)...)
 	}
 	if r.Dir != "" {
 		line = append(line, "--pwd", r.Dir)
 	}
 	return append(append(line, r.Image), r.Program...)
+}
+
+// bind is the option that has a folder inside. --bind parts its words by commas and colons;
+// --mount, which older tools lack, reads a line of CSV.
+func bind(dir string) []string {
+	if !strings.ContainsAny(dir, ",:\"") {
+		return []string{"--bind", dir}
+	}
+	quoted := strings.ReplaceAll(dir, `"`, `""`)
+	return []string{"--mount", fmt.Sprintf(`type=bind,"source=%s","destination=%s"`, quoted, quoted)}
 }
 
 // binds are the folders that are there, each once, and those below others left out.
@@ -51,8 +62,7 @@ func (r Run) binds(n Node) []string {
 	}
 	var all []string
 	for _, dir := range want {
-		// A comma or a colon in a name would be another bind's, or another place's.
-		if !filepath.IsAbs(dir) || dir == "/" || strings.ContainsAny(dir, ",:") {
+		if !filepath.IsAbs(dir) || dir == "/" {
 			continue
 		}
 		dir = filepath.Clean(dir)
@@ -75,7 +85,8 @@ func below(dir, folder string) bool {
 }
 
 // launchers are the variables by which a rank finds the others and its launcher.
-var launchers = []string{"PMI_", "PMI2_", "PMIX_", "SLURM_", "SLURMD_", "OMPI_", "PRTE_", "MPICH_", "I_MPI_", "MV2_", "UCX_", "FI_", "OMP_", "BURST_", "SCR_"}
+var launchers = []string{"PMI_", "PMI2_", "PMIX_", "SLURM_", "SLURMD_", "OMPI_", "PRTE_", "MPICH_", "I_MPI_", "MV2_", "UCX_", "FI_", "OMP_", "BURST_", "SCR_",
+	"MVP_", "MPIR_CVAR_", "KMP_", "PSM2_", "PSM3_", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}
 
 // Environ is the environment that the tool is to have. Where the user keeps the host's out
 // (--cleanenv), what MPI needs is handed on by name; and the node's libfabric is found
@@ -103,6 +114,17 @@ func (r Run) Environ(n Node, environ []string) []string {
 		all = append(all, p+"LD_LIBRARY_PATH="+n.EFA+"/lib64:"+n.EFA+"/lib:/.singularity.d/libs")
 	}
 	return all
+}
+
+// Writable says whether the user has the tool run images so that ranks can write to them: a
+// folder that the image lacks cannot be bound then.
+func Writable(env func(string) string) bool {
+	for _, p := range prefixes {
+		if v := env(p + "WRITABLE"); v != "" && v != "0" && !strings.EqualFold(v, "false") {
+			return true
+		}
+	}
+	return false
 }
 
 // clean says whether the user keeps the host's environment out.

@@ -25,7 +25,8 @@ func TestLine(t *testing.T) {
 		{"plain", node("/work/a"), nil, "--bind /work/a --pwd /work/a"},
 		{"a checkpoint folder elsewhere", node("/work/a", "/scratch/c"), []string{"/scratch/c"}, "--bind /work/a --bind /scratch/c --pwd /work/a"},
 		{"one within another", node("/work/a", "/work", "/work/a/c"), []string{"/work/a/c", "/work", "/work/a"}, "--bind /work --pwd /work/a"},
-		{"what is not there, or would hide the image", node("/work/a", "/usr/lib", "/", "/a:b"), []string{"/gone", "/usr/lib", "/", "/a:b", "rel"}, "--bind /work/a --pwd /work/a"},
+		{"what is not there, or would hide the image", node("/work/a", "/usr/lib", "/"), []string{"/gone", "/usr/lib", "/", "rel"}, "--bind /work/a --pwd /work/a"},
+		{"a name that --bind would part", node("/work/a", `/a:b,"c`), []string{`/a:b,"c`}, `--bind /work/a --mount type=bind,"source=/a:b,""c","destination=/a:b,""c" --pwd /work/a`},
 		{"devices", gpu, nil, "--nv --bind /work/a --bind /opt/amazon/efa --pwd /work/a"},
 	} {
 		run.Binds = tt.binds
@@ -36,14 +37,24 @@ func TestLine(t *testing.T) {
 	}
 }
 
+func TestFound(t *testing.T) {
+	env := map[string]string{"TMPDIR": "rel", "PMIX_NSDIR": "/run/pmix", "BURST_LIB": "/tmp/burst-lib-1-X/socket"}
+	if got := Found(func(name string) string { return env[name] }); !slices.Equal(got, []string{"/run/pmix", "/tmp/burst-lib-1-X"}) {
+		t.Errorf("%q", got)
+	}
+	if got := Found(func(string) string { return "" }); len(got) != 0 {
+		t.Errorf("of an empty environment: %q", got)
+	}
+}
+
 func TestEnviron(t *testing.T) {
 	run := Run{Tool: Tool{Name: "apptainer"}}
 	environ := []string{"A=1", "PMIX_RANK=0", "SLURM_PROCID=0"}
 	if got := run.Environ(node(), environ); !slices.Equal(got, environ) {
 		t.Errorf("as it is: %q", got)
 	}
-	clean := append(environ, "APPTAINER_CLEANENV=1", "APPTAINERENV_SLURM_PROCID=7")
-	if got := run.Environ(node(), clean)[len(clean):]; !slices.Equal(got, []string{"APPTAINERENV_PMIX_RANK=0"}) {
+	clean := append(environ, "APPTAINER_CLEANENV=1", "APPTAINERENV_SLURM_PROCID=7", "CUDA_VISIBLE_DEVICES=1")
+	if got := run.Environ(node(), clean)[len(clean):]; !slices.Equal(got, []string{"APPTAINERENV_PMIX_RANK=0", "APPTAINERENV_CUDA_VISIBLE_DEVICES=1"}) {
 		t.Errorf("kept out but for MPI: %q", got)
 	}
 	efa := Node{EFA: "/e"}

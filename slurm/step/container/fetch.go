@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,9 +36,6 @@ const pullStop = 5 * time.Second
 // pull has the tool fetch the image by its digest. The tool's own cache stays out of it:
 // it is in the home folder, without a bound, and this one keeps what was pulled.
 func pull(ctx context.Context, t Tool, r Ref, p pulling) error {
-	if err := removed(p.part); err != nil {
-		return err
-	}
 	cmd := exec.CommandContext(ctx, t.Path, "pull", "--disable-cache", p.part, r.String())
 	cmd.Env = append(p.environ[:len(p.environ):len(p.environ)], temporary(p.environ, filepath.Dir(p.part))...)
 	// Its children are ended with it, and it with us, at any line.
@@ -74,11 +72,45 @@ func lastWords(said []byte) string {
 	return text[max(0, len(text)-600):]
 }
 
+const (
+	// staleFor is how long shared storage may show a node a file as it was before.
+	staleFor = 5 * time.Second
+	// stalePause is between two looks at it.
+	stalePause = 250 * time.Millisecond
+)
+
+// opened opens the file that is meant.
+func opened(ctx context.Context, i Image) (*os.File, error) {
+	tick := time.NewTicker(stalePause)
+	defer tick.Stop()
+	for began := time.Now(); ; {
+		f, err := os.Open(i.Path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESTALE) {
+			return nil, fmt.Errorf("copying the image: %w", err)
+		}
+		if err == nil {
+			var key string
+			if key, _, err = identity(f); err == nil && key == i.Key {
+				return f, nil
+			}
+			err = errors.Join(err, f.Close())
+		}
+		if time.Since(began) > staleFor {
+			return nil, errors.Join(fmt.Errorf("%s is another file here than where the step was started: if it has changed since, start the step again", i.Path), err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
 // duplicate copies the file, if it is still the one that is meant.
 func duplicate(ctx context.Context, i Image, part string) error {
-	from, err := os.Open(i.Path)
+	from, err := opened(ctx, i)
 	if err != nil {
-		return fmt.Errorf("copying the image: %w", err)
+		return err
 	}
 	defer from.Close()
 	to, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)

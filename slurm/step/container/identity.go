@@ -15,8 +15,10 @@ type Image struct {
 	Ref
 	// Key names its copy: images with one key have the same bytes. "": it is run where
 	// it is.
-	Key  string
-	Size int64 // in bytes, of a File; 0: not known
+	Key string
+	// Size is in bytes, of a File; of one in a registry a guess of what making it takes on
+	// the disk. 0: it is not known.
+	Size int64
 }
 
 // header is what is read of a file to know it: of a SIF file that is its launch script,
@@ -29,8 +31,8 @@ const (
 	squashMagic = "hsqs" // of a bare squashfs, little-endian
 )
 
-// Identify finds a File's key: of what its header says, its size and when it was last
-// written. An error says that it is no image, or cannot be read.
+// Identify finds a File's key: of what its header says, its size and in which second it was
+// last written, for not all clients of shared storage know parts of one. An error says that it is no image, or cannot be read.
 func Identify(r Ref) (Image, error) {
 	i := Image{Ref: r}
 	if r.Kind != File {
@@ -59,7 +61,7 @@ func identity(f *os.File) (key string, size int64, err error) {
 	}
 	sum := sha256.New()
 	sum.Write(head)
-	fmt.Fprintf(sum, "%d %d", st.Size(), st.ModTime().UnixNano())
+	fmt.Fprintf(sum, "%d %d", st.Size(), st.ModTime().Unix())
 	return "sif-" + hex.EncodeToString(sum.Sum(nil))[:32], st.Size(), nil
 }
 

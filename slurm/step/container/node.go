@@ -31,8 +31,9 @@ func ThisNode(root string) Node {
 }
 
 // found are the variables that name folders which a rank must find: PMIx's, where
-// slurmstepd and its ranks share memory, and temporary ones.
-var found = []string{"PMIX_SERVER_TMPDIR", "PMIX_NSDIR", "PMIX_DSTORE_21_BASE_PATH", "PMIX_DSTORE_ESH_BASE_PATH", "TMPDIR"}
+// slurmstepd and its ranks share memory, temporary ones, and SCR's.
+var found = []string{"PMIX_SERVER_TMPDIR", "PMIX_NSDIR", "PMIX_DSTORE_21_BASE_PATH", "PMIX_DSTORE_ESH_BASE_PATH", "TMPDIR",
+	"SCR_PREFIX", "SCR_CACHE_BASE", "SCR_CNTL_BASE"}
 
 // Found are the folders that a rank's environment names.
 func Found(env func(string) string) []string {
@@ -41,6 +42,11 @@ func Found(env func(string) string) []string {
 		if dir := env(name); strings.HasPrefix(dir, "/") {
 			dirs = append(dirs, dir)
 		}
+	}
+	// The folder of libburst's socket is on the batch host alone, in /tmp, which not every
+	// site and user has in containers.
+	if socket := env("BURST_LIB"); strings.HasPrefix(socket, "/") {
+		dirs = append(dirs, filepath.Dir(socket))
 	}
 	return dirs
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"runtime"
 	"strings"
 )
 
@@ -41,6 +42,7 @@ const maxAnswer = 4 << 20
 // Resolve asks the registry which image a tag is now, so that all nodes run the same one.
 // The digest is that of the bytes that came, not what the registry calls them.
 func (g Registry) Resolve(ctx context.Context, r Ref) (Image, error) {
+	size := int64(0)
 	if r.Digest == "" {
 		body, err := g.get(ctx, r)
 		if err != nil {
@@ -48,8 +50,50 @@ func (g Registry) Resolve(ctx context.Context, r Ref) (Image, error) {
 		}
 		sum := sha256.Sum256(body)
 		r.Digest, r.Tag = "sha256:"+hex.EncodeToString(sum[:]), ""
+		size = g.takes(ctx, r, body)
 	}
-	return Image{Ref: r, Key: keyOf(r.Kind, r.Digest)}, nil
+	return Image{Ref: r, Key: keyOf(r.Kind, r.Digest), Size: size}, nil
+}
+
+// takes is about how much of the disk making the image takes, by its manifest: layers are
+// compressed, and lie there as they came, unpacked, and in the SIF file. 0: it is not known.
+func (g Registry) takes(ctx context.Context, r Ref, body []byte) int64 {
+	var m struct {
+		Layers []struct {
+			Size int64 `json:"size"`
+		} `json:"layers"`
+		Manifests []struct {
+			Digest   string `json:"digest"`
+			Platform struct {
+				Architecture string `json:"architecture"`
+				OS           string `json:"os"`
+			} `json:"platform"`
+		} `json:"manifests"`
+	}
+	if json.Unmarshal(body, &m) != nil {
+		return 0
+	}
+	for _, one := range m.Manifests {
+		if one.Platform.OS == "linux" && one.Platform.Architecture == runtime.GOARCH && digestHex.MatchString(one.Digest) {
+			r.Digest = one.Digest
+			body, err := g.get(ctx, r)
+			if err != nil || json.Unmarshal(body, &m) != nil {
+				return 0 // it is a guess
+			}
+			break
+		}
+	}
+	n := int64(0)
+	for _, l := range m.Layers {
+		if l.Size < 0 || l.Size > 1<<50 {
+			return 0
+		}
+		n += l.Size
+	}
+	if r.Kind == ORAS {
+		return n
+	}
+	return n * 7 / 2
 }
 
 // get fetches the manifest, with a token if the registry wants one.

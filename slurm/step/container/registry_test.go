@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -111,5 +112,37 @@ func TestLogins(t *testing.T) {
 	env := map[string]string{"APPTAINER_DOCKER_USERNAME": "you", "APPTAINER_DOCKER_PASSWORD": "p"}
 	if user, password := Logins(func(n string) string { return env[n] }, home)("h.org:5000"); user != "you" || password != "p" {
 		t.Errorf("the environment's: %s %s", user, password)
+	}
+}
+
+// TestTakes: what a pull needs is guessed by the layers for this machine.
+func TestTakes(t *testing.T) {
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	answers := map[string]string{
+		"one":   `{"layers":[{"size":100},{"size":300}]}`,
+		"index": fmt.Sprintf(`{"manifests":[{"digest":"sha256:0","platform":{"os":"linux","architecture":"other"}},{"digest":%q,"platform":{"os":"linux","architecture":%q}}]}`, aDigest, runtime.GOARCH),
+		"gone":  fmt.Sprintf(`{"manifests":[{"digest":"sha256:%064d","platform":{"os":"linux","architecture":%q}}]}`, 1, runtime.GOARCH),
+		"odd":   `{"layers":[{"size":-1}]}`,
+		"text":  `hello`,
+		aDigest: `{"layers":[{"size":1000}]}`,
+	}
+	mux.HandleFunc("/v2/x/manifests/{which}", func(w http.ResponseWriter, r *http.Request) {
+		if text, ok := answers[r.PathValue("which")]; ok {
+			fmt.Fprint(w, text)
+			return
+		}
+		http.NotFound(w, r)
+	})
+	for _, tt := range []struct {
+		kind Kind
+		tag  string
+		want int64
+	}{{Docker, "one", 1400}, {ORAS, "one", 400}, {Docker, "index", 3500}, {Docker, "gone", 0}, {Docker, "odd", 0}, {Docker, "text", 0}} {
+		i, err := Registry{Plain: true}.Resolve(t.Context(), Ref{Kind: tt.kind, Host: strings.TrimPrefix(server.URL, "http://"), Repo: "x", Tag: tt.tag})
+		if err != nil || i.Size != tt.want {
+			t.Errorf("%s %s: %d, %v, want %d", tt.kind, tt.tag, i.Size, err, tt.want)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package container
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,18 +14,28 @@ import (
 // spare is what an image leaves free of the disk, as a share of it: 1/20.
 const spare = 20
 
-// room makes room for the image, and says if there is none.
+// elsewhere is what to do about a disk that is too small.
+const elsewhere = "BURST_CONTAINER_CACHE=FOLDER names a folder of another disk; =none runs an image that is a file where it is"
+
+// full says whether the disk was too small, by the kernel's word or by that of a tool.
+func full(err error) bool {
+	return err != nil && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
+		strings.Contains(err.Error(), "no space left on device") || strings.Contains(err.Error(), "disk quota exceeded"))
+}
+
+// room makes room for the image, and says if there is none. What a pull needs is a guess,
+// by which none is refused.
 func (c Cache) room(i Image) error {
 	c.evict(i.Key, max(0, c.Max-i.Size))
 	free, whole, err := space(c.Dir)
 	if err != nil || i.Size == 0 || free-whole/spare >= i.Size {
 		return nil // the write will say what is wrong
 	}
-	c.evict(i.Key, 0) // all that rest
-	if free, whole, err = space(c.Dir); err != nil || free-whole/spare >= i.Size {
+	c.evict(i.Key, 0) // all that may go
+	if free, whole, err = space(c.Dir); err != nil || i.Remote() || free-whole/spare >= i.Size {
 		return nil
 	}
-	return fmt.Errorf("%s has %s, and the disk of %s has %s free and keeps 5 %% of it: BURST_CONTAINER_CACHE=FOLDER names another, =none runs the image where it is", i, size(i.Size), c.Dir, size(free))
+	return fmt.Errorf("%s has %s, and the disk of %s has %s free and keeps 5 %% of it: %s", i, size(i.Size), c.Dir, size(free), elsewhere)
 }
 
 func space(dir string) (free, whole int64, err error) {
@@ -61,6 +72,10 @@ func (c Cache) evict(but string, most int64) {
 	var all []kept
 	total := int64(0)
 	for _, e := range entries {
+		key, isWork := workOf(e.Name())
+		if isWork && e.IsDir() && key != but && !c.drop(key, e.Name()) {
+			total += treeSize(filepath.Join(c.Dir, e.Name())) // it is being fetched
+		}
 		info, err := e.Info()
 		if err != nil || !info.Mode().IsRegular() {
 			continue
@@ -68,9 +83,6 @@ func (c Cache) evict(but string, most int64) {
 		if key, ok := strings.CutSuffix(e.Name(), ".sif"); ok {
 			all = append(all, kept{key, info.Size(), info.ModTime()})
 			total += info.Size()
-		}
-		if key, ok := strings.CutSuffix(e.Name(), ".part"); ok && key != but {
-			c.drop(key, e.Name())
 		}
 	}
 	slices.SortFunc(all, func(a, b kept) int { return a.used.Compare(b.used) })
@@ -93,7 +105,7 @@ func (c Cache) drop(key string, names ...string) bool {
 	}
 	defer f.Close()
 	for _, name := range names {
-		if removed(filepath.Join(c.Dir, name)) != nil {
+		if removedTree(filepath.Join(c.Dir, name)) != nil {
 			return false
 		}
 	}

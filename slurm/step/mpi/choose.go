@@ -2,6 +2,7 @@ package mpi
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -15,21 +16,36 @@ type Launch struct {
 	Warning  string // what is likely to go wrong, though the user wants it so
 }
 
+// past ends each refusal.
+const past = "; BURST_MPI=none leaves the step to srun as it is"
+
 // Choose chooses the launch by what the program can be started by, what the user has said and
-// what srun offers. An error is the user's to change: the ranks would not find each other, and
-// each would be a world of its own, or they would not start.
+// what srun offers. An error is the user's to change: it was seen that the ranks would not find
+// each other. What is only likely is a warning.
 func (w World) Choose(f Found, s Step, said Word) (Launch, error) {
-	can := f.can()
 	if said.Type != "" {
 		s.Type, s.From = said.Type, "--mpi="+string(said.Kind)+","+said.Type
 	}
+	told, by := w.told(f)
+	if told != "" {
+		f.PMI = []PMI{told}
+	}
+	can := f.can()
 	switch {
-	case said.Launcher:
+	case said.Launcher && (said.Line || s.tasks() > 1):
 		return w.launcher(f, s, "the user wants it")
+	case said.Launcher:
+		return Launch{Why: "one rank needs no launcher"}, nil
 	case s.Type != "":
 		return w.given(f, s, said)
+	case told == PMI1:
+		return Launch{PMI: told, Why: by + " is enough for Slurm's libpmi"}, nil
 	}
-	if p, ok := speaks(w.Default); ok && slices.Contains(can, p) {
+	p, known := speaks(w.Default)
+	switch {
+	case w.Default != "" && !known:
+		return Launch{Why: "slurm.conf has it, and what it can start is not known"}, nil
+	case known && slices.Contains(can, p):
 		return Launch{PMI: p, Why: fmt.Sprintf("slurm.conf has it, and %s %s", f.Text(), p.by())}, nil
 	}
 	types := w.Types()
@@ -41,11 +57,36 @@ func (w World) Choose(f Found, s Step, said Word) (Launch, error) {
 	if types == nil && len(can) > 0 {
 		return Launch{PMI: can[0], Why: "srun does not say what it offers"}, nil
 	}
-	l, err := w.launcher(f, s, fmt.Sprintf("of what srun offers (%s) nothing suits %s", strings.Join(types, ", "), f.Text()))
-	if err != nil && s.tasks() == 1 {
-		return Launch{Why: "one rank needs none"}, nil
+	return w.instead(f, s, said, fmt.Sprintf("of what srun offers (%s) nothing suits %s", strings.Join(types, ", "), f.Text()))
+}
+
+// told is the protocol that the user's environment has the implementation speak, and the word
+// that says so; "": it says nothing.
+func (w World) told(f Found) (p PMI, by string) {
+	switch {
+	case f.Kind == Intel:
+		if v := w.Env("I_MPI_PMI"); v == "pmix" || v == "pmi2" {
+			return PMI(v), "I_MPI_PMI=" + v
+		}
+		v := w.Env("I_MPI_PMI_LIBRARY")
+		by = "I_MPI_PMI_LIBRARY=" + v
+		switch name := filepath.Base(v); {
+		case strings.HasPrefix(name, "libpmix."):
+			return PMIx, by
+		case strings.HasPrefix(name, "libpmi2."):
+			return PMI2, by
+		case strings.HasPrefix(name, "libpmi."):
+			return PMI1, by
+		}
+	case f.Kind == MPICH && !f.sure(): // from version 4.2 on
+		switch v := w.Env("MPIR_CVAR_PMI_VERSION"); v {
+		case "x":
+			return PMIx, "MPIR_CVAR_PMI_VERSION=" + v
+		case "1", "2":
+			return PMI2, "MPIR_CVAR_PMI_VERSION=" + v
+		}
 	}
-	return l, err
+	return "", ""
 }
 
 // can are the protocols that what was found can be started by, the best first.
@@ -57,6 +98,18 @@ func (f Found) can() []PMI {
 		return []PMI{PMIx}
 	}
 	return []PMI{PMI2}
+}
+
+// sure says that it was seen, not guessed, what the library can be started by: others can be
+// built, or told by the environment, to speak more.
+func (f Found) sure() bool {
+	if len(f.PMI) == 0 {
+		return false
+	}
+	var first, second int
+	n, _ := fmt.Sscanf(f.Version, "%d.%d", &first, &second) // fewer than 2: not known
+	return f.Kind == OpenMPI4 || f.Kind == OpenMPI5 ||
+		f.Kind == MPICH && n == 2 && (first < 4 || first == 4 && second < 2)
 }
 
 // by says in words that a rank is started by a protocol.
@@ -83,9 +136,31 @@ func (w World) given(f Found, s Step, said Word) (Launch, error) {
 		return l, nil
 	case f.Library == "" && f.PMI == nil:
 		return l, nil // only its name is known
+	case !f.sure():
+		l.Warning = fmt.Sprintf("%s: %s is built with %s, which as a rule %s: if its %d tasks do not find each other, leave %s out%s",
+			s.From, s.Program, f.Text(), not(f.can()), s.tasks(), s.From, w.better(f))
+		return l, nil
 	}
-	return l, fmt.Errorf("%s: %s is built with %s, which %s: its %d tasks would not find each other; leave %s out%s",
-		s.From, s.Program, f.Text(), not(f.can()), s.tasks(), s.From, w.better(f))
+	return l, fmt.Errorf("%s: %s is built with %s, which %s: its %d tasks would not find each other; leave %s out%s%s",
+		s.From, s.Program, f.Text(), not(f.can()), s.tasks(), s.From, w.better(f), past)
+}
+
+// instead is the launch where srun offers nothing that suits. Where the user has said nothing of
+// MPI and there is no launcher, or srun was written, the step runs as by srun, with a warning.
+func (w World) instead(f Found, s Step, said Word, why string) (Launch, error) {
+	path := w.Launcher(f)
+	switch {
+	case s.tasks() == 1:
+		return Launch{Why: "one rank needs none"}, nil
+	case s.Stands, s.Mixed, path == "" && said.Kind == None:
+		l := Launch{Why: "nothing that suits is known"}
+		l.Warning = fmt.Sprintf("%s: each of the %d tasks of %s is likely to be a world of its own: load the module of its MPI and say --mpi=%s, or ask the site for a Slurm with %s", why, s.tasks(), s.Program, launcherWord, wanted(f.can()))
+		return l, nil
+	case path != "" && f.Kind == OpenMPI5 && s.Nodes > 1:
+		return Launch{}, fmt.Errorf("%s: %s: %s is not chosen unasked on several nodes, since it ends with exit code 0 when it has lost one: ask the site for a Slurm with %s, or write --mpi=%s and let the program say in its output when it is done%s",
+			s.Program, why, path, wanted(f.can()), launcherWord, past)
+	}
+	return w.launcher(f, s, why)
 }
 
 // not says what a library does in place of what was asked.
@@ -109,61 +184,4 @@ func (w World) better(f Found) string {
 		}
 	}
 	return ""
-}
-
-// launcher has the implementation's own launcher start the ranks, with srun as its way to the
-// nodes: no keys for ssh are needed.
-func (w World) launcher(f Found, s Step, why string) (Launch, error) {
-	path := ""
-	if f.Kind != None {
-		path = w.Launcher(f)
-	}
-	switch {
-	case f.Kind == None:
-		return Launch{}, fmt.Errorf("--mpi=%s: it cannot be seen which MPI %s was built with: name it before a comma, as --mpi=openmpi5,%s", launcherWord, s.Program, launcherWord)
-	case path == "":
-		return Launch{}, fmt.Errorf("%s is built with %s: %s, and no launcher of its own was found: load its module, so that its %s is on PATH, or ask the site for a Slurm with %s",
-			s.Program, f.Text(), why, f.Kind.launchers()[0], wanted(f.can()))
-	case !s.Whole:
-		return Launch{}, fmt.Errorf("%s is built with %s: %s, and its launcher %s would use all nodes of the job for one program: leave out --nodes and --multi-prog, or ask the site for a Slurm with %s",
-			s.Program, f.Text(), why, path, wanted(f.can()))
-	}
-	return Launch{Launcher: path, Why: why + ": its own launcher starts the ranks, by srun on each node"}, nil
-}
-
-func wanted(can []PMI) string {
-	if len(can) == 0 || can[0] == PMIx {
-		return "PMIx"
-	}
-	return string(can[0])
-}
-
-// launchers are the names of an implementation's launcher, the most certain first.
-func (k Kind) launchers() []string {
-	switch k {
-	case OpenMPI4, OpenMPI5:
-		return []string{"mpirun.openmpi", "mpirun", "orterun", "prterun"}
-	case MPICH:
-		return []string{"mpiexec.hydra", "mpiexec.mpich", "mpiexec"}
-	case Intel, MVAPICH:
-		return []string{"mpiexec.hydra", "mpiexec"}
-	}
-	return nil
-}
-
-// line is the launcher's command line, up to the program.
-func (l Launch) line(f Found, s Step) []string {
-	n := fmt.Sprint(s.tasks())
-	if f.Kind == OpenMPI4 || f.Kind == OpenMPI5 {
-		line := []string{l.Launcher, "-n", n}
-		if s.PerNode > 0 {
-			line = append(line, "--map-by", fmt.Sprintf("ppr:%d:node", s.PerNode))
-		}
-		return line
-	}
-	line := []string{l.Launcher, "-bootstrap", "slurm", "-n", n}
-	if s.PerNode > 0 {
-		line = append(line, "-ppn", fmt.Sprint(s.PerNode))
-	}
-	return line
 }

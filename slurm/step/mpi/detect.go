@@ -23,6 +23,7 @@ func Detect(root, program string, env func(string) string) (Found, error) {
 	o, err := t.load(t.itself(path), nil)
 	switch {
 	case errors.Is(err, errNotELF):
+		f.Opaque = true
 		f.Script, err = t.interpreter(path)
 		return f, err
 	case err != nil:
@@ -38,6 +39,7 @@ func Detect(root, program string, env func(string) string) (Found, error) {
 	}
 	if lib == nil {
 		if !o.defines("PMPI_Init") {
+			f.Opaque = o.leadsOn()
 			return f, nil
 		}
 		lib = o

@@ -128,6 +128,21 @@ func (o *object) holds(section string, words ...string) []bool {
 // says says whether a word stands among the object's constants.
 func (o *object) says(word string) bool { return o.holds(".rodata", word)[0] }
 
+// leadsOn says whether a program may load libraries that it does not name, or start another
+// program: as Python, a shell, env or numactl. One without symbols may do anything.
+func (o *object) leadsOn() bool {
+	if slices.ContainsFunc(o.needed, func(n string) bool { return strings.HasPrefix(n, "libpython") || strings.HasPrefix(n, "libperl") }) {
+		return true
+	}
+	symbols, err := o.elf.ImportedSymbols()
+	if err != nil {
+		return !o.defines("main")
+	}
+	return slices.ContainsFunc(symbols, func(s elf.ImportedSymbol) bool {
+		return s.Name == "dlopen" || s.Name == "dlmopen" || s.Name == "system" || strings.HasPrefix(s.Name, "exec") || strings.HasPrefix(s.Name, "posix_spawn")
+	})
+}
+
 // defines says whether the object has a symbol of this name, by its tables of names.
 func (o *object) defines(symbol string) bool {
 	word := "\x00" + symbol + "\x00"

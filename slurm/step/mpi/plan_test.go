@@ -74,6 +74,7 @@ var (
 	ompi0   = Found{Kind: OpenMPI4, Version: "4.1.4", Library: "/usr/lib/libmpi.so.40", PMI: []PMI{}}
 	ompi5   = Found{Kind: OpenMPI5, Version: "5.0.7", Library: "/opt/ompi/lib/libmpi.so.40", PMI: []PMI{PMIx}}
 	mpich   = Found{Kind: MPICH, Version: "4.0.2", Library: "/usr/lib/libmpich.so.12", PMI: []PMI{PMI2}}
+	mpich42 = Found{Kind: MPICH, Version: "4.2.1", Library: "/usr/lib/libmpi.so.12", PMI: []PMI{PMI2}}
 	mpichX  = Found{Kind: MPICH, Library: "/usr/lib/libmpi.so.12", PMI: []PMI{PMIx}}
 	intel   = Found{Kind: Intel, Version: "2021.10.0", Library: "/opt/intel/lib/libmpi.so.12", PMI: []PMI{PMI2}}
 	mvapich = Found{Kind: MVAPICH, Version: "2.3.7", Library: "/opt/mvapich/lib/libmpi.so.12", PMI: []PMI{PMI2}}
@@ -84,7 +85,8 @@ func world(types string, env ...string) World {
 	return World{
 		Env: environment(env...), Types: func() []string { return ReadTypes(types) },
 		Launcher: func(Found) string { return "" }, Library: func(string) string { return "" },
-		Interfaces: func() []string { return []string{"lo", "eth0"} }, Fabric: func(Found) Fabric { return Fabric{} },
+		Bridges: func() []string { return nil }, Params: func(Found) map[string]string { return nil },
+		Fabric: func(Found) Fabric { return Fabric{} }, Free: true,
 	}
 }
 
@@ -118,6 +120,8 @@ func TestChoice(t *testing.T) {
 	one := func(s Step) Step { s.Nodes, s.Tasks = 1, 1; return s }
 	part := two
 	part.Whole = false
+	srun := two
+	srun.Stands = true
 	const none = ""
 	for _, c := range []struct {
 		name, types, site string
@@ -142,7 +146,12 @@ func TestChoice(t *testing.T) {
 		{"the user's word by its version", ours, none, ompi4, user("pmix_v4", "--mpi=pmix_v4"), none, "(--mpi=pmix_v4)", ""},
 		{"the user's word does not suit", ours, none, mpich, user("pmix", "--mpi=pmix"), none, "", "--mpi=pmix: ./app is built with MPICH 4.0.2, which is started by pmi2: its 2 tasks would not find each other; leave --mpi=pmix out, or write --mpi=pmi2"},
 		{"the environment's does not", ours, none, ompi5, user("pmi2", "SLURM_MPI_TYPE=pmi2"), none, "", "leave SLURM_MPI_TYPE=pmi2 out, or write --mpi=pmix"},
-		{"nor does anything", bare, none, ompi0, user("pmix", "--mpi=pmix"), none, "", "speaks none of srun's protocols"},
+		{"nor does anything, as far as is seen", bare, none, ompi0, user("pmix", "--mpi=pmix"), none, "(--mpi=pmix) !", ""},
+		{"a way past is named", ours, none, mpich, user("pmix", "--mpi=pmix"), none, "", "BURST_MPI=none leaves the step to srun as it is"},
+		{"an MPICH that may speak more", ours, none, mpich42, user("pmix", "--mpi=pmix"), none, "(--mpi=pmix) !", ""},
+		{"Intel MPI does speak more", ours, none, intel, user("pmix", "--mpi=pmix"), none, "(--mpi=pmix) !", ""},
+		{"one linked statically", ours, none, Found{Kind: OpenMPI4, Version: "4.1.4", Library: "/x"}, user("pmi2", "--mpi=pmi2"), none, "(--mpi=pmi2) !", ""},
+		{"a default that is not known", ours, "pspmix", mpich, two, none, "(MpiDefault=pspmix)", ""},
 		{"worlds of one rank, which somebody may want", ours, none, mpich, user("none", "--mpi=none"), none, "(--mpi=none) !", ""},
 		{"with one rank nothing is wrong", ours, none, mpich, one(user("pmix", "--mpi=pmix")), none, "(--mpi=pmix)", ""},
 		{"a type of the site's own", ours, none, mpich, user("cray_shasta", "--mpi=cray_shasta"), none, "(--mpi=cray_shasta)", ""},
@@ -152,14 +161,19 @@ func TestChoice(t *testing.T) {
 		{"named over what was seen", ours, "pmix", ompi4, two, "mpich", "--mpi=pmi2", ""},
 		{"not seen and not named", ours, "pmix", Found{}, two, none, "", ""},
 
-		{"by its own launcher", bare, "none", ompi5, two, none, "/bin/openmpi5 -n 2", ""},
+		{"by its own launcher", bare, "none", ompi4, two, none, "/bin/openmpi4 -n 2 OMPI_MCA_hwloc_base_binding_policy=none", ""},
+		{"which is not chosen where it ends well without a node", bare, "none", ompi5, two, none, "", "not chosen unasked on several nodes, since it ends with exit code 0"},
+		{"nor for one who has written srun", bare, "none", ompi4, srun, none, "(MpiDefault=none) !", ""},
+		{"nor for one rank", bare, "none", ompi4, one(two), none, "(MpiDefault=none)", ""},
+		{"asked for it is", bare, "none", ompi5, two, "mpirun", "/bin/openmpi5 -n 2 PRTE_MCA_hwloc_default_binding_policy=none !", ""},
 		{"so MPICH", bare, "none", mpich, two, none, "/bin/mpich -bootstrap slurm -n 2", ""},
 		{"as the user wants it", ours, "pmix", mpich, two, "mpirun", "/bin/mpich -bootstrap slurm -n 2", ""},
 		{"of what is named", ours, "pmix", Found{}, two, "openmpi4,mpirun", "/bin/openmpi4 -n 2", ""},
 		{"but whose", ours, "pmix", Found{}, two, "mpirun", "", "as --mpi=openmpi5,mpirun"},
-		{"there is none", bare, "none", mvapich, two, none, "", "of what srun offers (none, cray_shasta) nothing suits MVAPICH 2.3.7, and no launcher"},
+		{"there is none", bare, "none", mvapich, two, none, "(MpiDefault=none) !", ""},
+		{"there is none of what is named", bare, "none", mvapich, two, "mvapich", "", "of what srun offers (none, cray_shasta) nothing suits MVAPICH 2.3.7, and no launcher"},
 		{"one rank does without", bare, "none", mvapich, one(two), none, "(MpiDefault=none)", ""},
-		{"it would take all nodes", bare, "none", ompi5, part, none, "", "leave out --nodes"},
+		{"it would take all nodes", bare, "none", ompi4, part, none, "", "leave out --nodes"},
 	} {
 		w := world(c.types)
 		w.Default = c.site
@@ -174,6 +188,7 @@ func TestChoice(t *testing.T) {
 		}
 		w.Fence = "tree" // by mpi.conf
 		said, _, err := ReadWord(c.said)
+		said.Line = true
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +205,7 @@ func TestChoice(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	mesh := func(w *World) { w.Interfaces = func() []string { return []string{"lo", "eth0", "docker0", "br-0f3a"} } }
+	mesh := func(w *World) { w.Bridges = func() []string { return []string{"docker0", "virbr0"} } }
 	efa := func(w *World) {
 		w.Fabric = func(Found) Fabric { return Fabric{Devices: true, EFA: true, Provider: true} }
 	}
@@ -208,6 +223,9 @@ func TestSettings(t *testing.T) {
 		{"several ranks of a node", mpich, Step{Nodes: 1, Tasks: 2}, "", nil, "OMP_NUM_THREADS=1"},
 		{"by the tasks of a node", mpich, Step{Nodes: 2, Tasks: 4, PerNode: 2}, "", nil, "OMP_NUM_THREADS=1"},
 		{"a rank alone on its node may want it all", mpich, Step{Nodes: 2, Tasks: 2}, "", nil, ""},
+		{"Slurm binds, and OpenMP counts what it leaves", mpich, Step{Nodes: 1, Tasks: 2}, "", func(w *World) { w.Free = false }, ""},
+		{"what a rank gets is said otherwise", mpich, Step{Nodes: 1, Tasks: 2, Shaped: true}, "", nil, ""},
+		{"of a heterogeneous job", ompi5, Step{Nodes: 2, Tasks: 8, PerNode: 4, CPUs: 2, Mixed: true}, "", func(w *World) { mesh(w); efa(w) }, ""},
 		{"the user's threads", mpich, Step{Nodes: 1, Tasks: 2, CPUs: 4}, "OMP_NUM_THREADS=2", nil, "(OMP_NUM_THREADS=2)"},
 
 		{"PMIx on several nodes", ompi5, Step{Nodes: 2, Tasks: 2}, "", nil, "SLURM_PMIX_FENCE=tree"},
@@ -215,15 +233,14 @@ func TestSettings(t *testing.T) {
 		{"the user says it", ompi5, Step{Nodes: 2, Tasks: 2}, "SLURM_PMIX_FENCE=ring", nil, "(SLURM_PMIX_FENCE=ring)"},
 		{"PMI2 has none", mpich, Step{Nodes: 2, Tasks: 2}, "", nil, ""},
 
-		{"bridges, Open MPI", ompi4, Step{Nodes: 2, Tasks: 2}, "SLURM_PMIX_FENCE=tree", mesh, "(SLURM_PMIX_FENCE=tree) OMPI_MCA_btl_tcp_if_exclude=127.0.0.0/8,docker0,br-0f3a"},
+		{"bridges, Open MPI", ompi4, Step{Nodes: 2, Tasks: 2}, "SLURM_PMIX_FENCE=tree", mesh, "(SLURM_PMIX_FENCE=tree) OMPI_MCA_btl_tcp_if_exclude=127.0.0.0/8,docker0,virbr0"},
 		{"bridges, and the user's choice", ompi5, Step{Nodes: 2, Tasks: 2}, "OMPI_MCA_btl_tcp_if_include=eth0", mesh, "SLURM_PMIX_FENCE=tree (OMPI_MCA_btl_tcp_if_include=eth0)"},
-		{"bridges, MPICH", mpich, Step{Nodes: 2, Tasks: 2}, "", mesh, "UCX_NET_DEVICES=eth0 FI_TCP_IFACE=eth0"},
-		{"bridges, Intel MPI", intel, Step{Nodes: 2, Tasks: 2}, "", mesh, "FI_TCP_IFACE=eth0"},
-		{"bridges, and another network", mpich, Step{Nodes: 2, Tasks: 2}, "", func(w *World) {
+		{"bridges, MPICH", mpich, Step{Nodes: 2, Tasks: 2}, "", mesh, ""},
+		{"bridges, and the site's file", ompi4, Step{Nodes: 2, Tasks: 2}, "SLURM_PMIX_FENCE=tree", func(w *World) {
 			mesh(w)
-			w.Fabric = func(Found) Fabric { return Fabric{Devices: true} }
-		}, ""},
-		{"which of two is not known", intel, Step{Nodes: 2, Tasks: 2}, "", func(w *World) { w.Interfaces = func() []string { return []string{"eth0", "eth1", "docker0"} } }, ""},
+			w.Params = func(Found) map[string]string { return map[string]string{"btl_tcp_if_include": "/etc/x.conf"} }
+		}, "(SLURM_PMIX_FENCE=tree) (btl_tcp_if_include)"},
+		{"bridges, and its parameter files are not known", Found{Kind: OpenMPI4, PMI: []PMI{PMIx}}, Step{Nodes: 2, Tasks: 2}, "SLURM_PMIX_FENCE=tree", mesh, "(SLURM_PMIX_FENCE=tree)"},
 
 		{"EFA", mpich, Step{Nodes: 2, Tasks: 2}, "", efa, "FI_PROVIDER=efa"},
 		{"EFA, Intel MPI", intel, Step{Nodes: 2, Tasks: 2}, "", efa, "I_MPI_OFI_PROVIDER=efa"},
@@ -315,5 +332,62 @@ func TestMissingLibrary(t *testing.T) {
 	p, err := world(ours).Plan(f, Step{Program: "./app", Nodes: 1, Tasks: 2}, Word{})
 	if err != nil || len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "./app needs libmpi.so.40, which ld.so does not find here: load the module") {
 		t.Errorf("%q, %v", p.Warnings, err)
+	}
+}
+
+// TestWhatTheEnvironmentSpeaks: an MPI that its user has told what to speak is started by that.
+func TestWhatTheEnvironmentSpeaks(t *testing.T) {
+	for _, c := range []struct {
+		f         Found
+		env, site string
+		want      string // the launch
+	}{
+		{intel, "I_MPI_PMI=pmix", "pmix", "(MpiDefault=pmix)"},
+		{intel, "I_MPI_PMI=pmix", "none", "--mpi=pmix"},
+		{intel, "I_MPI_PMI_LIBRARY=/usr/lib64/libpmix.so.2", "pmix", "(MpiDefault=pmix)"},
+		{intel, "I_MPI_PMI_LIBRARY=/usr/lib64/libpmi2.so", "pmix", "--mpi=pmi2 (I_MPI_PMI_LIBRARY=/usr/lib64/libpmi2.so)"},
+		{intel, "I_MPI_PMI_LIBRARY=/usr/lib64/libpmi.so", "pmix", "(MpiDefault=pmix)"},
+		{mpich42, "MPIR_CVAR_PMI_VERSION=x", "pmix", "(MpiDefault=pmix)"},
+		{mpich42, "MPIR_CVAR_PMI_VERSION=2", "pmix", "--mpi=pmi2"},
+		{mpich, "MPIR_CVAR_PMI_VERSION=x", "pmix", "--mpi=pmi2"}, // which does not read it
+	} {
+		w := world(ours, c.env)
+		w.Default, w.Library = c.site, func(string) string { return "/libpmi2.so.0" }
+		p, err := w.Plan(c.f, Step{Program: "a", Nodes: 1, Tasks: 2, Shaped: true}, Word{})
+		if err != nil || texts(p) != c.want {
+			t.Errorf("%s of %s: %q, want %q, %v", c.env, c.f.Text(), texts(p), c.want, err)
+		}
+	}
+}
+
+// TestTheNameCountsWhereNothingIsSeen: BURST_MPI stands for all steps of a script, of which
+// hostname is one.
+func TestTheNameCountsWhereNothingIsSeen(t *testing.T) {
+	for _, c := range []struct {
+		f    Found
+		said Word
+		want string
+	}{
+		{Found{Program: "/bin/hostname"}, Word{Kind: MPICH}, ""},
+		{Found{Program: "/bin/hostname"}, Word{Kind: MPICH, Launcher: true}, ""},
+		{Found{Program: "/bin/hostname"}, Word{Kind: MPICH, Line: true}, "--mpi=pmi2"},
+		{Found{Program: "/bin/python3", Opaque: true}, Word{Kind: MPICH}, "--mpi=pmi2"},
+		{Found{}, Word{Kind: MPICH}, "--mpi=pmi2"}, // not here
+		{Found{Program: "/bin/sh", Opaque: true}, Word{Launcher: true}, ""},
+		{mpich, Word{Kind: OpenMPI5}, "--mpi=pmi2"},
+		{mpich, Word{Kind: OpenMPI5, Launcher: true}, "--mpi=pmi2"},
+		{mpich, Word{Kind: MPICH, Type: "pmix_v4"}, "REFUSED"},
+		{mpichX, Word{Kind: MPICH, Type: "pmix_v4"}, "--mpi=pmix_v4"},
+		{mpich, Word{Kind: OpenMPI4, Line: true}, "--mpi=pmix"},
+	} {
+		w := world(ours)
+		w.Fence = "tree" // by mpi.conf
+		p, err := w.Plan(c.f, Step{Program: "a", Nodes: 2, Tasks: 2}, c.said)
+		if c.want == "REFUSED" && err != nil {
+			continue
+		}
+		if err != nil || texts(p) != c.want {
+			t.Errorf("%+v, %+v: %q, want %q, %v", c.f, c.said, texts(p), c.want, err)
+		}
 	}
 }

@@ -3,7 +3,6 @@ package mpi
 import (
 	"debug/elf"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -52,13 +51,49 @@ func FindLauncher(f Found, env func(string) string) string {
 		}
 		for _, name := range f.Kind.launchers() {
 			path := filepath.Join(dir, name)
-			if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 && f.Kind.owns(path) {
+			if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 && f.Kind.owns(path) && f.sameAs(path, env) {
 				return path
 			}
 		}
 	}
 	return ""
 }
+
+// sameAs says whether a launcher of Open MPI's is of the library's version: those of others
+// may not start its ranks. Where either says none it is taken to be.
+func (f Found) sameAs(launcher string, env func(string) string) bool {
+	if f.Kind != OpenMPI4 || f.Version == "" {
+		return true
+	}
+	o, err := (tree{}).load((tree{}).itself(launcher), nil)
+	if err != nil {
+		return false
+	}
+	defer o.close()
+	s := &search{path: env("LD_LIBRARY_PATH")}
+	for _, name := range o.needed {
+		if !strings.HasPrefix(name, "libopen-rte.so") {
+			continue
+		}
+		lib := s.find(name, o)
+		if lib == nil {
+			return false // it would not start
+		}
+		defer lib.close()
+		v := strings.TrimPrefix(lib.constant("orte_version_string"), "v")
+		return v == "" || minor(v) == minor(f.Version)
+	}
+	return true
+}
+
+// minor is a version up to its second number.
+func minor(version string) string {
+	words := strings.SplitN(version, ".", 3)
+	return strings.Join(words[:min(2, len(words))], ".")
+}
+
+// LosesNodes says whether a launcher is Open MPI 5's, of which Exits0 is true.
+func LosesNodes(launcher string) bool { return OpenMPI5.owns(launcher) }
 
 // owns says whether a launcher is the implementation's.
 func (k Kind) owns(path string) bool {
@@ -81,21 +116,6 @@ func (k Kind) owns(path string) bool {
 		return err == nil && !orte && !hydra
 	}
 	return hydra && o.says("I_MPI_") == (k == Intel)
-}
-
-// UpInterfaces are the names of this host's network interfaces that are up.
-func UpInterfaces() []string {
-	all, err := net.Interfaces()
-	if err != nil {
-		return nil // nothing is known of them
-	}
-	var names []string
-	for _, i := range all {
-		if i.Flags&net.FlagUp != 0 {
-			names = append(names, i.Name)
-		}
-	}
-	return names
 }
 
 // amazon is the vendor's number of EFA devices.

@@ -57,7 +57,7 @@ func TestLaunchersOfOthers(t *testing.T) {
 	for _, dir := range []string{"mpich", "ompi5", "intel", "ompi4"} {
 		path = append(path, filepath.Join(w.dir, dir))
 	}
-	env := environment("PATH=relative:" + strings.Join(path, ":"))
+	env := environment("LD_LIBRARY_PATH="+w.dir, "PATH=relative:"+strings.Join(path, ":"))
 	for kind, want := range map[Kind]string{OpenMPI4: "ompi4/mpirun", OpenMPI5: "ompi5/mpirun", MPICH: "mpich/mpiexec.hydra", Intel: "intel/mpiexec.hydra", MVAPICH: "mpich/mpiexec.hydra"} {
 		if got := FindLauncher(Found{Kind: kind}, env); got != filepath.Join(w.dir, want) {
 			t.Errorf("%s: %s", kind, got)

@@ -24,6 +24,9 @@ func (w World) Plan(f Found, s Step, said Word) (Plan, error) {
 	if f.Missing != "" {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%s needs %s, which ld.so does not find here: load the module of its MPI, or put that library's folder into LD_LIBRARY_PATH", s.Program, f.Missing))
 	}
+	if said = said.counts(f); said == (Word{}) && f.Kind == None {
+		return p, nil
+	}
 	if f.Kind = said.over(f); f.Kind != p.Found.Kind {
 		f = Found{Kind: f.Kind, Program: f.Program, Script: f.Script}
 		p.Found = f
@@ -40,15 +43,34 @@ func (w World) Plan(f Found, s Step, said Word) (Plan, error) {
 	}
 	b := build{World: w, f: f, s: s, l: p.Launch}
 	b.launch()
-	b.threads()
-	b.binding()
-	if s.Nodes > 1 {
+	switch {
+	case s.Mixed:
+	case s.Nodes > 1:
+		b.threads()
+		b.binding()
 		b.fence()
 		b.interfaces()
 		b.transport()
+	default:
+		b.threads()
+		b.binding()
 	}
 	p.Settings = b.all
 	return p, nil
+}
+
+// counts is what the environment's word, which stands for all steps of a script, says of one: of
+// what can be seen it names nothing, and what is not seen has no launcher unless it is named.
+func (w Word) counts(f Found) Word {
+	seen := f.Kind != None || f.Program != "" && !f.Opaque && f.Missing == ""
+	switch {
+	case w.Line:
+	case w.Kind != None && seen && f.Kind != w.Kind:
+		return Word{}
+	case w.Kind == None && f.Kind == None:
+		return Word{}
+	}
+	return w
 }
 
 // over is the implementation that holds: the one that the user names, before what was seen.
@@ -84,6 +106,7 @@ func (b *build) launch() {
 	switch {
 	case b.l.Launcher != "":
 		b.all = append(b.all, step.Setting{Launcher: b.l.line(b.f, b.s), Why: b.l.Why})
+		b.loose()
 	case b.l.Type != "":
 		b.all = append(b.all, step.Setting{Option: "--mpi=" + b.l.Type, Why: b.l.Why})
 	case b.s.Type != "":
@@ -101,14 +124,48 @@ func (b *build) launch() {
 	}
 }
 
-// threads sets OpenMP's threads of a rank. A rank alone on its node is left as it is: it may
-// be meant to have all of it.
+// loose keeps a launcher from binding ranks: it would bind those of two steps of a job that run
+// side by side to the same cores.
+func (b *build) loose() {
+	const why = "two steps side by side would be bound to the same cores"
+	switch b.f.Kind {
+	case OpenMPI4:
+		b.param("OMPI_MCA_", "hwloc_base_binding_policy", "none", why)
+	case OpenMPI5:
+		b.param("PRTE_MCA_", "hwloc_default_binding_policy", "none", why)
+	case Intel:
+		b.set("I_MPI_PIN", "off", why, "I_MPI_PIN_DOMAIN", "I_MPI_PIN_PROCESSOR_LIST", "I_MPI_PIN_CELL", "I_MPI_PIN_ORDER")
+	}
+}
+
+// param puts a parameter of Open MPI's, unless the environment or a file of the site's or the
+// user's has it or what excludes it. Where it is not known which files count it is left out.
+func (b *build) param(prefix, name, value, why string, others ...string) {
+	if b.f.Library == "" {
+		return
+	}
+	var in []string
+	for _, n := range others {
+		in = append(in, prefix+n)
+	}
+	files := b.Params(b.f)
+	for _, n := range append([]string{name}, others...) {
+		if file := files[n]; file != "" && b.Env(prefix+n) == "" {
+			b.all = append(b.all, step.Setting{Kept: n, Why: file + " has it"})
+			return
+		}
+	}
+	b.set(prefix+name, value, why, in...)
+}
+
+// threads sets OpenMP's threads of a rank. A rank that is alone on its node, or bound to some
+// of its CPUs, is left as it is: OpenMP counts what the rank has.
 func (b *build) threads() {
 	switch {
 	case b.s.CPUs > 0:
 		b.set("OMP_NUM_THREADS", fmt.Sprint(b.s.CPUs), "as many as --cpus-per-task gives a rank")
-	case b.s.several():
-		b.set("OMP_NUM_THREADS", "1", "several ranks share a node and no --cpus-per-task is said: each would start a thread for every CPU")
+	case b.s.several() && b.Free && !b.s.Shaped:
+		b.set("OMP_NUM_THREADS", "1", "several ranks share a node, Slurm binds none of them, and no --cpus-per-task is said: each would start a thread for every CPU")
 	}
 }
 
@@ -123,6 +180,9 @@ func (b *build) binding() {
 			b.all = append(b.all, step.Setting{Kept: n + "=" + v, Why: "the environment has it"})
 			return
 		}
+	}
+	if b.s.Shaped {
+		return
 	}
 	if v := b.Env("OMP_NUM_THREADS"); v != "" && v != fmt.Sprint(max(1, b.s.CPUs)) {
 		return // its threads are meant to have more than their rank's CPUs
@@ -140,49 +200,27 @@ func (b *build) fence() {
 	b.set("SLURM_PMIX_FENCE", "tree", "Slurm's PMIx lets ranks of several nodes out of MPI_Init too early where it gathers by one algorithm and waits by another")
 }
 
-// bridges begin the names of interfaces that containers and virtual machines of one host have:
-// their addresses are the same on each node, and lead to no other.
-var bridges = []string{"docker", "br-", "virbr", "cni", "podman", "lxcbr", "lxdbr", "incusbr", "veth", "vnet", "vmnet", "vboxnet", "flannel", "cali", "cilium", "nerdctl"}
-
-// interfaces keeps the MPI off interfaces that lead to no other node. On a host without such
-// nothing is set: the implementations leave out the loopback themselves, and use all others.
+// interfaces keeps Open MPI off interfaces that lead to no other node. On a host without such
+// nothing is set: the implementations leave out the loopback themselves, and use all others. The
+// other MPIs have no list of what to leave out, and the interfaces of the other nodes are not
+// known.
 func (b *build) interfaces() {
-	var off, on []string
-	for _, name := range b.Interfaces() {
-		if hasPrefix(name, bridges) {
-			off = append(off, name)
-		} else if name != "lo" {
-			on = append(on, name)
-		}
+	if b.f.Kind != OpenMPI4 && b.f.Kind != OpenMPI5 {
+		return
 	}
+	off := b.Bridges()
 	if len(off) == 0 {
 		return
 	}
-	why := "the bridges of containers and virtual machines on this node lead to no other node"
+	const why = "the bridges of containers and virtual machines on this node lead to no other node"
 	list := "127.0.0.0/8," + strings.Join(off, ",")
-	switch b.f.Kind {
-	case OpenMPI4, OpenMPI5:
-		b.set("OMPI_MCA_btl_tcp_if_exclude", list, why, "OMPI_MCA_btl_tcp_if_include")
-		if b.l.Launcher == "" {
-			return
-		}
-		if b.f.Kind == OpenMPI4 {
-			b.set("OMPI_MCA_oob_tcp_if_exclude", list, why, "OMPI_MCA_oob_tcp_if_include")
-		} else {
-			b.set("PRTE_MCA_prte_if_exclude", list, why, "PRTE_MCA_prte_if_include")
-		}
-		return
-	}
-	if len(on) != 1 || b.Fabric(b.f).Devices {
-		return // which of them is not known, or another network is there
-	}
-	why += ", and " + on[0] + " alone does"
-	if b.f.Kind == MPICH || b.f.Kind == MVAPICH {
-		b.set("UCX_NET_DEVICES", on[0], why)
-	}
-	b.set("FI_TCP_IFACE", on[0], why)
-	if b.l.Launcher != "" && b.f.Kind == Intel {
-		b.set("I_MPI_HYDRA_IFACE", on[0], why)
+	b.param("OMPI_MCA_", "btl_tcp_if_exclude", list, why, "btl_tcp_if_include")
+	switch {
+	case b.l.Launcher == "":
+	case b.f.Kind == OpenMPI4:
+		b.param("OMPI_MCA_", "oob_tcp_if_exclude", list, why, "oob_tcp_if_include")
+	default:
+		b.param("PRTE_MCA_", "prte_if_exclude", list, why, "prte_if_include")
 	}
 }
 

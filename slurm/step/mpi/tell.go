@@ -126,16 +126,16 @@ func (s *search) protocols(k Kind, o *object) []PMI {
 }
 
 // components are the protocols of an Open MPI before 5: it has a plugin for each. Where none
-// is found it was built without plugins, and has PMIx as all since version 2.
+// is found it was built without plugins, and nothing is known.
 func (s *search) components(o *object) []PMI {
 	if o.soname == "" { // static
-		return []PMI{PMIx}
+		return nil
 	}
 	all := []PMI{}
 	seen := false
 	for _, dir := range s.homes(o.path) {
 		var names []string
-		for _, folder := range []string{"openmpi", "openmpi3"} { // upstream's, Debian's
+		for _, folder := range []string{"openmpi", "openmpi3", "openmpi/lib/openmpi", "openmpi/lib/openmpi3"} { // upstream's, Debian's
 			some, _ := filepath.Glob(filepath.Join(dir, folder, "mca_pmix_*.so")) // the pattern is right
 			names = append(names, some...)
 		}
@@ -151,7 +151,7 @@ func (s *search) components(o *object) []PMI {
 		}
 	}
 	if !seen {
-		return []PMI{PMIx}
+		return nil
 	}
 	slices.SortFunc(all, func(a, b PMI) int { return strings.Compare(string(b), string(a)) }) // pmix first
 	return slices.Compact(all)

@@ -12,6 +12,7 @@ type Word struct {
 	Type     string // srun's type for it, pmi2 of "mpich,pmi2"; "": not said
 	Launcher bool   // the implementation's own launcher is to start the ranks
 	Off      bool   // nothing is to be done about MPI
+	Line     bool   // it stands on the command line, not in the environment
 }
 
 // launcherWord has the implementation's own launcher start the ranks, whatever srun offers.

@@ -155,13 +155,13 @@ static bool advance(struct run *r)
 		say("step %" PRId64, r->iteration);
 	if (r->iteration == r->o.iterations)
 		return false;
-	if (look(r))
-		return true;
-	if (!world_broken && r->iteration % r->x.copy_every == 0)
+	if (r->iteration % r->x.copy_every == 0)
 		copy(r);
 	if (!world_broken && r->o.every && r->iteration % r->o.every == 0)
 		save(r);
-	return false;
+	/* Last: ranks that a move has started go on with the next iteration, and the
+	 * others must do nothing more for this one. */
+	return !world_broken && look(r);
 }
 
 /* compute iterates to the end and gives the checksum; false: it was told to stop. */

@@ -129,6 +129,10 @@ void world_watch(MPI_Comm c);
  * living rank must call it equally often: it waits for all. */
 bool all_good(MPI_Comm c, bool good);
 
+/* gather starts the roster's new processes and is base with them behind it;
+ * MPI_COMM_NULL on all ranks of base if it failed. */
+MPI_Comm gather(struct run *r, MPI_Comm base, const struct roster *to);
+
 enum cause { LOST, MOVED };
 /* rebuild makes a new world, without lost ranks, or with ranks elsewhere. It is
  * called by all ranks that live. If it cannot, the process ends. */
