@@ -36,7 +36,7 @@ func (p *Provider) assign(ctx context.Context, id, node string) error {
 		if err != nil || m == nil {
 			return err
 		}
-		s = sight{metal: m.metal, tags: m.tags}
+		s.machine = *m
 	}
 	mine := escape(tagNode) + "=" + escape(node)
 	if slices.Contains(s.tags, mine) {
@@ -54,7 +54,8 @@ func (p *Provider) assign(ctx context.Context, id, node string) error {
 	})
 	switch {
 	case err == nil:
-		p.see(machine{id: id, metal: s.metal, tags: tags})
+		s.tags = tags
+		p.see(s.machine)
 	case notFound(err):
 		return nil
 	}

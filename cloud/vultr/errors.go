@@ -133,10 +133,12 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 
-// notFound says that Vultr does not know what a call named.
+// notFound says that Vultr does not know what a call named: by its status, or, as
+// terraform-provider-vultr has met it (issue 177), in words.
 func notFound(err error) bool {
 	var r *refusal
-	return errors.As(err, &r) && r.status == http.StatusNotFound
+	return errors.As(err, &r) && (r.status == http.StatusNotFound ||
+		r.status == http.StatusBadRequest && strings.Contains(strings.ToLower(r.text), "invalid instance id"))
 }
 
 // refused says that a request to make something was not carried out, by Vultr's

@@ -21,19 +21,24 @@ const pageSize = 500
 
 // List implements cloud.Provider. It reads the whole account and picks: Vultr
 // filters by one tag at most, and what a filter hides cannot be told from what
-// is gone. An account of a thousand instances is two requests.
+// is gone. An account of a thousand instances is two requests. What was destroyed
+// here stays in the list for about an hour, as Terminating first, then as Terminated.
 func (p *Provider) List(ctx context.Context, f cloud.Filter) ([]cloud.Instance, error) {
 	if f.Cluster == "" {
 		return nil, invalid(opList, "the filter names no cluster")
 	}
+	began := time.Now()
 	all, err := p.ours(ctx, opList)
 	if err != nil {
 		return nil, err
 	}
 	now := time.Now()
-	var found []cloud.Instance
+	instances := p.departed(all, began)
 	for _, m := range all {
-		i := m.instance(now)
+		instances = append(instances, m.instance(now))
+	}
+	var found []cloud.Instance
+	for _, i := range instances {
 		if i.Cluster != f.Cluster || len(f.Tokens) > 0 && !slices.Contains(f.Tokens, i.Token) || len(f.IDs) > 0 && !slices.Contains(f.IDs, i.ID) {
 			continue
 		}

@@ -102,18 +102,20 @@ func (m machine) addr(inVPC bool) string {
 }
 
 // sight is what the provider remembers of an instance: of which kind it is, which
-// its id does not say, and its tags, as a change of them names them all.
+// its id does not say, its tags, as a change of them names them all, and whether
+// Vultr has taken our word to destroy it.
 type sight struct {
-	metal bool
-	tags  []string
-	at    time.Time
+	machine
+	at    time.Time // when Vultr last showed it
+	ended time.Time // of the first answer that took it; zero: none did
 }
 
 func (p *Provider) see(machines ...machine) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, m := range machines {
-		p.seen[m.id] = sight{m.metal, slices.Clone(m.tags), time.Now()}
+		m.tags = slices.Clone(m.tags)
+		p.seen[m.id] = sight{m, time.Now(), p.seen[m.id].ended}
 	}
 }
 
@@ -122,6 +124,47 @@ func (p *Provider) recall(id string) (sight, bool) {
 	defer p.mu.Unlock()
 	s, ok := p.seen[id]
 	return s, ok
+}
+
+// destroyed notes that Vultr has answered that it destroys the instance.
+func (p *Provider) destroyed(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s, ok := p.seen[id]; ok && s.ended.IsZero() {
+		s.ended = time.Now()
+		p.seen[id] = s
+	}
+}
+
+// departed are the destroyed instances that complete lists, begun at a time,
+// do not show. Vultr forgets an instance as soon as it is destroyed, and a list that
+// lacks one may be another account's. But whoever was answered that it is destroyed
+// has asked about his own: once nothing has shown it for a Lag, in which its host
+// stops it, it is gone.
+func (p *Provider) departed(lists []machine, began time.Time) []cloud.Instance {
+	shown := map[string]bool{}
+	for _, m := range lists {
+		shown[m.id] = true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []cloud.Instance
+	for id, s := range p.seen {
+		if s.ended.IsZero() || shown[id] {
+			continue
+		}
+		i := s.instance(began)
+		i.State = cloud.Terminating
+		last := s.ended
+		if s.at.After(last) {
+			last = s.at
+		}
+		if began.Sub(last) >= p.c.Lag {
+			i.State, i.Ended = cloud.Terminated, last
+		}
+		all = append(all, i)
+	}
+	return all
 }
 
 // forget drops what has not been seen for an hour: it has ended.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	"slices"
 	"sync"
 )
 
@@ -16,10 +17,16 @@ var uuid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // Terminate implements cloud.Provider. Each instance is a request of its own.
 // Vultr refuses to destroy one that it is still setting up ("Server is currently
-// locked"): the caller asks again.
+// locked"): the caller asks again. What this process has not seen is looked for
+// first: List is to tell of its end.
 func (p *Provider) Terminate(ctx context.Context, ids []string) error {
 	if err := ctx.Err(); err != nil {
 		return transient(opTerminate, err)
+	}
+	if slices.ContainsFunc(ids, func(id string) bool { _, ok := p.recall(id); return !ok && uuid.MatchString(id) }) {
+		if _, err := p.ours(ctx, opTerminate); err != nil {
+			p.log.Debug("what is to be ended could not be looked for", "provider", p.c.Name, "error", err)
+		}
 	}
 	errs := make([]error, len(ids))
 	each(len(ids), func(n int) { errs[n] = p.end(ctx, ids[n]) })
@@ -43,6 +50,9 @@ func (p *Provider) end(ctx context.Context, id string) error {
 			}
 			return p.api.Instance.Delete(ctx, id)
 		})
+		if err == nil {
+			p.destroyed(id)
+		}
 		if err == nil || !notFound(err) {
 			return err
 		}
