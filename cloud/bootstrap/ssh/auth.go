@@ -19,8 +19,12 @@ type Auth struct {
 }
 
 // Check says what is wrong with it, before a host is asked.
-func (a Auth) Check() error {
-	signers, done, err := a.signers()
+func (a Auth) Check() error { return a.CheckAs(os.Geteuid()) }
+
+// CheckAs says what is wrong with it for the user as whom burstd runs, where that
+// is not us. We must be able to read it.
+func (a Auth) CheckAs(uid int) error {
+	signers, done, err := a.as(uid)
 	if err != nil {
 		return err
 	}
@@ -32,11 +36,13 @@ func (a Auth) Check() error {
 }
 
 // signers are our keys, until done is called.
-func (a Auth) signers() (keys []ssh.Signer, done func(), err error) {
+func (a Auth) signers() (keys []ssh.Signer, done func(), err error) { return a.as(os.Geteuid()) }
+
+func (a Auth) as(uid int) (keys []ssh.Signer, done func(), err error) {
 	if a.KeyFile == "" {
 		return a.fromAgent(nil)
 	}
-	text, err := readPrivate(a.KeyFile)
+	text, err := readPrivate(a.KeyFile, uid)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -90,8 +96,9 @@ func (a Auth) fromAgent(only ssh.PublicKey) (keys []ssh.Signer, done func(), err
 	return nil, nil, fmt.Errorf("%s has a passphrase and the ssh-agent at %s lacks the key: ssh-add %[1]s", a.KeyFile, a.Agent)
 }
 
-// readPrivate reads a file that only its owner, root or us, can read.
-func readPrivate(path string) ([]byte, error) {
+// readPrivate reads a file that only its owner can read: the user as whom burstd
+// runs, or root, if we are who burstd is.
+func readPrivate(path string, uid int) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the SSH key: %w", err)
@@ -104,8 +111,8 @@ func readPrivate(path string) ([]byte, error) {
 	if mode := info.Mode().Perm(); !info.Mode().IsRegular() || mode&0o077 != 0 {
 		return nil, fmt.Errorf("the SSH key %s has mode %04o, others may read or change it: chmod 0600 %[1]s", path, mode)
 	}
-	if s, ok := info.Sys().(*syscall.Stat_t); ok && s.Uid != 0 && int(s.Uid) != os.Geteuid() {
-		return nil, fmt.Errorf("the SSH key %s is uid %d's: chown it to root or to uid %d, as which burstd runs", path, s.Uid, os.Geteuid())
+	if s, ok := info.Sys().(*syscall.Stat_t); ok && int(s.Uid) != uid && (s.Uid != 0 || uid != os.Geteuid()) {
+		return nil, fmt.Errorf("the SSH key %s is uid %d's: chown it to uid %d, as which burstd runs", path, s.Uid, uid)
 	}
 	text := make([]byte, 64<<10)
 	n, err := f.Read(text)

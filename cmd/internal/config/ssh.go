@@ -41,7 +41,7 @@ var sentKeys = regexp.MustCompile(`^(image|ssh:/.+)$`)
 // checkSent reports what is wrong with a bootstrap that goes over SSH.
 func checkSent(s *section, b bootstrap.Config) {
 	if !sentKeys.MatchString(b.MungeKey) {
-		s.failAt("munge_key", "%q is no place of a key: write \"ssh:/etc/munge/munge.key\", a file of this host that is sent over SSH, or \"image\"", b.MungeKey)
+		s.failAt("munge_key", "%q is no place of a key: write \"ssh:/etc/burst/munge.key\", a file of this host that is sent over SSH, or \"image\"", b.MungeKey)
 		return
 	}
 	if len(b.URLs) > 0 && b.URLs[0] == "" {
