@@ -73,6 +73,11 @@ func (d *Daemon) newSetups(news <-chan struct{}, point crash.Point) *setups {
 				d.log.Error("no node can be set up over SSH", "pool", p.Power.Name, "error", err)
 			}
 		}
+		if path := p.Boot.Sent(); path != "" {
+			if _, err := os.ReadFile(path); err != nil {
+				d.log.Error("no node can be set up over SSH: the MUNGE key that is sent to nodes cannot be read", "pool", p.Power.Name, "error", err)
+			}
+		}
 		runners[p.Power.Name] = byAuth[p.SSH.Auth]
 	}
 	if len(s.pools) == 0 {

@@ -243,3 +243,21 @@ func TestSetupFiles(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What burstd cannot read it says at its start, not first when a node waits for it.
+func TestUnreadableKeysAreSaid(t *testing.T) {
+	dir := t.TempDir()
+	var log strings.Builder
+	var p config.Pool
+	p.Power.Name, p.SSH = "metal", &config.SSH{Auth: ssh.Auth{KeyFile: filepath.Join(dir, "id")}}
+	p.Boot.MungeKey = "ssh:" + filepath.Join(dir, "munge.key")
+	d := &Daemon{cfg: &config.Config{Pools: []config.Pool{p}}, log: slog.New(slog.NewTextHandler(&log, nil))}
+	if d.newSetups(nil, nil) == nil {
+		t.Fatal("no pool is set up over SSH")
+	}
+	for _, want := range []string{"/id: no such file", "/munge.key: no such file"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log lacks %q:\n%s", want, log.String())
+		}
+	}
+}
