@@ -126,7 +126,8 @@ func (p *Provider) recall(id string) (sight, bool) {
 	return s, ok
 }
 
-// destroyed notes that Vultr has answered that it destroys the instance.
+// destroyed notes that Vultr has answered that it destroys the instance, for whoever
+// has asked for it: what a launch takes back has never been anybody's.
 func (p *Provider) destroyed(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

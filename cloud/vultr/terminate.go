@@ -29,15 +29,21 @@ func (p *Provider) Terminate(ctx context.Context, ids []string) error {
 		}
 	}
 	errs := make([]error, len(ids))
-	each(len(ids), func(n int) { errs[n] = p.end(ctx, ids[n]) })
+	each(len(ids), func(n int) {
+		var taken bool
+		if taken, errs[n] = p.end(ctx, ids[n]); taken {
+			p.destroyed(ids[n])
+		}
+	})
 	return errors.Join(errs...)
 }
 
-// end destroys one machine. Of which kind it is, its id does not say: what is
-// not known from a list is asked for as both. What is in neither is gone.
-func (p *Provider) end(ctx context.Context, id string) error {
+// end destroys one machine, and says whether Vultr has answered that it does. Of
+// which kind it is, its id does not say: what is not known from a list is asked for
+// as both. Of what is in neither there is nothing to end.
+func (p *Provider) end(ctx context.Context, id string) (taken bool, err error) {
 	if !uuid.MatchString(id) {
-		return nil // never one of Vultr's
+		return false, nil // never one of Vultr's
 	}
 	kinds := []bool{false, true}
 	if s, ok := p.recall(id); ok {
@@ -50,14 +56,11 @@ func (p *Provider) end(ctx context.Context, id string) error {
 			}
 			return p.api.Instance.Delete(ctx, id)
 		})
-		if err == nil {
-			p.destroyed(id)
-		}
 		if err == nil || !notFound(err) {
-			return err
+			return err == nil, err
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // each runs do for 0 to n-1, some at a time.
