@@ -91,10 +91,6 @@ func (r reader) login(a ssh.Auth) []conf.Finding {
 	if a.Agent != "" {
 		all = append(all, unseen("ssh.agent", a.Agent)...)
 	}
-	if strings.HasPrefix(a.Agent, "/run/burst/") {
-		all = append(all, conf.Finding{Level: conf.Advice, Key: "ssh.agent", Have: a.Agent,
-			Why: "/run/burst goes with burstd when burstd.service stops: have the agent listen in a folder of its own, as /run/burst-ssh."})
-	}
 	return all
 }
 
@@ -172,8 +168,13 @@ func (r reader) asks(socket string) error {
 	return r.opens(socket, 0o2)
 }
 
-// unseen is advice about what burstd's unit closes or hides (ProtectHome, PrivateTmp).
+// unseen is advice about what burstd's unit closes or hides (ProtectHome, PrivateTmp),
+// or removes (RuntimeDirectory).
 func unseen(key, path string) []conf.Finding {
+	if strings.HasPrefix(path, "/run/burst/") {
+		return []conf.Finding{{Level: conf.Advice, Key: key, Have: path,
+			Why: "burstd.service removes /run/burst when it stops: use a folder of its own, as /run/burst-ssh."}}
+	}
 	for _, closed := range []string{"/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/"} {
 		if strings.HasPrefix(path, closed) {
 			return []conf.Finding{{Level: conf.Advice, Key: key, Have: path,

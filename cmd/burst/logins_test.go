@@ -3,16 +3,21 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/burst-hpc/burst/slurm/conf"
 )
 
 // Who may open a file is said by its mode and its folders', for the first of owner, group and others that he is.
 func TestOpens(t *testing.T) {
-	base := t.TempDir()
-	for at := base; at != "/" && at != os.TempDir(); at = filepath.Dir(at) {
-		if err := os.Chmod(at, 0o755); err != nil {
-			t.Fatal(err)
-		}
+	base, err := os.MkdirTemp("/tmp", "burst-opens") // whose folders are open, as the folder of tests may not be
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(base) })
+	if err := os.Chmod(base, 0o755); err != nil {
+		t.Fatal(err)
 	}
 	uid, gid := os.Geteuid(), os.Getegid()
 	for name, tt := range map[string]struct {
@@ -48,5 +53,24 @@ func TestOpens(t *testing.T) {
 				t.Errorf("opens: %v", err)
 			}
 		})
+	}
+}
+
+func TestUnseen(t *testing.T) {
+	for path, want := range map[string]string{
+		"/etc/burst/id_ed25519":      "",
+		"/run/burst-ssh/agent.sock":  "",
+		"/homes/slurm/id":            "",
+		"/home/slurm/.ssh/id":        "burstd.service has no /home: put it below /etc/burst or /run",
+		"/root/id":                   "has no /root:",
+		"/run/user/64030/agent.sock": "has no /run/user:",
+		"/tmp/ssh-x/agent.1":         "has no /tmp:",
+		"/var/tmp/id":                "has no /var/tmp:",
+		"/run/burst/agent.sock":      "removes /run/burst when it stops",
+	} {
+		all := unseen("ssh.agent", path)
+		if (want == "") != (len(all) == 0) || want != "" && (all[0].Level != conf.Advice || all[0].Have != path || !strings.Contains(all[0].Why, want)) {
+			t.Errorf("%s: %+v, want %q", path, all, want)
+		}
 	}
 }
