@@ -122,7 +122,7 @@ func TestAuth(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			keys, done, err := tt.auth.signers()
+			keys, done, err := tt.auth.signers(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
