@@ -3,7 +3,6 @@ package vultr
 import (
 	"context"
 	"errors"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,14 +15,16 @@ const opAssign = "assign"
 // Assign implements cloud.Assigner: the node's name becomes the instance's
 // burst:node tag, by which the instance is adopted after a lost journal. Its label
 // stays, as a lost launch is found by it. One that says so already is not asked for.
+// It returns at once; the tags follow in the background. One that fails is tried
+// again some times and then left out: no job needs it.
 func (p *Provider) Assign(ctx context.Context, nodes map[string]string) error {
 	if err := ctx.Err(); err != nil {
 		return transient(opAssign, err)
 	}
-	ids := slices.Sorted(maps.Keys(nodes))
-	errs := make([]error, len(ids))
-	each(len(ids), func(n int) { errs[n] = p.assign(ctx, ids[n], nodes[ids[n]]) })
-	return errors.Join(errs...)
+	if p.names.add(nodes) {
+		go p.tagAll(context.WithoutCancel(ctx))
+	}
+	return nil
 }
 
 func (p *Provider) assign(ctx context.Context, id, node string) error {
@@ -54,8 +55,7 @@ func (p *Provider) assign(ctx context.Context, id, node string) error {
 	})
 	switch {
 	case err == nil:
-		s.tags = tags
-		p.see(s.machine)
+		p.retag(id, tags)
 	case notFound(err):
 		return nil
 	}

@@ -36,7 +36,7 @@ func (l *launch) create(ctx context.Context, due []int) error {
 			return transient(opLaunch, err)
 		}
 		made, errs := make([]machine, len(wave)), make([]error, len(wave))
-		each(len(wave), func(n int) { made[n], errs[n] = l.p.make(ctx, l.r, l.spec, wave[n]) })
+		each(workers, len(wave), func(n int) { made[n], errs[n] = l.p.make(ctx, l.r, l.spec, wave[n]) })
 		if err := l.settle(ctx, wave, made, errs); err != nil {
 			return err
 		}

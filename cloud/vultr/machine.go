@@ -119,6 +119,16 @@ func (p *Provider) see(machines ...machine) {
 	}
 }
 
+// retag notes the tags that an instance has been given.
+func (p *Provider) retag(id string, tags []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s, ok := p.seen[id]; ok {
+		s.tags = tags
+		p.seen[id] = s
+	}
+}
+
 func (p *Provider) recall(id string) (sight, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -29,7 +29,7 @@ func (p *Provider) Terminate(ctx context.Context, ids []string) error {
 		}
 	}
 	errs := make([]error, len(ids))
-	each(len(ids), func(n int) {
+	each(workers, len(ids), func(n int) {
 		var taken bool
 		if taken, errs[n] = p.end(ctx, ids[n]); taken {
 			p.destroyed(ids[n])
@@ -63,11 +63,11 @@ func (p *Provider) end(ctx context.Context, id string) (taken bool, err error) {
 	return false, nil
 }
 
-// each runs do for 0 to n-1, some at a time.
-func each(n int, do func(int)) {
+// each runs do for 0 to n-1, at most so many at a time.
+func each(most, n int, do func(int)) {
 	due := make(chan int)
 	var wg sync.WaitGroup
-	for range min(workers, n) {
+	for range min(most, n) {
 		wg.Go(func() {
 			for i := range due {
 				do(i)
