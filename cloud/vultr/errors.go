@@ -142,12 +142,11 @@ func notFound(err error) bool {
 }
 
 // refused says that a request to make something was not carried out, by Vultr's
-// own word: a status of 4xx, or one whose sentence says why. All else may have
-// had its effect.
+// own word: a status of 4xx. All else may have had its effect, whatever is said of it.
 func refused(err error) bool {
 	var r *refusal
 	var e *cloud.Error
-	return errors.As(err, &r) && errors.As(err, &e) && e.Kind != cloud.Transient
+	return errors.As(err, &r) && r.status < 500 && errors.As(err, &e) && e.Kind != cloud.Transient
 }
 
 // unsent says that a request never left: our own limit held it back, or there
