@@ -114,9 +114,22 @@ func kindName(metal bool) string {
 // cursor again and again is not asked for ever.
 const maxPages = 200
 
-// pages reads all pages of a list, or none. An answer without its meta part is
-// none: the SDK takes an empty or strange body for an empty list.
+// errPartial: a list has fewer entries than it says that there are.
+var errPartial = errors.New("the list is not whole")
+
+// pages reads all pages of a list, or none: one that is not whole, as something has
+// changed while it was read, is read once more.
 func pages[T any](ctx context.Context, op, what string, read func(context.Context, *govultr.ListOptions) ([]T, *govultr.Meta, error)) ([]T, error) {
+	all, err := readPages(ctx, op, what, read)
+	if errors.Is(err, errPartial) {
+		all, err = readPages(ctx, op, what, read)
+	}
+	return all, err
+}
+
+// readPages reads them once. An answer without its meta part is none: the SDK
+// takes an empty or strange body for an empty list.
+func readPages[T any](ctx context.Context, op, what string, read func(context.Context, *govultr.ListOptions) ([]T, *govultr.Meta, error)) ([]T, error) {
 	var all []T
 	cursors := map[string]bool{"": true}
 	at := &govultr.ListOptions{PerPage: pageSize}
@@ -135,6 +148,9 @@ func pages[T any](ctx context.Context, op, what string, read func(context.Contex
 		}
 		all = append(all, part...)
 		if meta.Links == nil || meta.Links.Next == "" {
+			if len(all) < meta.Total {
+				return nil, transient(op, fmt.Errorf("%s: %w: %d of %d are shown", what, errPartial, len(all), meta.Total))
+			}
 			return all, nil
 		}
 		at.Cursor = meta.Links.Next
