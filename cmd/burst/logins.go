@@ -36,6 +36,11 @@ func checkLogins(cfg *config.Config) []conf.Finding {
 			all = append(all, who.munge(path))
 			all = append(all, unseen("munge_key", path)...)
 		}
+		if p.SSH.Public && p.Boot.Sent() != "" {
+			all = append(all, conf.Finding{Level: conf.Advice, Key: "host_key", Have: "pin-public",
+				Why: fmt.Sprintf("Whoever answers first at the public address of an instance of pool %s gets the cluster's MUNGE key: "+
+					"an image that has the key, or a VPC, keeps it yours.", p.Power.Name)})
+		}
 	}
 	return all
 }

@@ -88,7 +88,7 @@ func TestTwentyHosts(t *testing.T) {
 	for i, err := range errs {
 		switch i {
 		case 2:
-			if !errors.Is(err, ssh.ErrHostKey) || !errors.Is(err, ssh.ErrGivenUp) || !strings.Contains(err.Error(), "remove "+string(w.cfg.Keys)+"/i-c2") {
+			if !errors.Is(err, ssh.ErrHostKey) || !errors.Is(err, ssh.ErrGivenUp) || !strings.Contains(err.Error(), "remove "+string(w.cfg.Keys)+"/i-c2;") || !strings.Contains(err.Error(), "change the cluster's MUNGE key") {
 				t.Errorf("a wrong key: %v", err)
 			}
 			if machines[i].Read("/var/log/runs") != "" {

@@ -224,12 +224,24 @@ func (s *setups) try(ctx context.Context, pool config.Pool, n power.Node, i powe
 			return err
 		}
 	}
+	if pool.Boot.Sent() != "" && len(h.HostKeys) == 0 && !pool.SSH.Public && !private(addr) {
+		return fmt.Errorf("%s is a public address, where anybody on the way may answer first, and would get the MUNGE key: see host_key in docs/ssh-bootstrap.md", addr)
+	}
 	script, err := bootstrap.ForHost(pool.Boot, i.ID, addr)
 	if err != nil {
 		return fmt.Errorf("writing the bootstrap: %w", err)
 	}
 	return s.run(ctx, pool, h, ssh.Work{Script: []byte(script), Limit: pool.Slurm.ResumeTimeout,
 		Files: func(arch string) ([]ssh.File, error) { return s.files(pool.Boot, arch) }})
+}
+
+// shared is what carriers, and VPNs, use for networks of their own.
+var shared = netip.MustParsePrefix("100.64.0.0/10")
+
+// private says whether only a network of the site's leads to the address.
+func private(a netip.Addr) bool {
+	a = a.Unmap()
+	return a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || shared.Contains(a)
 }
 
 // consolePace is the time between two looks at a console: EC2 shows it minutes late.

@@ -192,6 +192,33 @@ func TestSetups(t *testing.T) {
 	})
 }
 
+// TestNoMungeKeyForAnybody: who is the first to answer at a public address may be anybody.
+func TestNoMungeKeyForAnybody(t *testing.T) {
+	for _, tt := range []struct {
+		addr, munge string
+		public, ok  bool
+	}{
+		{"10.0.0.1", "ssh:/k", false, true},
+		{"fd00::1", "ssh:/k", false, true},
+		{"100.64.0.1", "ssh:/k", false, true},
+		{"192.0.2.1", "ssh:/k", false, false},
+		{"::ffff:192.0.2.1", "ssh:/k", false, false},
+		{"2001:db8::1", "ssh:/k", false, false},
+		{"192.0.2.1", "ssh:/k", true, true},
+		{"192.0.2.1", "image", false, true},
+	} {
+		w := newBootWorld()
+		w.result["i-1"] = nil
+		s := w.setups()
+		pool := s.pools["a"]
+		pool.Boot.MungeKey, pool.SSH.Public = tt.munge, tt.public
+		err := s.try(t.Context(), pool, power.Node{Name: "c1"}, power.Instance{Instance: cloud.Instance{ID: "i-1", Addr: tt.addr}})
+		if (err == nil) != tt.ok || len(w.runs) > 0 != tt.ok || err != nil && !strings.Contains(err.Error(), "is a public address") {
+			t.Errorf("%+v: %v, ran %q", tt, err, w.runs)
+		}
+	}
+}
+
 // consoles is a provider that shows one.
 type consoles struct {
 	cloud.Provider

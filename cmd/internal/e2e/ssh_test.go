@@ -54,7 +54,7 @@ func TestNodesOverSSH(t *testing.T) {
 		BurstdEnv:    []string{"VULTR_API_KEY=" + vultrtest.Key},
 		DaemonToml:   fmt.Sprintf("listen = %q", netip.AddrPortFrom(net.Addr(), 9811)),
 		ProviderToml: fmt.Sprintf("kind = \"vultr\"\nregion = %q\nendpoint = %q\ndir = %q\n", vultrtest.Region, cloud.URL(), t.TempDir()),
-		PoolToml: fmt.Sprintf("image = \"os:%s\"\nmunge_key = \"ssh:%s\"\nssh = { key = %q }\nsetup = [\"true\", \"echo second\", \"third-line\"]\n",
+		PoolToml: fmt.Sprintf("image = \"os:%s\"\nmunge_key = \"ssh:%s\"\nssh = { key = %q, host_key = \"pin-public\" }\nsetup = [\"true\", \"echo second\", \"third-line\"]\n",
 			vultrtest.OSName, mungeKey, key),
 	})
 	s.controllerIsKnown()
