@@ -40,7 +40,7 @@ func (p *Provider) assign(ctx context.Context, id, node string) error {
 		s.machine = *m
 	}
 	mine := escape(tagNode) + "=" + escape(node)
-	if slices.Contains(s.tags, mine) {
+	if slices.Contains(s.tags, mine) && !s.bare {
 		return nil
 	}
 	tags := slices.DeleteFunc(slices.Clone(s.tags), func(t string) bool { return strings.HasPrefix(t, escape(tagNode)+"=") })
@@ -87,9 +87,10 @@ func (p *Provider) find(ctx context.Context, id string) (*machine, error) {
 			return err
 		})
 		switch {
-		case err == nil && readTags(m.tags)[tagCluster] == "":
-			return nil, nil
 		case err == nil:
+			if m = p.claim(m); readTags(m.tags)[tagCluster] == "" {
+				return nil, nil
+			}
 			p.see(m)
 			return &m, nil
 		case !notFound(err):

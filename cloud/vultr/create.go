@@ -32,6 +32,9 @@ func (l *launch) create(ctx context.Context, due []int) error {
 		for n, i := range wave {
 			begun[n] = line{I: i, Begun: now}
 		}
+		if len(l.book.tags) == 0 {
+			begun[0].Tags = tagsOf(l.r, l.spec)
+		}
 		if err := l.book.write(begun...); err != nil {
 			return transient(opLaunch, err)
 		}

@@ -98,9 +98,35 @@ func (p *Provider) machines(ctx context.Context, op string, metal bool) ([]machi
 			}
 			return part, meta, err
 		})
+	for i, m := range all {
+		all[i] = p.claim(m)
+	}
 	return slices.DeleteFunc(all, func(m machine) bool {
 		return !strings.EqualFold(m.region, p.c.Region) || readTags(m.tags)[tagCluster] == ""
 	}), err
+}
+
+// claim gives a machine that lacks our tags those that it had, if it is ours: it
+// has been seen with them, or its label is that of a launch that is written down.
+// Somebody may replace an instance's tags at once; it lives and costs on.
+func (p *Provider) claim(m machine) machine {
+	if readTags(m.tags)[tagCluster] != "" {
+		return m
+	}
+	s, ok := p.recall(m.id)
+	tags := s.tags
+	if token, _, ours := readLabel(m.label); !ok && ours && tokens.MatchString(token) {
+		tags = p.books.tags(token)
+	}
+	if len(tags) == 0 {
+		return m
+	}
+	if !s.bare {
+		p.log.Warn("somebody has removed Burst's tags from an instance; it is still taken for a node's, and will be ended", "provider", p.c.Name,
+			"instance", m.id, "label", m.label, "lost", tags)
+	}
+	m.tags, m.bare = tags, true
+	return m
 }
 
 func kindName(metal bool) string {

@@ -19,6 +19,7 @@ type machine struct {
 	vpcs                    []govultr.VPCNetworkInfo
 	tags                    []string
 	metal                   bool
+	bare                    bool // Vultr shows it without our tags; tags are those that it had
 }
 
 func ofCompute(i govultr.Instance) machine {
