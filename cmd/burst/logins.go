@@ -42,7 +42,7 @@ func checkLogins(cfg *config.Config) []conf.Finding {
 					"an image that has the key, or a VPC, keeps it yours.", p.Power.Name)})
 		}
 	}
-	return all
+	return append(all, checkLoginKeys(cfg, who)...)
 }
 
 // reader is as whom burstd runs.
