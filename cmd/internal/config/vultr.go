@@ -2,7 +2,6 @@ package config
 
 import (
 	"net/url"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -94,15 +93,6 @@ func vultrLaunch(s *section, p *Pool) vultr.Pool {
 	}
 	if !loginName.MatchString(l.Login) {
 		s.failAt("login", "%q is no name of a user: write the one who logs in to the image, as in \"root\"", l.Login)
-	}
-	if l.SSHPublicKey != "" {
-		text, err := os.ReadFile(l.SSHPublicKey)
-		if err == nil {
-			err = vultr.CheckPublicKey(string(text))
-		}
-		if err != nil {
-			s.failAt("ssh_public_key", "%v", err)
-		}
 	}
 	for key, value := range p.Power.Tags {
 		if err := vultr.CheckTag(key, value); err != nil {
