@@ -73,6 +73,8 @@ func (s *setup) run(ctx context.Context, try func(context.Context) error) error 
 			return s.late(ctx, err)
 		case errors.As(err, &never):
 			return fmt.Errorf("%s: %w: %w", s.host, ErrGivenUp, err)
+		case errors.Is(err, ErrNoLogin):
+			s.refused = time.Time{} // while we have no key, the host is not asked
 		case errors.As(err, &no):
 			if s.refused.IsZero() {
 				s.refused = time.Now()

@@ -105,9 +105,9 @@ func TestAgentsAtFault(t *testing.T) {
 			h, _ := letsIn(t)
 			r := New(Config{Auth: Auth{Agent: tt.socket}, Keys: Folder(t.TempDir()), DialTime: 500 * time.Millisecond,
 				Refused: time.Millisecond, Pause: 10 * time.Millisecond})
+			begun := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
-			begun := time.Now()
 			err := r.Run(ctx, h, Work{})
 			if !errors.Is(err, ErrNoLogin) || !strings.Contains(err.Error(), "no time is left") || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v", err)
@@ -171,6 +171,23 @@ func TestRefusedFor(t *testing.T) {
 		})
 		if err != nil {
 			t.Errorf("a late user: %v", err)
+		}
+		s = &setup{runner: New(Config{})}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		n := 0
+		err = s.run(ctx, func(context.Context) error {
+			if n++; n == 2 {
+				time.Sleep(20 * time.Minute)
+				return ErrNoLogin
+			}
+			if n < 4 {
+				return refused{errors.New("no")}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("refused before and after our agent was away: %v", err)
 		}
 	})
 }
