@@ -187,7 +187,9 @@ type Acknowledger interface {
 
 // Assigner is met by providers that want to know which node an instance is:
 // cloud/local, whose instances wait for it, and clouds whose consoles show a name.
-// It is idempotent; unknown instances are no error.
+// It is idempotent; unknown instances are no error. After an error the nodes do not
+// boot until it has been told again, and meanwhile the engine does nothing else: a
+// name that is for consoles alone is written in the background.
 type Assigner interface {
 	Assign(ctx context.Context, nodes map[string]string) error // instance id -> node name
 }

@@ -135,3 +135,58 @@ func TestUnitAndDefaults(t *testing.T) {
 		read("man/" + page[1] + "." + page[2])
 	}
 }
+
+// TestUnitSeesKeys: what the docs and the sample have burstd read over SSH is not
+// where the unit closes or hides the host's folders, or removes its own; and the
+// unit of an agent is one.
+func TestUnitSeesKeys(t *testing.T) {
+	unit, err := os.ReadFile("systemd/burstd.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var closed []string
+	for line, folders := range map[string][]string{
+		"ProtectHome=yes": {"/home/", "/root/", "/run/user/"}, "PrivateTmp=yes": {"/tmp/", "/var/tmp/"}, "RuntimeDirectory=burst": {"/run/burst/"},
+	} {
+		if strings.Contains(string(unit), "\n"+line+"\n") {
+			closed = append(closed, folders...)
+		}
+	}
+	agents := 0
+	named := regexp.MustCompile(`\b(?:key|agent|munge_key) = "(?:ssh:)?(/[^"]+)"`)
+	for _, file := range []string{"../docs/ssh-bootstrap.md", "../docs/vultr.md", "../cmd/burst/burst.toml"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := named.FindAllStringSubmatch(string(text), -1)
+		if len(all) == 0 {
+			t.Errorf("%s names no key", file)
+		}
+		for _, m := range all {
+			for _, folder := range append(closed, "/etc/munge/") { // munged's own alone
+				if strings.HasPrefix(m[1], folder) {
+					t.Errorf("%s: %s, and burstd has no %s", file, m[0], folder)
+				}
+			}
+		}
+		agent := regexp.MustCompile("(?s)```ini\n(# \\S+burst-ssh.service\n.*?)```").FindSubmatch(text)
+		if agent == nil {
+			continue
+		}
+		agents++
+		path := filepath.Join(t.TempDir(), "burst-ssh.service")
+		if err := os.WriteFile(path, agent[1], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		analyze(t, "verify", "--man=no", "--recursive-errors=no", path)
+		for _, key := range []string{"\nUser=slurm\n", "\nRuntimeDirectory=burst-ssh\n"} {
+			if !strings.Contains(string(agent[1]), key) {
+				t.Errorf("%s: its unit of an agent lacks %q", file, key)
+			}
+		}
+	}
+	if agents != 1 {
+		t.Errorf("%d pages have the unit of an agent, want 1", agents)
+	}
+}

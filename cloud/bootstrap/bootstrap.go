@@ -72,13 +72,13 @@ func Script(c Config) (string, error) {
 }
 
 // ForHost returns the script for one instance that is set up over SSH, where it
-// asks no metadata service. Beside it lies KeyFile, if c has Sent.
+// asks no metadata service. KeyFile is in /var/lib/burst/setup/INSTANCE, if c has Sent.
 func ForHost(c Config, instance string, addr netip.Addr) (string, error) {
 	c.given = instance + " " + addr.String()
 	return Script(c)
 }
 
-// KeyFile is the name, beside the script of ForHost, of the MUNGE key that is sent with it.
+// KeyFile is the name, in the instance's folder, of the MUNGE key that is sent with the script of ForHost.
 const KeyFile = "munge.key"
 
 // Sent is the file of the controller that has the MUNGE key to be sent over SSH; empty: none is.

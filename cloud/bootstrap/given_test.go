@@ -6,15 +6,21 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// given has the world's machine set up over SSH, with the MUNGE key beside the script.
+// given has the world's machine set up over SSH, with the MUNGE key in its folder.
 func given(t *testing.T) (w *world, key string) {
 	w = newWorld(t)
 	w.config.MungeKey = "ssh:/etc/munge/munge.key"
 	w.script = func(c Config) (string, error) { return ForHost(c, w.instance, netip.MustParseAddr("10.1.2.3")) }
 	w.refuse["token"], w.refuse["/latest/meta-data/instance-id"] = "no metadata here", "no metadata here"
-	key = filepath.Join(filepath.Dir(w.root), KeyFile)
+	key = filepath.Join(w.root, "var/lib/burst/setup", w.instance, KeyFile)
+	if err := os.MkdirAll(filepath.Dir(key), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	w.write(key, strings.Repeat("k", 32))
 	for _, dir := range []string{"/sys/class/dmi/id"} {
 		if err := os.MkdirAll(w.root+dir, 0o755); err != nil {
@@ -53,6 +59,41 @@ func TestGiven(t *testing.T) {
 	w.write(w.root+"/sys/class/dmi/id/product_uuid", "two\n")
 	if r = w.succeed("BURST_REBOOT=1"); r.count("@") != 0 || !strings.Contains(r.console, "made of another instance") {
 		t.Errorf("on another machine: %q: %s", r.calls, r.console)
+	}
+}
+
+// TestGivenWaitsForAnother: after a restart in the middle of a setup the unit may be at it; our end must not be
+// taken for the node's.
+func TestGivenWaitsForAnother(t *testing.T) {
+	t.Parallel()
+	w, _ := given(t)
+	if err := os.MkdirAll(w.root+"/run/burst", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := os.Create(w.root + "/run/burst/lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.run("BURST_REBOOT=1"); r.code != 0 || !strings.Contains(r.console, "this one leaves") {
+		t.Errorf("the unit: %+v", r)
+	}
+	done := make(chan result, 1)
+	go func() { done <- w.run() }()
+	log := w.root + "/var/log/burst-bootstrap.log"
+	for end := time.Now().Add(time.Minute); !strings.Contains(w.read(log), "this one waits"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) || len(done) > 0 {
+			t.Fatalf("it does not wait: %s", w.read(log))
+		}
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-done; r.code != 0 || r.count("@report ready") != 1 || r.count("slurmd -D") != 1 {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -3,7 +3,6 @@ package vultr
 import (
 	"context"
 	"errors"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,14 +15,16 @@ const opAssign = "assign"
 // Assign implements cloud.Assigner: the node's name becomes the instance's
 // burst:node tag, by which the instance is adopted after a lost journal. Its label
 // stays, as a lost launch is found by it. One that says so already is not asked for.
+// It returns at once; the tags follow in the background. One that fails is tried
+// again some times and then left out: no job needs it.
 func (p *Provider) Assign(ctx context.Context, nodes map[string]string) error {
 	if err := ctx.Err(); err != nil {
 		return transient(opAssign, err)
 	}
-	ids := slices.Sorted(maps.Keys(nodes))
-	errs := make([]error, len(ids))
-	each(len(ids), func(n int) { errs[n] = p.assign(ctx, ids[n], nodes[ids[n]]) })
-	return errors.Join(errs...)
+	if p.names.add(nodes) {
+		go p.tagAll(context.WithoutCancel(ctx))
+	}
+	return nil
 }
 
 func (p *Provider) assign(ctx context.Context, id, node string) error {
@@ -36,10 +37,10 @@ func (p *Provider) assign(ctx context.Context, id, node string) error {
 		if err != nil || m == nil {
 			return err
 		}
-		s = sight{metal: m.metal, tags: m.tags}
+		s.machine = *m
 	}
 	mine := escape(tagNode) + "=" + escape(node)
-	if slices.Contains(s.tags, mine) {
+	if slices.Contains(s.tags, mine) && !s.bare {
 		return nil
 	}
 	tags := slices.DeleteFunc(slices.Clone(s.tags), func(t string) bool { return strings.HasPrefix(t, escape(tagNode)+"=") })
@@ -54,7 +55,7 @@ func (p *Provider) assign(ctx context.Context, id, node string) error {
 	})
 	switch {
 	case err == nil:
-		p.see(machine{id: id, metal: s.metal, tags: tags})
+		p.retag(id, tags)
 	case notFound(err):
 		return nil
 	}
@@ -86,9 +87,10 @@ func (p *Provider) find(ctx context.Context, id string) (*machine, error) {
 			return err
 		})
 		switch {
-		case err == nil && readTags(m.tags)[tagCluster] == "":
-			return nil, nil
 		case err == nil:
+			if m = p.claim(m); readTags(m.tags)[tagCluster] == "" {
+				return nil, nil
+			}
 			p.see(m)
 			return &m, nil
 		case !notFound(err):

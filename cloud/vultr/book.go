@@ -30,7 +30,8 @@ type book struct {
 	kept bool   // something was written down, by this process or one before
 
 	items map[int]item
-	over  line // its Over is empty while more may be asked for
+	tags  []string // as the instances were asked for
+	over  line     // its Over is empty while more may be asked for
 }
 
 // item is what the book says of one instance of a launch.
@@ -43,6 +44,7 @@ type item struct {
 type line struct {
 	I       int       `json:"i"`
 	Begun   time.Time `json:"begun,omitzero"`
+	Tags    []string  `json:"tags,omitempty"` // with the first that is begun
 	ID      string    `json:"id,omitempty"`
 	At      time.Time `json:"at,omitzero"` // when it was made
 	Refused bool      `json:"refused,omitempty"`
@@ -62,6 +64,9 @@ func (b *book) take(l line) {
 		delete(b.items, l.I)
 	case !l.Begun.IsZero():
 		b.items[l.I] = item{begun: l.Begun}
+	}
+	if len(l.Tags) > 0 {
+		b.tags = l.Tags
 	}
 }
 
@@ -195,6 +200,24 @@ func (bs *books) open(token string) (*book, error) {
 }
 
 const suffix = ".launch"
+
+// tags are those with which a token's instances were asked for, as far as is
+// written down.
+func (bs *books) tags(token string) []string {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	if bs.dir == "" {
+		if b := bs.memory[token]; b != nil {
+			return b.tags
+		}
+		return nil
+	}
+	text, err := os.ReadFile(filepath.Join(bs.dir, token+suffix))
+	if err != nil {
+		return nil // most of all, there is none: the label is another cluster's
+	}
+	return readBook(text).tags
+}
 
 // sweep removes old books. What cannot be removed now stays: it does no harm.
 func (bs *books) sweep() {

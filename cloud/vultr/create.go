@@ -32,11 +32,14 @@ func (l *launch) create(ctx context.Context, due []int) error {
 		for n, i := range wave {
 			begun[n] = line{I: i, Begun: now}
 		}
+		if len(l.book.tags) == 0 {
+			begun[0].Tags = tagsOf(l.r, l.spec)
+		}
 		if err := l.book.write(begun...); err != nil {
 			return transient(opLaunch, err)
 		}
 		made, errs := make([]machine, len(wave)), make([]error, len(wave))
-		each(len(wave), func(n int) { made[n], errs[n] = l.p.make(ctx, l.r, l.spec, wave[n]) })
+		each(workers, len(wave), func(n int) { made[n], errs[n] = l.p.make(ctx, l.r, l.spec, wave[n]) })
 		if err := l.settle(ctx, wave, made, errs); err != nil {
 			return err
 		}
@@ -65,6 +68,8 @@ func (l *launch) settle(ctx context.Context, wave []int, made []machine, errs []
 		switch {
 		case !errors.As(err, &e) || e.Kind == cloud.Transient:
 			open = errors.Join(open, err)
+		case !unsent(err) && !refused(err): // its words name a reason, its status does not say that nothing was made
+			open = errors.Join(open, transient(opLaunch, e.Err))
 		case e.Kind == cloud.Throttled || e.Kind == cloud.Auth:
 			later = errors.Join(later, err) // the same request follows
 		case over == nil:

@@ -133,19 +133,20 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 
-// notFound says that Vultr does not know what a call named.
+// notFound says that Vultr does not know what a call named: by its status, or, as
+// terraform-provider-vultr has met it (issue 177), in words.
 func notFound(err error) bool {
 	var r *refusal
-	return errors.As(err, &r) && r.status == http.StatusNotFound
+	return errors.As(err, &r) && (r.status == http.StatusNotFound ||
+		r.status == http.StatusBadRequest && strings.Contains(strings.ToLower(r.text), "invalid instance id"))
 }
 
 // refused says that a request to make something was not carried out, by Vultr's
-// own word: a status of 4xx, or one whose sentence says why. All else may have
-// had its effect.
+// own word: a status of 4xx. All else may have had its effect, whatever is said of it.
 func refused(err error) bool {
 	var r *refusal
 	var e *cloud.Error
-	return errors.As(err, &r) && errors.As(err, &e) && e.Kind != cloud.Transient
+	return errors.As(err, &r) && r.status < 500 && errors.As(err, &e) && e.Kind != cloud.Transient
 }
 
 // unsent says that a request never left: our own limit held it back, or there

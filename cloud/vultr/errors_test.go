@@ -58,7 +58,7 @@ func TestFailure(t *testing.T) {
 		"refusal":         {answer{status: 400, said: "Invalid hostname"}, cloud.Invalid, true, false, "making it: Invalid hostname"},
 		"hint":            {answer{status: 401, said: "Unauthorized IP address: 192.0.2.1"}, cloud.Auth, true, false, "access control"},
 		"other auth":      {answer{status: 403}, cloud.Auth, true, false, "Forbidden; check the API key"},
-		"quota by 500":    {answer{status: 500, said: "maximum number of servers"}, cloud.Quota, true, false, "raise the account's limit"},
+		"quota by 500":    {answer{status: 500, said: "maximum number of servers"}, cloud.Quota, false, false, "raise the account's limit"},
 		"500":             {answer{status: 500, said: "oops"}, cloud.Transient, false, false, "oops"},
 		"network":         {answer{err: errors.New("connection refused")}, cloud.Transient, false, false, "making it: connection refused"},
 		"cancelled":       {answer{status: 400, err: context.Canceled}, cloud.Transient, false, false, "context canceled"},

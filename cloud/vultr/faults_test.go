@@ -53,6 +53,7 @@ func TestUnknownOutcomes(t *testing.T) {
 		"answer lost": {Lost: true},
 		"500":         {Status: 500},
 		"502":         {Status: http.StatusBadGateway},
+		"5xx, a word": {Status: http.StatusServiceUnavailable, Message: "Server add failed: the plan is out of stock"},
 		"no JSON":     {Body: "<html>"},
 		"empty JSON":  {Body: "{}"},
 	} {
@@ -120,6 +121,28 @@ func TestNoList(t *testing.T) {
 		if found, err := p.List(t.Context(), cloud.Filter{Cluster: "c-1"}); err == nil || len(found) > 0 {
 			t.Errorf("%s: %v, %v, want an error alone", body, found, err)
 		}
+	}
+}
+
+// A list that shows fewer than it says there are is not whole: what it lacks would
+// seem gone. It is read once more.
+func TestPartialList(t *testing.T) {
+	t.Parallel()
+	c := fakeCloud(t, vultrtest.Options{})
+	p := over(t, c)
+	got, err := p.Launch(t.Context(), ask("t-1", 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	partial := vultrtest.Fault{Body: `{"instances":[],"meta":{"total":2,"links":{"next":"","prev":""}}}`}
+	c.Fail("GET instances", partial)
+	if found, err := p.List(t.Context(), cloud.Filter{Cluster: "c-1"}); err != nil || len(found) != len(got) {
+		t.Errorf("partial once: %v, %v", ids(found), err)
+	}
+	partial.Times = 2
+	c.Fail("GET instances", partial)
+	if found, err := p.List(t.Context(), cloud.Filter{Cluster: "c-1"}); cloud.KindOf(err) != cloud.Transient || len(found) > 0 {
+		t.Errorf("partial twice: %v, %v, want a transient error alone", ids(found), err)
 	}
 }
 

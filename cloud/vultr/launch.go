@@ -228,7 +228,7 @@ func (l *launch) finish(ctx context.Context, why error) ([]cloud.Instance, error
 			ids, at = append(ids, m.id), append(at, i)
 		}
 		errs := make([]error, len(ids))
-		each(len(ids), func(n int) { errs[n] = l.p.end(ctx, ids[n]) })
+		each(workers, len(ids), func(n int) { _, errs[n] = l.p.end(ctx, ids[n]) })
 		for n, err := range errs {
 			if err == nil {
 				delete(l.found, at[n])

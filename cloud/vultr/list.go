@@ -21,19 +21,24 @@ const pageSize = 500
 
 // List implements cloud.Provider. It reads the whole account and picks: Vultr
 // filters by one tag at most, and what a filter hides cannot be told from what
-// is gone. An account of a thousand instances is two requests.
+// is gone. An account of a thousand instances is two requests. What was destroyed
+// here stays in the list for about an hour, as Terminating first, then as Terminated.
 func (p *Provider) List(ctx context.Context, f cloud.Filter) ([]cloud.Instance, error) {
 	if f.Cluster == "" {
 		return nil, invalid(opList, "the filter names no cluster")
 	}
+	began := time.Now()
 	all, err := p.ours(ctx, opList)
 	if err != nil {
 		return nil, err
 	}
 	now := time.Now()
-	var found []cloud.Instance
+	instances := p.departed(all, began)
 	for _, m := range all {
-		i := m.instance(now)
+		instances = append(instances, m.instance(now))
+	}
+	var found []cloud.Instance
+	for _, i := range instances {
 		if i.Cluster != f.Cluster || len(f.Tokens) > 0 && !slices.Contains(f.Tokens, i.Token) || len(f.IDs) > 0 && !slices.Contains(f.IDs, i.ID) {
 			continue
 		}
@@ -93,9 +98,35 @@ func (p *Provider) machines(ctx context.Context, op string, metal bool) ([]machi
 			}
 			return part, meta, err
 		})
+	for i, m := range all {
+		all[i] = p.claim(m)
+	}
 	return slices.DeleteFunc(all, func(m machine) bool {
 		return !strings.EqualFold(m.region, p.c.Region) || readTags(m.tags)[tagCluster] == ""
 	}), err
+}
+
+// claim gives a machine that lacks our tags those that it had, if it is ours: it
+// has been seen with them, or its label is that of a launch that is written down.
+// Somebody may replace an instance's tags at once; it lives and costs on.
+func (p *Provider) claim(m machine) machine {
+	if readTags(m.tags)[tagCluster] != "" {
+		return m
+	}
+	s, ok := p.recall(m.id)
+	tags := s.tags
+	if token, _, ours := readLabel(m.label); !ok && ours && tokens.MatchString(token) {
+		tags = p.books.tags(token)
+	}
+	if len(tags) == 0 {
+		return m
+	}
+	if !s.bare {
+		p.log.Warn("somebody has removed Burst's tags from an instance; it is still taken for a node's, and will be ended", "provider", p.c.Name,
+			"instance", m.id, "label", m.label, "lost", tags)
+	}
+	m.tags, m.bare = tags, true
+	return m
 }
 
 func kindName(metal bool) string {
@@ -109,9 +140,22 @@ func kindName(metal bool) string {
 // cursor again and again is not asked for ever.
 const maxPages = 200
 
-// pages reads all pages of a list, or none. An answer without its meta part is
-// none: the SDK takes an empty or strange body for an empty list.
+// errPartial: a list has fewer entries than it says that there are.
+var errPartial = errors.New("the list is not whole")
+
+// pages reads all pages of a list, or none: one that is not whole, as something has
+// changed while it was read, is read once more.
 func pages[T any](ctx context.Context, op, what string, read func(context.Context, *govultr.ListOptions) ([]T, *govultr.Meta, error)) ([]T, error) {
+	all, err := readPages(ctx, op, what, read)
+	if errors.Is(err, errPartial) {
+		all, err = readPages(ctx, op, what, read)
+	}
+	return all, err
+}
+
+// readPages reads them once. An answer without its meta part is none: the SDK
+// takes an empty or strange body for an empty list.
+func readPages[T any](ctx context.Context, op, what string, read func(context.Context, *govultr.ListOptions) ([]T, *govultr.Meta, error)) ([]T, error) {
 	var all []T
 	cursors := map[string]bool{"": true}
 	at := &govultr.ListOptions{PerPage: pageSize}
@@ -130,6 +174,9 @@ func pages[T any](ctx context.Context, op, what string, read func(context.Contex
 		}
 		all = append(all, part...)
 		if meta.Links == nil || meta.Links.Next == "" {
+			if len(all) < meta.Total {
+				return nil, transient(op, fmt.Errorf("%s: %w: %d of %d are shown", what, errPartial, len(all), meta.Total))
+			}
 			return all, nil
 		}
 		at.Cursor = meta.Links.Next

@@ -19,6 +19,7 @@ type machine struct {
 	vpcs                    []govultr.VPCNetworkInfo
 	tags                    []string
 	metal                   bool
+	bare                    bool // Vultr shows it without our tags; tags are those that it had
 }
 
 func ofCompute(i govultr.Instance) machine {
@@ -102,18 +103,30 @@ func (m machine) addr(inVPC bool) string {
 }
 
 // sight is what the provider remembers of an instance: of which kind it is, which
-// its id does not say, and its tags, as a change of them names them all.
+// its id does not say, its tags, as a change of them names them all, and whether
+// Vultr has taken our word to destroy it.
 type sight struct {
-	metal bool
-	tags  []string
-	at    time.Time
+	machine
+	at    time.Time // when Vultr last showed it
+	ended time.Time // of the first answer that took it; zero: none did
 }
 
 func (p *Provider) see(machines ...machine) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, m := range machines {
-		p.seen[m.id] = sight{m.metal, slices.Clone(m.tags), time.Now()}
+		m.tags = slices.Clone(m.tags)
+		p.seen[m.id] = sight{m, time.Now(), p.seen[m.id].ended}
+	}
+}
+
+// retag notes the tags that an instance has been given.
+func (p *Provider) retag(id string, tags []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s, ok := p.seen[id]; ok {
+		s.tags = tags
+		p.seen[id] = s
 	}
 }
 
@@ -122,6 +135,48 @@ func (p *Provider) recall(id string) (sight, bool) {
 	defer p.mu.Unlock()
 	s, ok := p.seen[id]
 	return s, ok
+}
+
+// destroyed notes that Vultr has answered that it destroys the instance, for whoever
+// has asked for it: what a launch takes back has never been anybody's.
+func (p *Provider) destroyed(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s, ok := p.seen[id]; ok && s.ended.IsZero() {
+		s.ended = time.Now()
+		p.seen[id] = s
+	}
+}
+
+// departed are the destroyed instances that complete lists, begun at a time,
+// do not show. Vultr forgets an instance as soon as it is destroyed, and a list that
+// lacks one may be another account's. But whoever was answered that it is destroyed
+// has asked about his own: once nothing has shown it for a Lag, in which its host
+// stops it, it is gone.
+func (p *Provider) departed(lists []machine, began time.Time) []cloud.Instance {
+	shown := map[string]bool{}
+	for _, m := range lists {
+		shown[m.id] = true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []cloud.Instance
+	for id, s := range p.seen {
+		if s.ended.IsZero() || shown[id] {
+			continue
+		}
+		i := s.instance(began)
+		i.State = cloud.Terminating
+		last := s.ended
+		if s.at.After(last) {
+			last = s.at
+		}
+		if began.Sub(last) >= p.c.Lag {
+			i.State, i.Ended = cloud.Terminated, last
+		}
+		all = append(all, i)
+	}
+	return all
 }
 
 // forget drops what has not been seen for an hour: it has ended.

@@ -28,6 +28,7 @@ type Provider struct {
 	books books
 	turns turns
 	know  knowledge
+	names names
 	keys  sync.Mutex // held while a public key is looked for and given to the account
 
 	mu   sync.Mutex

@@ -35,7 +35,7 @@ func checkCommand() *cobra.Command {
 		Short: "Check burst.toml, and what slurm.conf lacks",
 		Long: "Check burst.toml, then compare it with the running slurmctld and with slurm.conf. Where nodes come from AWS, check\n" +
 			"that too, as \"burst aws check\" does, and where they come from Vultr, the account and the pools there; what cannot\n" +
-			"be reached is unknown, not wrong.\n\n" +
+			"be reached is unknown, not wrong. Where they are set up over SSH, look at burstd's keys for it.\n\n" +
 			"Exit codes: 0 all is well, 1 something must be changed, 2 burst.toml is wrong.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -78,18 +78,18 @@ func runCheck(ctx context.Context, w io.Writer, o checkOptions) error {
 	r.Findings = append(r.Findings, checkPrograms(in.Programs, both.chained(in.Programs))...)
 	unheard := checkListen(cfg)
 	r.Findings = append(r.Findings, unheard...)
+	logins := checkLogins(cfg)
+	r.Findings = append(r.Findings, logins...)
 	total := len(r.Findings)
-	for _, f := range r.Findings {
-		if f.MustChange() {
-			r.Change++
-		}
-	}
+	r.Change = standing(r.Findings)
 	hint := "\"burst genconf\" prints what slurm.conf needs; slurmctld must be restarted after it"
 	switch r.Change {
 	case 0:
 		hint = "docs/aws.md and docs/vultr.md say what Burst needs of an account"
 	case len(unheard):
 		hint = "burst.toml(5) describes listen"
+	case standing(logins):
+		hint = "docs/ssh-bootstrap.md says what burstd needs to log in to nodes"
 	}
 	accounts := slices.Concat(r.AWS, r.Vultr)
 	r.Change += wrongs(accounts)
@@ -110,6 +110,16 @@ func runCheck(ctx context.Context, w io.Writer, o checkOptions) error {
 		return cli.WithHint(fmt.Errorf("%d of %d findings must be changed", r.Change, total), "%s", hint)
 	}
 	return nil
+}
+
+// standing is how many findings stand in the way.
+func standing(all []conf.Finding) (n int) {
+	for _, f := range all {
+		if f.MustChange() {
+			n++
+		}
+	}
+	return n
 }
 
 // asked is what the clouds say.

@@ -30,7 +30,7 @@ func (e *Engine) launched(ctx context.Context, token string, got []cloud.Instanc
 	} else {
 		e.market.trouble[pool] = fmt.Sprintf("%s: %s", phrase(cloud.KindOf(err)), brief(err))
 		e.doubt[token] = e.doubt[token] || cloud.KindOf(err) == cloud.Transient
-		if e.overdue(nodes) && !e.doubt[token] || time.Since(l.Created) > e.cfg.BootTimeout {
+		if e.overdue(nodes) && !e.doubt[token] || time.Since(l.Created) > e.bootTimeout(pool) {
 			e.abandon(&c, l, nodes, err)
 		}
 	}
@@ -60,7 +60,7 @@ func (e *Engine) tried(l Launch, got []cloud.Instance, err error) {
 // overdue says that an instance that is launched now could not become any of
 // the nodes before Slurm gives them up.
 func (e *Engine) overdue(nodes []Node) bool {
-	p := planning{bootTimeout: e.cfg.BootTimeout, now: time.Now()}
+	p := planning{pools: e.pools, bootTimeout: e.cfg.BootTimeout, now: time.Now()}
 	return len(nodes) > 0 && !slices.ContainsFunc(nodes, func(n Node) bool { return !p.late(n) })
 }
 
@@ -74,7 +74,7 @@ func (e *Engine) abandon(c *Change, l Launch, nodes []Node, err error) {
 		l.Error = err.Error()
 	}
 	c.Launches = append(c.Launches, l)
-	why, again := tooLate(e.market, l.Request.Pool, e.cfg.BootTimeout), func(h Hold) time.Time { return retryAt(h, now) }
+	why, again := tooLate(e.market, l.Request.Pool, e.bootTimeout(l.Request.Pool)), func(h Hold) time.Time { return retryAt(h, now) }
 	if text, stopped := e.mem.stopped(l.Request.Pool); stopped {
 		why, again = text, func(Hold) time.Time { return now.Add(maxRetry) }
 	}

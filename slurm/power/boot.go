@@ -1,6 +1,7 @@
 package power
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,6 +118,11 @@ func (e *Engine) watchBoots(ctx context.Context) (time.Duration, error) {
 	return look, e.commit(ctx, c)
 }
 
+// bootTimeout is that of a pool, which may have left the configuration.
+func (e *Engine) bootTimeout(pool string) time.Duration {
+	return cmp.Or(e.pools[pool].BootTimeout, e.cfg.BootTimeout)
+}
+
 // lateMargin is what a boot is given beyond BootTimeout: until then it is
 // Slurm that gives the node up, and tells us by its ResumeFailProgram.
 const lateMargin = time.Minute
@@ -127,8 +133,9 @@ func (e *Engine) tooLate(c *Change, snap *slurm.Snapshot) {
 		if n.Made.IsZero() {
 			continue // adopted from a cloud that does not say when it was launched
 		}
-		if snap.Taken.Sub(n.Made) > e.cfg.BootTimeout+lateMargin && powerOf(snap, n.Name) == poweringUp {
-			why := fmt.Sprintf("it did not register within %s", e.cfg.BootTimeout)
+		timeout := e.bootTimeout(n.Pool)
+		if snap.Taken.Sub(n.Made) > timeout+lateMargin && powerOf(snap, n.Name) == poweringUp {
+			why := fmt.Sprintf("it did not register within %s", timeout)
 			fail(c, e.mem, n.Instance, why)
 			e.giveUp(c, n, why, snap)
 		}

@@ -31,3 +31,25 @@ func TestBootPace(t *testing.T) {
 		})
 	}
 }
+
+// A pool whose nodes take long to boot has its own time, and the others theirs.
+func TestBootTimeoutOfAPool(t *testing.T) {
+	const booting = "ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP"
+	node := func(name, pool string) Node {
+		return Node{Name: name, Pool: pool, Phase: Booting, Instance: "i-" + name, AddrSet: true, Made: at.Add(-20 * time.Minute)}
+	}
+	e, _ := testEngine(State{Nodes: []Node{node("c1", "p"), node("m1", "metal")}})
+	e.pools["metal"] = Pool{Name: "metal", BootTimeout: 45 * time.Minute}
+	var c Change
+	e.tooLate(&c, reading(map[string]string{"c1": booting, "m1": booting}))
+	if len(c.Nodes) != 1 || c.Nodes[0].Name != "c1" || c.Nodes[0].Phase != Freeing {
+		t.Errorf("after 20 minutes %+v are given up, want c1 alone", c.Nodes)
+	}
+	for pool, want := range map[string]bool{"p": true, "metal": false} {
+		n := node("x", pool)
+		n.Made = time.Now().Add(-20 * time.Minute)
+		if got := e.overdue([]Node{n}); got != want {
+			t.Errorf("a launch for a node of %s that has waited 20 minutes comes too late: %v, want %v", pool, got, want)
+		}
+	}
+}

@@ -75,7 +75,7 @@ func (e *Engine) bootFailed(c *Change, n Node, why string, snap *slurm.Snapshot)
 	now := time.Now()
 	id := n.Instance
 	n.Tries++
-	late := now.Sub(n.Made) > e.cfg.BootTimeout/2
+	late := now.Sub(n.Made) > e.bootTimeout(n.Pool)/2
 	if n.Tries < maxTries && !late {
 		fail(c, e.mem, id, why)
 		n.Phase, n.Since, n.Token, n.Instance, n.AddrSet = Wanted, now, "", "", false

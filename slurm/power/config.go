@@ -24,6 +24,7 @@ type Pool struct {
 	// MaxBootFailures is how many instances in a row may fail to become nodes
 	// before the pool is stopped; 0: no limit.
 	MaxBootFailures int
+	BootTimeout     time.Duration // ResumeTimeout of its partition; 0: Config's
 }
 
 // Validate says what is wrong with the pool on its own.
@@ -55,7 +56,7 @@ type Config struct {
 	Cluster     string // the cluster's random id, from the store
 	Pools       []Pool
 	Reconcile   time.Duration // between two rounds; 30 s
-	BootTimeout time.Duration // Slurm's ResumeTimeout: 15 min; after it and a margin a booting node is given up
+	BootTimeout time.Duration // Slurm's ResumeTimeout, where a pool has none of its own: 15 min; after it and a margin a booting node is given up
 	// MaxTerminate bounds the instances without an owner that one round ends; 20.
 	MaxTerminate int
 	// Price is a provider's present price of an offering in USD per hour, Cores a

@@ -14,8 +14,8 @@ import (
 // that what is then launched on demand could not boot in time.
 func (p planning) fleet(pool Pool) fleet.Config {
 	f := pool.Fleet
-	if p.bootTimeout > 0 {
-		f.SpotTimeout = min(f.SpotTimeout, p.bootTimeout/2)
+	if timeout := p.timeout(pool.Name); timeout > 0 {
+		f.SpotTimeout = min(f.SpotTimeout, timeout/2)
 	}
 	return f
 }

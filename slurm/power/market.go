@@ -127,7 +127,13 @@ func lateAfter(bootTimeout time.Duration) time.Duration { return bootTimeout / 5
 
 // late says that a launch for the node would come too late.
 func (p planning) late(n Node) bool {
-	return p.bootTimeout > 0 && !n.Made.IsZero() && p.now.Sub(n.Made) > lateAfter(p.bootTimeout)
+	timeout := p.timeout(n.Pool)
+	return timeout > 0 && !n.Made.IsZero() && p.now.Sub(n.Made) > lateAfter(timeout)
+}
+
+// timeout is how long the nodes of a pool may take to boot; 0: for ever.
+func (p planning) timeout(pool string) time.Duration {
+	return cmp.Or(p.pools[pool].BootTimeout, p.bootTimeout)
 }
 
 // tooLate says why nodes are given back that got no instance in time.

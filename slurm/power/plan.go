@@ -18,7 +18,7 @@ type planning struct {
 	limits      map[string]cloud.Limits // by provider
 	market      market
 	cluster     string
-	bootTimeout time.Duration
+	bootTimeout time.Duration // of pools that have none of their own
 	now         time.Time
 	price       func(provider string, o cloud.Offering) (float64, bool)
 	cores       func(provider, instanceType string) (int, bool)
@@ -108,7 +108,7 @@ func (p planning) choose(out *planned, g group) (fleet.Choice, bool) {
 		p.free(&out.Change, g, fmt.Sprintf("pool %s has left the configuration", g.pool), retryAt(Hold{}, p.now))
 		return fleet.Choice{}, false
 	case g.late:
-		p.free(&out.Change, g, tooLate(p.market, g.pool, p.bootTimeout), retryAt(p.mem.holds[g.job], p.now))
+		p.free(&out.Change, g, tooLate(p.market, g.pool, p.timeout(g.pool)), retryAt(p.mem.holds[g.job], p.now))
 		return fleet.Choice{}, false
 	case p.shut[g.pool]:
 		return fleet.Choice{}, false

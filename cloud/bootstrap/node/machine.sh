@@ -84,8 +84,10 @@ step_munge() {
 	fi
 	retry 30 munge_works || die "munge -n | unmunge fails: is the key of 32 to 1024 bytes, and does munged run?"
 	mark key
-	[[ $MUNGE_KEY != ssh:* ]] || rm -f munge.key
+	[[ $MUNGE_KEY != ssh:* ]] || rm -f "$(sent_key)"
 }
+# sent_key is the file that was sent over SSH, wherever this script runs.
+sent_key() { echo "$LIB/setup/$INSTANCE/munge.key"; }
 munge_works() { munge -n | unmunge >/dev/null; }
 
 # fetch_key FILE: asks SSM or Secrets Manager with the instance's role. Python
@@ -93,7 +95,7 @@ munge_works() { munge -n | unmunge >/dev/null; }
 fetch_key() {
 	local python
 	if [[ $MUNGE_KEY == ssh:* ]]; then
-		(umask 077 && cat munge.key >"$1")
+		(umask 077 && cat "$(sent_key)" >"$1")
 		return
 	fi
 	python=$(command -v python3 || echo /usr/libexec/platform-python)

@@ -122,7 +122,7 @@ func TestAuth(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			keys, done, err := tt.auth.signers()
+			keys, done, err := tt.auth.signers(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -141,4 +141,28 @@ func mustSigner(t *testing.T, k ed25519.PrivateKey) ssh.Signer {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// What we may read is of no use to burstd if it runs as somebody else.
+func TestCheckAs(t *testing.T) {
+	own, other := os.Geteuid(), 4242
+	path := keyFile(t, newPrivate(t), "")
+	if err := (Auth{KeyFile: path}).CheckAs(own); err != nil {
+		t.Errorf("our own key: %v", err)
+	}
+	if err := (Auth{KeyFile: path}).CheckAs(other); err == nil || !strings.Contains(err.Error(), "chown it to uid 4242") {
+		t.Errorf("our key, and burstd is another user's: %v", err)
+	}
+	if own != 0 {
+		t.Skip("NOT TESTED: only root can give a key away")
+	}
+	if err := os.Chown(path, other, -1); err != nil {
+		t.Fatal(err)
+	}
+	if err := (Auth{KeyFile: path}).CheckAs(other); err != nil {
+		t.Errorf("burstd's key: %v", err)
+	}
+	if err := (Auth{KeyFile: path}).Check(); err == nil || !strings.Contains(err.Error(), "chown it to uid 0") {
+		t.Errorf("another's key: %v", err)
+	}
 }

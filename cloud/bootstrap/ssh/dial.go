@@ -62,7 +62,7 @@ func (r *Runner) dial(ctx context.Context, h Host) (*connection, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = plain.Close() })
 	defer stop()
-	signers, done, err := r.cfg.Auth.signers()
+	signers, done, err := r.cfg.Auth.signers(ctx)
 	if err != nil {
 		_ = plain.Close()
 		return nil, err // no fault of the host: the agent may be back soon
@@ -89,6 +89,8 @@ func (r *Runner) dial(ctx context.Context, h Host) (*connection, error) {
 		return nil, final{unknown}
 	case unknown != nil:
 		return nil, unknown
+	case unsigned(signers) != nil:
+		return nil, unsigned(signers)
 	case ctx.Err() != nil:
 		return nil, cause(ctx, err)
 	case isNoAuth(err):

@@ -88,7 +88,7 @@ func TestTwentyHosts(t *testing.T) {
 	for i, err := range errs {
 		switch i {
 		case 2:
-			if !errors.Is(err, ssh.ErrHostKey) || !errors.Is(err, ssh.ErrGivenUp) || !strings.Contains(err.Error(), "remove "+string(w.cfg.Keys)+"/i-c2") {
+			if !errors.Is(err, ssh.ErrHostKey) || !errors.Is(err, ssh.ErrGivenUp) || !strings.Contains(err.Error(), "remove "+string(w.cfg.Keys)+"/i-c2;") || !strings.Contains(err.Error(), "change the cluster's MUNGE key") {
 				t.Errorf("a wrong key: %v", err)
 			}
 			if machines[i].Read("/var/log/runs") != "" {
@@ -275,7 +275,7 @@ func TestRefusals(t *testing.T) {
 		name, want string
 		spoil      func(o *sshtest.Options)
 	}{
-		{"key", "given up after 3 times: it does not let user root in with our key", func(o *sshtest.Options) { o.Login = other }},
+		{"key", "given up after 3s: it does not let user root in with our key", func(o *sshtest.Options) { o.Login = other }},
 		{"sudo", "user deploy cannot run commands there as root", func(o *sshtest.Options) { o.User, o.NoSudo = "deploy", true }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -295,7 +295,7 @@ func TestRefusals(t *testing.T) {
 		o.Login = other
 		m := w.net.Host(o)
 		c := w.cfg
-		c.Refusals = 20
+		c.Refused = 30 * time.Second
 		done := make(chan error, 1)
 		go func() {
 			done <- ssh.New(c).Run(w.within(time.Minute), w.host(m, "late"), ssh.Work{Script: lasting(1), Limit: time.Minute})

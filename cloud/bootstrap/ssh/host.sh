@@ -108,7 +108,7 @@ run() {
 	read -r word _ starts _ <status
 	[ "$word $starts" = "begun $2" ] || exit 0
 	printf '%-63s\n' "runs $$ $2" 1<>status
-	rm -f pipe
+	rm -f pipe group # of a run before a restart
 	mkfifo pipe || exit 1
 	keep <pipe >/dev/null 2>&1 8>&- &
 	keeper=$!
@@ -142,7 +142,12 @@ keep() {
 # stop ends the run, if it runs.
 stop() {
 	held || return 0
-	read -r group <group && kill -s TERM -- "-$group"
+	group=''
+	n=0
+	while ! read -r group <group && held && [ "$n" -lt 20 ]; do n=$((n + 1)) && sleep 0.1; done # it has only begun
+	held || return 0
+	[ "$group" ] || die 'which processes the run has cannot be read'
+	kill -s TERM -- "-$group"
 	n=0
 	while held && [ "$n" -lt 100 ]; do n=$((n + 1)) && sleep 0.1; done
 	! held || kill -s KILL -- "-$group"

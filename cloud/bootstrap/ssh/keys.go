@@ -131,7 +131,8 @@ func (r *Runner) admit(h Host, want []ssh.PublicKey, key ssh.PublicKey) error {
 	known, hint := "the cloud says", "somebody else may answer at this address: end the instance, and look who has the address"
 	if len(h.HostKeys) == 0 {
 		known = "it showed first"
-		hint = "somebody else may answer at this address: end the instance; if you have reinstalled it yourself, remove " + filepath.Join(string(r.cfg.Keys), h.Instance)
+		hint = "somebody else may answer at this address: end the instance; if you have reinstalled it yourself, remove " + filepath.Join(string(r.cfg.Keys), h.Instance) +
+			"; or who answered first was the impostor, and has what was sent: if munge_key is sent over SSH, change the cluster's MUNGE key"
 	}
 	return fmt.Errorf("%w: it shows %s, %s %s: %s", ErrHostKey, ssh.FingerprintSHA256(key), known, strings.Join(prints, " or "), hint)
 }

@@ -76,13 +76,13 @@ func (c *connection) verb(ctx context.Context, h Host, words ...string) (answer,
 
 // exec runs a command with a text as its input; of what it says no more than maxAnswer is kept.
 func (c *connection) exec(ctx context.Context, command, input string) (out, errOut []byte, err error) {
+	stop := context.AfterFunc(ctx, c.close) // also where the host never answers that it opens a session
+	defer stop()
 	s, err := c.NewSession()
 	if err != nil {
 		return nil, nil, err
 	}
 	defer s.Close()
-	stop := context.AfterFunc(ctx, func() { c.close() })
-	defer stop()
 	var o, e limited
 	s.Stdin, s.Stdout, s.Stderr = strings.NewReader(input), &o, &e
 	err = s.Run(command)

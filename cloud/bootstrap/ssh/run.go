@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"regexp"
 	"strings"
@@ -33,7 +34,7 @@ func (r *Runner) Run(ctx context.Context, h Host, w Work) error {
 	defer log.close()
 	log.note("setting up %s", h)
 	s := &setup{runner: r, host: h, work: w, log: log}
-	err = s.run(ctx)
+	err = s.run(ctx, s.try)
 	switch {
 	case err == nil:
 		log.note("the setup has ended well")
@@ -50,17 +51,18 @@ type setup struct {
 	work   Work
 	log    *log
 
-	tries    int    // since something went well
-	refusals int    // in a row
-	last     error  // why the last try failed
-	running  bool   // it was when it was looked at last
-	seen     int64  // bytes of the run's output
-	tail     []byte // the end of it
+	tries   int       // since something went well
+	refused time.Time // since when in a row; zero: it is not
+	last    error     // why the last try failed
+	running bool      // it was when it was looked at last
+	seen    int64     // bytes of the run's output
+	tail    []byte    // the end of it
 }
 
-func (s *setup) run(ctx context.Context) error {
+// run tries until there is no use in it.
+func (s *setup) run(ctx context.Context, try func(context.Context) error) error {
 	for {
-		err := s.try(ctx)
+		err := try(ctx)
 		var failed *Failure
 		var no refused
 		var never final
@@ -71,15 +73,23 @@ func (s *setup) run(ctx context.Context) error {
 			return s.late(ctx, err)
 		case errors.As(err, &never):
 			return fmt.Errorf("%s: %w: %w", s.host, ErrGivenUp, err)
+		case errors.Is(err, ErrNoLogin):
+			s.refused = time.Time{} // while we have no key, the host is not asked
 		case errors.As(err, &no):
-			s.refusals++
-			if s.refusals >= s.runner.cfg.Refusals {
-				return fmt.Errorf("%s: %w after %d times: %w", s.host, ErrGivenUp, s.refusals, err)
+			if s.refused.IsZero() {
+				s.refused = time.Now()
+			}
+			if most := s.runner.cfg.Refused; time.Since(s.refused) >= most {
+				return fmt.Errorf("%s: %w after %s: %w", s.host, ErrGivenUp, most, err)
 			}
 		}
 		if s.last == nil || err.Error() != s.last.Error() {
 			s.log.note("will try again: %v", err)
-			s.runner.cfg.Log.Debug("a host is tried again", "node", s.host.Node, "instance", s.host.Instance, "error", err)
+			level := slog.LevelDebug
+			if errors.Is(err, ErrNoLogin) {
+				level = slog.LevelError // which an admin can mend while the host waits
+			}
+			s.runner.cfg.Log.Log(ctx, level, "a host is tried again", "node", s.host.Node, "instance", s.host.Instance, "error", err)
 		}
 		s.last = err
 		s.tries++
@@ -171,10 +181,10 @@ func (s *setup) try(ctx context.Context) error {
 			if err := r.start(ctx, c, s.host, s.work); err != nil {
 				return err
 			}
-			s.refusals, s.running = 0, true
+			s.refused, s.running = time.Time{}, true
 			continue
 		}
-		s.refusals = 0
+		s.refused = time.Time{}
 		if err := sleep(ctx, r.cfg.Poll*4/5+rand.N(r.cfg.Poll*2/5+1)); err != nil {
 			return err
 		}

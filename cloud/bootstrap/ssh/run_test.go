@@ -35,7 +35,7 @@ func newWorld(t *testing.T) *world {
 	dir := t.TempDir()
 	w.opt = sshtest.Options{Login: public}
 	w.cfg = ssh.Config{Auth: ssh.Auth{KeyFile: file}, Keys: ssh.Folder(dir + "/keys"), Logs: dir + "/logs",
-		Poll: 200 * time.Millisecond, Pause: time.Second, Silence: 6 * time.Second, DialTime: 5 * time.Second, Refusals: 3}
+		Poll: 200 * time.Millisecond, Pause: time.Second, Silence: 6 * time.Second, DialTime: 5 * time.Second, Refused: 3 * time.Second}
 	if os.Getenv("BURST_TEST_LOG") != "" {
 		w.cfg.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}

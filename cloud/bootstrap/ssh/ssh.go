@@ -38,7 +38,7 @@ type Config struct {
 	Silence  time.Duration // of a host, after which a connection is given up; 30 s
 	Poll     time.Duration // between two looks at a run; 3 s
 	Pause    time.Duration // the longest pause between two attempts; 15 s
-	Refusals int           // so many times in a row a host may refuse the login, or a command, before it is given up; 12
+	Refused  time.Duration // so long a host may refuse the login, or a command, before it is given up: the image may make the user late; 8 min
 
 	Log *slog.Logger
 	// Step, unless nil, is told of each thing before it is done to a host; an error stands
@@ -109,8 +109,8 @@ func New(c Config) *Runner {
 	}
 	number(&c.Hosts, 16)
 	number(&c.Dials, 256)
-	number(&c.Refusals, 12)
 	def(&c.DialTime, 20*time.Second)
+	def(&c.Refused, 8*time.Minute)
 	def(&c.Silence, 30*time.Second)
 	def(&c.Poll, 3*time.Second)
 	def(&c.Pause, 15*time.Second)

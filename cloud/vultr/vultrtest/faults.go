@@ -12,6 +12,7 @@ type Fault struct {
 	Lost       bool          // the request has its effect, and its connection is cut
 	Twice      bool          // the request has its effect twice, and its connection is cut
 	Body       string        // sent with status 200 in place of the answer
+	Hang       bool          // there is no answer until the caller gives up, and no effect
 }
 
 // Fail makes a later request of the operation, as "POST instances", meet the

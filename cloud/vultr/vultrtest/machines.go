@@ -13,6 +13,7 @@ import (
 type machine struct {
 	Machine
 	status string // "suspended" where a test has said so
+	ended  time.Time
 }
 
 // Machine is what a test may see of one.
@@ -161,6 +162,11 @@ func (c *Cloud) list(r *http.Request, metal bool) reply {
 			all = append(all, c.view(m))
 		}
 	}
+	for _, m := range c.past {
+		if m.Metal == metal && time.Since(m.ended) < c.options.Linger {
+			all = append(all, c.view(m))
+		}
+	}
 	name := "instances"
 	if metal {
 		name = "bare_metals"
@@ -217,7 +223,8 @@ func (c *Cloud) destroy(id string, metal bool) reply {
 	if time.Since(m.Created) < c.options.Locked {
 		return no(http.StatusInternalServerError, "Unable to destroy server: Unable to remove VM: Server is currently locked")
 	}
-	c.machines = slices.Delete(c.machines, i, i+1)
+	m.ended = time.Now()
+	c.machines, c.past = slices.Delete(c.machines, i, i+1), append(c.past, m)
 	if _, limited := c.capacity[m.Plan]; limited {
 		c.capacity[m.Plan]++
 	}

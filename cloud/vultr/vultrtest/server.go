@@ -41,6 +41,10 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	time.Sleep(c.options.Latency)
 	answer, fault, cut := c.answer(op, parts, r, body)
+	if fault.Hang {
+		<-r.Context().Done()
+		cut = true
+	}
 	c.note(Call{Op: op, Path: r.URL.Path, Status: map[bool]int{false: answer.status}[cut], At: time.Now()})
 	if cut {
 		panic(http.ErrAbortHandler) // cuts the connection
@@ -81,6 +85,8 @@ func (c *Cloud) answer(op string, parts []string, r *http.Request, body []byte) 
 	}
 	fault, met := c.nextFault(op)
 	switch {
+	case met && fault.Hang:
+		return reply{}, fault, false
 	case met && fault.Lost:
 		return c.do(op, parts, r, body), fault, true
 	case met && fault.Twice:

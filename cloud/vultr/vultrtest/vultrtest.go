@@ -40,6 +40,8 @@ type Options struct {
 	Latency  time.Duration // of each answer
 	// Locked is how long Vultr refuses to destroy a new instance.
 	Locked time.Duration
+	// Linger is how long lists still show a machine that has been destroyed.
+	Linger time.Duration
 	// PerSecond is how many requests within any second are answered; beyond, 429. 0: all.
 	PerSecond int
 	// Addr is the address of the n-th machine, from 1 on; nil: 10.x.y.z.
@@ -55,6 +57,7 @@ type Cloud struct {
 
 	mu        sync.Mutex
 	machines  []*machine // in the order of their creation
+	past      []*machine // destroyed, in the order of their end
 	made      int
 	capacity  map[string]int // by plan; no entry: no limit
 	faults    map[string][]Fault

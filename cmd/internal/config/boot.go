@@ -27,7 +27,7 @@ func boot(s *section, c *Config, account aws.Config, p *Pool) {
 	b := bootConfig(s, c, p)
 	b.Region = account.Region
 	if s.choice("bootstrap", "user-data", "ssh") == "ssh" {
-		p.SSH = overSSH(s)
+		p.SSH = overSSH(s, s.required("login", `"ec2-user"`)) // the image says who: of AWS's own none lets root in
 		p.Boot = b
 		checkSent(s, b)
 		return

@@ -182,6 +182,7 @@ func (c *Config) Provider(name string) (Provider, bool) {
 func (c *Config) Power(cluster string) power.Config {
 	p := power.Config{Cluster: cluster}
 	for _, pool := range c.Pools {
+		pool.Power.BootTimeout = pool.Slurm.ResumeTimeout
 		p.Pools = append(p.Pools, pool.Power)
 		p.BootTimeout = max(p.BootTimeout, pool.Slurm.ResumeTimeout)
 	}

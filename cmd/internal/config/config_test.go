@@ -70,7 +70,7 @@ func TestLoad(t *testing.T) {
 	if d := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{}, bootstrap.Config{})); d != "" {
 		t.Errorf("Load (-want +got):\n%s", d)
 	}
-	if p := got.Power("id"); p.Cluster != "id" || len(p.Pools) != 2 || p.BootTimeout != 30*time.Minute {
+	if p := got.Power("id"); p.Cluster != "id" || len(p.Pools) != 2 || p.BootTimeout != 30*time.Minute || p.Pools[1].BootTimeout != 30*time.Minute || p.Pools[0].BootTimeout != want.Pools[0].Slurm.ResumeTimeout {
 		t.Errorf("Power() = %+v", p)
 	}
 	in := got.Slurm("/usr/bin")

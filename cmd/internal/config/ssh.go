@@ -15,15 +15,19 @@ type SSH struct {
 	// Console: the host keys are those that the cloud's console shows; else the first that
 	// an instance shows is pinned.
 	Console bool
+	// Public: of those that are pinned also one with a public address gets the MUNGE key, though
+	// anybody on the way there may have answered in its place.
+	Public bool
 }
 
 // sshKey is the private key by which burstd logs in, where the file names none.
 const sshKey = "/etc/burst/id_ed25519"
 
-// overSSH reads how burstd logs in on a pool's instances.
-func overSSH(s *section) *SSH {
+// overSSH reads how burstd logs in on a pool's instances, as user.
+func overSSH(s *section, user string) *SSH {
 	sub := s.sub("ssh")
-	c := &SSH{User: s.text("login", "root"), Port: sub.number("port", "", "22"), Console: sub.choice("host_key", "pin", "console") == "console"}
+	policy := sub.choice("host_key", "pin", "pin-public", "console")
+	c := &SSH{User: user, Port: sub.number("port", "", "22"), Console: policy == "console", Public: policy == "pin-public"}
 	c.Auth.Agent = sub.abs("agent", "")
 	c.Auth.KeyFile = sub.abs("key", "")
 	if c.Auth.KeyFile == "" && c.Auth.Agent == "" {
@@ -41,7 +45,7 @@ var sentKeys = regexp.MustCompile(`^(image|ssh:/.+)$`)
 // checkSent reports what is wrong with a bootstrap that goes over SSH.
 func checkSent(s *section, b bootstrap.Config) {
 	if !sentKeys.MatchString(b.MungeKey) {
-		s.failAt("munge_key", "%q is no place of a key: write \"ssh:/etc/munge/munge.key\", a file of this host that is sent over SSH, or \"image\"", b.MungeKey)
+		s.failAt("munge_key", "%q is no place of a key: write \"ssh:/etc/burst/munge.key\", a file of this host that is sent over SSH, or \"image\"", b.MungeKey)
 		return
 	}
 	if len(b.URLs) > 0 && b.URLs[0] == "" {

@@ -2,7 +2,6 @@ package config
 
 import (
 	"net/url"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -95,15 +94,6 @@ func vultrLaunch(s *section, p *Pool) vultr.Pool {
 	if !loginName.MatchString(l.Login) {
 		s.failAt("login", "%q is no name of a user: write the one who logs in to the image, as in \"root\"", l.Login)
 	}
-	if l.SSHPublicKey != "" {
-		text, err := os.ReadFile(l.SSHPublicKey)
-		if err == nil {
-			err = vultr.CheckPublicKey(string(text))
-		}
-		if err != nil {
-			s.failAt("ssh_public_key", "%v", err)
-		}
-	}
 	for key, value := range p.Power.Tags {
 		if err := vultr.CheckTag(key, value); err != nil {
 			s.failAt("tags", "%v", err)
@@ -146,9 +136,14 @@ func vultrBoot(s *section, c *Config, p *Pool) {
 		b.NTP = "image" // the default is AWS's
 	}
 	s.choice("bootstrap", "ssh")
-	p.SSH = overSSH(s)
+	p.SSH = overSSH(s, s.text("login", "root"))
 	if p.SSH.Console {
 		s.fail(append(s.key("ssh"), "host_key"), "is \"console\", and Vultr's API shows no console: write \"pin\"")
+	}
+	provider, _ := c.Provider(p.Power.Provider)
+	if launch := provider.Vultr.Pools[p.Power.Name]; launch.VPC == "" && b.Sent() != "" && !p.SSH.Public && !p.SSH.Console {
+		s.failAt("munge_key", "would be sent to whoever answers first at a public address: have an image with the key (\"image\"), or nodes in a VPC (vpc), "+
+			"or write ssh = { host_key = \"pin-public\" } if you trust all on the way")
 	}
 	p.Boot = b
 	checkSent(s, b)

@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	xssh "golang.org/x/crypto/ssh"
-
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/bootstrap"
 	"github.com/burst-hpc/burst/cloud/bootstrap/ssh"
@@ -42,7 +40,13 @@ type setups struct {
 	log       *slog.Logger
 
 	calls sync.WaitGroup
-	under map[string]context.CancelFunc // instances that are seen to, or were
+	under map[string]visit // instances that are seen to, or were
+}
+
+// visit is at an address: the cloud may give the instance another one.
+type visit struct {
+	addr   string
+	cancel context.CancelFunc
 }
 
 // lookAgain is how often the engine is asked where nothing is heard of it.
@@ -57,7 +61,7 @@ const leastSetup = time.Minute
 // newSetups reads the pools' settings; nil: no pool needs any.
 func (d *Daemon) newSetups(news <-chan struct{}, point crash.Point) *setups {
 	s := &setups{engine: d.engine, pools: map[string]config.Pool{}, providers: d.providers, agent: nodeapi.Agent, news: news, log: d.log,
-		under: map[string]context.CancelFunc{}}
+		under: map[string]visit{}}
 	state := d.cfg.Endpoint.State
 	s.keys = ssh.Folder(filepath.Join(state, "hostkeys"))
 	runners := map[string]*ssh.Runner{}
@@ -69,9 +73,6 @@ func (d *Daemon) newSetups(news <-chan struct{}, point crash.Point) *setups {
 		s.pools[p.Power.Name] = p
 		if byAuth[p.SSH.Auth] == nil {
 			byAuth[p.SSH.Auth] = ssh.New(ssh.Config{Auth: p.SSH.Auth, Keys: s.keys, Logs: filepath.Join(state, "setup"), Log: d.log, Step: point})
-			if err := p.SSH.Auth.Check(); err != nil {
-				d.log.Error("no node can be set up over SSH", "pool", p.Power.Name, "error", err)
-			}
 		}
 		runners[p.Power.Name] = byAuth[p.SSH.Auth]
 	}
@@ -82,6 +83,21 @@ func (d *Daemon) newSetups(news <-chan struct{}, point crash.Point) *setups {
 		return runners[p.Power.Name].Run(ctx, h, w)
 	}
 	return s
+}
+
+// check says what keeps nodes from being set up, before one waits for it. Nobody
+// waits for the check: an ssh-agent, or a folder of a server's, may not answer.
+func (s *setups) check() {
+	for name, p := range s.pools {
+		if err := p.SSH.Auth.Check(); err != nil {
+			s.log.Error("no node can be set up over SSH", "pool", name, "error", err)
+		}
+		if path := p.Boot.Sent(); path != "" {
+			if _, err := os.ReadFile(path); err != nil {
+				s.log.Error("no node can be set up over SSH: the MUNGE key that is sent to nodes cannot be read", "pool", name, "error", err)
+			}
+		}
+	}
 }
 
 // prune removes the host keys of instances that the journal does not have any more.
@@ -98,6 +114,7 @@ func (s *setups) prune() {
 // serve works until ctx ends, and until all that it has begun has ended.
 func (s *setups) serve(ctx context.Context) error {
 	defer s.calls.Wait()
+	go s.check()
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
 	for {
@@ -130,16 +147,24 @@ func (s *setups) look(ctx context.Context) {
 			continue
 		}
 		serves[i.ID] = true
-		if s.under[i.ID] != nil || n.Phase != power.Booting || i.Addr == "" {
+		// While the cloud still installs it, another system may answer, with another key.
+		if n.Phase != power.Booting || i.Addr == "" || i.State != cloud.Running {
 			continue
 		}
+		if old, begun := s.under[i.ID]; begun {
+			if old.addr == i.Addr {
+				continue
+			}
+			s.log.Info("the cloud has given an instance another address", "node", n.Name, "instance", i.ID, "old", old.addr, "addr", i.Addr)
+			old.cancel()
+		}
 		ctx, cancel := context.WithCancel(ctx)
-		s.under[i.ID] = cancel
+		s.under[i.ID] = visit{i.Addr, cancel}
 		s.calls.Go(func() { s.setUp(ctx, pool, n, i) })
 	}
-	for id, cancel := range s.under {
+	for id, a := range s.under {
 		if !serves[id] {
-			cancel()
+			a.cancel()
 			delete(s.under, id)
 		}
 	}
@@ -197,34 +222,15 @@ func (s *setups) try(ctx context.Context, pool config.Pool, n power.Node, i powe
 			return err
 		}
 	}
+	if pool.Boot.Sent() != "" && len(h.HostKeys) == 0 && !pool.SSH.Public && !private(addr) {
+		return fmt.Errorf("%s is a public address, where anybody on the way may answer first, and would get the MUNGE key: see host_key in docs/ssh-bootstrap.md", addr)
+	}
 	script, err := bootstrap.ForHost(pool.Boot, i.ID, addr)
 	if err != nil {
 		return fmt.Errorf("writing the bootstrap: %w", err)
 	}
 	return s.run(ctx, pool, h, ssh.Work{Script: []byte(script), Limit: pool.Slurm.ResumeTimeout,
 		Files: func(arch string) ([]ssh.File, error) { return s.files(pool.Boot, arch) }})
-}
-
-// consolePace is the time between two looks at a console: EC2 shows it minutes late.
-const consolePace = 15 * time.Second
-
-// shown waits for the host keys that the cloud's console shows.
-func (s *setups) shown(ctx context.Context, i power.Instance) ([]xssh.PublicKey, error) {
-	c, ok := s.providers[i.Provider].(cloud.Consoler)
-	if !ok {
-		return nil, fmt.Errorf("provider %s shows no consoles, and so no host keys: write host_key = \"pin\"", i.Provider)
-	}
-	for {
-		text, err := c.Console(ctx, i.ID)
-		if keys := ssh.ConsoleKeys(text); len(keys) > 0 {
-			return keys, nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(errors.New("the instance's console has shown no host keys: does cloud-init print them on the image, or is host_key = \"pin\" what you want?"), err)
-		case <-time.After(consolePace*4/5 + rand.N(consolePace*2/5)):
-		}
-	}
 }
 
 // files are what goes with the script: burst-agent, and the MUNGE key where the site sends it.

@@ -74,7 +74,7 @@ func (w *bootWorld) add(node, pool string, phase power.Phase, addr string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.nodes = append(w.nodes, power.Node{Name: node, Pool: pool, Phase: phase, Since: time.Now(), Instance: "i-" + node})
-	w.inst = append(w.inst, power.Instance{Instance: cloud.Instance{ID: "i-" + node, Addr: addr}, Provider: "p", Assigned: node})
+	w.inst = append(w.inst, power.Instance{Instance: cloud.Instance{ID: "i-" + node, Addr: addr, State: cloud.Running}, Provider: "p", Assigned: node})
 }
 
 func (w *bootWorld) change(f func()) { w.mu.Lock(); f(); w.mu.Unlock(); w.news <- struct{}{} }
@@ -83,7 +83,7 @@ func (w *bootWorld) setups() *setups {
 	pool := config.Pool{Power: power.Pool{Name: "a"}, Slurm: conf.Pool{ResumeTimeout: 10 * time.Minute}, SSH: &config.SSH{User: "root", Port: 2222},
 		Boot: bootstrap.Config{URLs: []string{"http://h:1"}, ConfServers: []string{"h"}, MungeKey: "image"}}
 	return &setups{engine: w, run: w.run, pools: map[string]config.Pool{"a": pool}, news: w.news, log: slog.New(slog.DiscardHandler),
-		agent: func(string) (string, error) { return "", fs.ErrNotExist }, under: map[string]context.CancelFunc{}}
+		agent: func(string) (string, error) { return "", fs.ErrNotExist }, under: map[string]visit{}}
 }
 
 func newBootWorld() *bootWorld {
@@ -126,7 +126,14 @@ func TestSetups(t *testing.T) {
 		}
 		// The late one gets its address; another's instance is given up.
 		w.mu.Unlock()
-		w.change(func() { w.inst[1].Addr = "10.0.0.2" })
+		w.change(func() { w.inst[1].Addr, w.inst[1].State = "10.0.0.2", cloud.Pending }) // it is still installed
+		time.Sleep(time.Minute)
+		w.mu.Lock()
+		if w.open != 1 || len(w.runs) != 3 {
+			t.Errorf("before the cloud runs it, %d run of %q", w.open, w.runs)
+		}
+		w.mu.Unlock()
+		w.change(func() { w.inst[1].State = cloud.Running })
 		time.Sleep(time.Second)
 		w.mu.Lock()
 		if w.open != 2 || len(w.runs) != 4 {
@@ -158,6 +165,14 @@ func TestSetups(t *testing.T) {
 		if left := w.limits["i-c2"]; left != leastSetup {
 			t.Errorf("a late boot has %s", left)
 		}
+		// Another address of the same one.
+		w.mu.Unlock()
+		w.change(func() { w.inst[1].Addr = "10.0.0.7" })
+		time.Sleep(time.Second)
+		w.mu.Lock()
+		if !slices.Contains(w.runs, "a c2 i-c2 root@10.0.0.7:2222") || w.open != 1 || len(w.runs) != 4 {
+			t.Errorf("at its new address: %d run of %q", w.open, w.runs)
+		}
 		// A node that is raised anew, on another instance.
 		w.mu.Unlock()
 		w.change(func() { w.nodes[0].Instance, w.inst[0].ID, w.inst[0].Addr = "i-new", "i-new", "10.0.0.9" })
@@ -169,12 +184,39 @@ func TestSetups(t *testing.T) {
 		w.mu.Unlock()
 		time.Sleep(2 * leastSetup)
 		w.mu.Lock()
-		if !slices.ContainsFunc(w.reports, func(r string) bool { return strings.HasPrefix(r, "i-c2 10.0.0.2 failed: context deadline") }) {
+		if !slices.ContainsFunc(w.reports, func(r string) bool { return strings.HasPrefix(r, "i-c2 10.0.0.7 failed: context deadline") }) {
 			t.Errorf("time is up, and reported is %q", w.reports)
 		}
 		w.mu.Unlock()
 		stop()
 	})
+}
+
+// TestNoMungeKeyForAnybody: who is the first to answer at a public address may be anybody.
+func TestNoMungeKeyForAnybody(t *testing.T) {
+	for _, tt := range []struct {
+		addr, munge string
+		public, ok  bool
+	}{
+		{"10.0.0.1", "ssh:/k", false, true},
+		{"fd00::1", "ssh:/k", false, true},
+		{"100.64.0.1", "ssh:/k", false, true},
+		{"192.0.2.1", "ssh:/k", false, false},
+		{"::ffff:192.0.2.1", "ssh:/k", false, false},
+		{"2001:db8::1", "ssh:/k", false, false},
+		{"192.0.2.1", "ssh:/k", true, true},
+		{"192.0.2.1", "image", false, true},
+	} {
+		w := newBootWorld()
+		w.result["i-1"] = nil
+		s := w.setups()
+		pool := s.pools["a"]
+		pool.Boot.MungeKey, pool.SSH.Public = tt.munge, tt.public
+		err := s.try(t.Context(), pool, power.Node{Name: "c1"}, power.Instance{Instance: cloud.Instance{ID: "i-1", Addr: tt.addr}})
+		if (err == nil) != tt.ok || len(w.runs) > 0 != tt.ok || err != nil && !strings.Contains(err.Error(), "is a public address") {
+			t.Errorf("%+v: %v, ran %q", tt, err, w.runs)
+		}
+	}
 }
 
 // consoles is a provider that shows one.
@@ -241,5 +283,25 @@ func TestSetupFiles(t *testing.T) {
 	}
 	if _, err := s.files(bootstrap.Config{MungeKey: "ssh:" + dir + "/none"}, "amd64"); err == nil || !strings.Contains(err.Error(), "reading the MUNGE key") {
 		t.Error(err)
+	}
+}
+
+// What burstd cannot read it says at its start, not first when a node waits for it.
+func TestUnreadableKeysAreSaid(t *testing.T) {
+	dir := t.TempDir()
+	var log strings.Builder
+	var p config.Pool
+	p.Power.Name, p.SSH = "metal", &config.SSH{Auth: ssh.Auth{KeyFile: filepath.Join(dir, "id")}}
+	p.Boot.MungeKey = "ssh:" + filepath.Join(dir, "munge.key")
+	d := &Daemon{cfg: &config.Config{Pools: []config.Pool{p}}, log: slog.New(slog.NewTextHandler(&log, nil))}
+	s := d.newSetups(nil, nil)
+	if s == nil {
+		t.Fatal("no pool is set up over SSH")
+	}
+	s.check()
+	for _, want := range []string{"/id: no such file", "/munge.key: no such file"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log lacks %q:\n%s", want, log.String())
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +19,8 @@ import (
 // TestNodesOverSSH: burstd launches at the fake of Vultr, whose machines are
 // hosts with a real sshd in network namespaces, and sets them up with the real bootstrap:
 // munged under the key that is sent, and a slurmd that fetches its configuration.
-// burstd is killed in the first host's setup; the second's fails at line 3.
+// burstd is killed in the first host's setup; the second's fails at line 3, and the
+// job for which it was launched runs on the third.
 func TestNodesOverSSH(t *testing.T) {
 	if testing.Short() {
 		t.Skip("e2e: a real Slurm is slow; make test runs it")
@@ -26,7 +28,7 @@ func TestNodesOverSSH(t *testing.T) {
 	net := sshtest.New(t)
 	public, key := sshtest.Key(t)
 	var hosts []*sshtest.Host
-	for i := range 3 { // the third is for who launches too much
+	for i := range 4 { // the fourth is for who launches too much
 		h := net.Host(sshtest.Options{Login: public})
 		// What these hosts' kernels or images lack.
 		for _, tool := range []string{"chronyc", "nft", "timedatectl"} {
@@ -52,7 +54,7 @@ func TestNodesOverSSH(t *testing.T) {
 		BurstdEnv:    []string{"VULTR_API_KEY=" + vultrtest.Key},
 		DaemonToml:   fmt.Sprintf("listen = %q", netip.AddrPortFrom(net.Addr(), 9811)),
 		ProviderToml: fmt.Sprintf("kind = \"vultr\"\nregion = %q\nendpoint = %q\ndir = %q\n", vultrtest.Region, cloud.URL(), t.TempDir()),
-		PoolToml: fmt.Sprintf("image = \"os:%s\"\nmunge_key = \"ssh:%s\"\nssh = { key = %q }\nsetup = [\"true\", \"echo second\", \"third-line\"]\n",
+		PoolToml: fmt.Sprintf("image = \"os:%s\"\nmunge_key = \"ssh:%s\"\nssh = { key = %q, host_key = \"pin-public\" }\nsetup = [\"true\", \"echo second\", \"third-line\"]\n",
 			vultrtest.OSName, mungeKey, key),
 	})
 	s.controllerIsKnown()
@@ -91,19 +93,23 @@ func TestNodesOverSSH(t *testing.T) {
 		return err == nil && strings.Contains(string(text), "burst-bootstrap: ready")
 	})
 
-	s.submit("#!/bin/sh\ntrue\n", "-w", "c2")
+	id = s.submit("#!/bin/sh\nsrun sh -c 'echo on $SLURMD_NODENAME'\n", "-w", "c2")
 	s.wait(2*time.Minute, "the failing line is told", func() bool {
 		text, err := os.ReadFile(s.Log())
 		return err == nil && strings.Contains(string(text), `its boot failed: step setup: setup line 3: \"third-line\": exit 4|no such package`)
 	})
-	s.wait(2*time.Minute, "its machine is ended", func() bool {
-		for _, m := range cloud.Machines() {
-			if m.Addr == hosts[1].IP.String() {
-				return false
-			}
-		}
-		return true
-	})
+	// The next one must not wait until five minutes of lists have lacked the first.
+	s.wait(2*time.Minute, "another is launched", func() bool { return cloud.Count("POST instances") == 3 })
+	if slices.ContainsFunc(cloud.Machines(), func(m vultrtest.Machine) bool { return m.Addr == hosts[1].IP.String() }) {
+		t.Error("another is launched while the failed one lives")
+	}
+	s.wait(2*time.Minute, "the job is done", func() bool { return s.job(id).State == "COMPLETED" })
+	if out := hosts[2].Read(filepath.Join(s.Work, fmt.Sprintf("slurm-%d.out", id))); out != "on c2\n" {
+		t.Errorf("the job's output: %q", out)
+	}
+	if n := cloud.Count("POST instances"); n != 3 {
+		t.Errorf("%d instances were asked for, want 3", n)
+	}
 }
 
 // controllerIsKnown tells nodes where slurmctld is, which the sandbox decides at its start.
