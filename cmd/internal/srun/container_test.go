@@ -151,7 +151,7 @@ func TestContainerIsRefused(t *testing.T) {
 		{name: "none", script: "#BURST container=" + sif + "\n", args: "--container none sim", line: "srun sim"},
 		{name: "an OCI bundle", args: "--container " + a.dir("bundle") + " sim", line: "srun --container=" + a.dir("bundle") + " sim"},
 		{name: "an OCI bundle of the script", script: "#BURST container=" + a.dir("bundle") + "\n", args: "sim", line: "srun --container=" + a.dir("bundle") + " sim"},
-		{name: "explained", args: "--explain -n1 --container " + sif + " sim 1", hear: "that is: " + a.dir("bin/apptainer") + " exec --bind " + a.dir("work")},
+		{name: "explained", args: "--explain -n1 --container " + sif + " sim 1", hear: "that is: " + a.dir("bin/apptainer") + " exec --"},
 		{name: "run", args: "-n1 --container " + sif + " sim 1", line: "--container-exec --image=" + sif + " --key=sif-"},
 		{name: "by the script, at a terminal", script: "#BURST container=" + sif + "\n", args: "--pty sim", line: "--container-exec --image=" + sif},
 		{name: "by --ckpt, in salloc", env: "SLURM_TASK_PID=\nBURST_CONTAINER_CACHE=none", args: "-n1 --ckpt container=" + sif + " sim", line: "--container-exec --image=" + sif},
