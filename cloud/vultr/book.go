@@ -18,7 +18,7 @@ import (
 
 // A book is what was written down of one launch, as lines of JSON:
 //
-//	{"i":0,"begun":"2026-11-22T05:00:00Z"}   instance 0 is about to be asked for
+//	{"i":0,"begun":"2026-11-22T05:00:00Z"}   instance 0 is about to be asked for, the first with its "tags"
 //	{"i":0,"id":"cb676a46-…"}                it was made
 //	{"i":1,"refused":true}                   it was not, by Vultr's own word
 //	{"i":0,"over":"…","kind":"capacity"}     nothing more is asked for under this token

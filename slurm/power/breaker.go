@@ -30,8 +30,11 @@ func (m *memory) stopped(pool string) (why string, ok bool) {
 	if !m.pause.Since.IsZero() {
 		return pausedText + m.pause.Why, true
 	}
-	b := m.breakers[pool]
-	return stoppedText(pool) + b.Why, !b.Stopped.IsZero()
+	if b := m.breakers[pool]; !b.Stopped.IsZero() {
+		return stoppedText(pool) + b.Why, true
+	}
+	why = m.unready[pool]
+	return stoppedText(pool) + why, why != ""
 }
 
 // stoppedText is in what the jobs of a stopped pool are told; by it they are

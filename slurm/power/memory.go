@@ -28,11 +28,12 @@ type memory struct {
 	fences    map[string]map[uint32]Fence // by instance and job
 	heard     map[string]bool             // providers of whose instances the journal knows; "": all
 	pause     Pause
+	unready   map[string]string // pool -> why its nodes could not be set up; not in the journal
 }
 
 func newMemory(s State) *memory {
 	m := &memory{map[string]Order{}, map[string]Node{}, map[string]Launch{}, map[string]Instance{}, map[uint32]Hold{}, map[coolKey]fleet.Cooldown{},
-		map[string]Breaker{}, map[string]Boot{}, map[string]map[uint32]Fence{}, map[string]bool{}, s.Pause}
+		map[string]Breaker{}, map[string]Boot{}, map[string]map[uint32]Fence{}, map[string]bool{}, s.Pause, nil}
 	m.apply(Change{Orders: s.Orders, Nodes: s.Nodes, Launches: s.Launches, Instances: s.Instances, Holds: s.Holds, Coolings: s.Coolings,
 		Breakers: s.Breakers, Boots: s.Boots, Fences: s.Fences, Heard: s.Heard})
 	return m

@@ -108,6 +108,9 @@ func (r *Runner) dial(ctx context.Context, h Host) (*connection, error) {
 
 // cause is why ctx ended, if it did, and not what followed from it.
 func cause(ctx context.Context, err error) error {
+	if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
+		<-ctx.Done() // a dialer's own timer may be a moment before ctx's
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
