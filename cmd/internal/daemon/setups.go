@@ -30,6 +30,7 @@ type setups struct {
 	engine interface {
 		Health() power.Health
 		Report(ctx context.Context, instance, addr, stage, text string) error
+		SetUnready(ctx context.Context, pool, why string) error
 	}
 	run       func(ctx context.Context, pool config.Pool, h ssh.Host, w ssh.Work) error
 	pools     map[string]config.Pool // those that are set up over SSH
@@ -85,21 +86,6 @@ func (d *Daemon) newSetups(news <-chan struct{}, point crash.Point) *setups {
 	return s
 }
 
-// check says what keeps nodes from being set up, before one waits for it. Nobody
-// waits for the check: an ssh-agent, or a folder of a server's, may not answer.
-func (s *setups) check() {
-	for name, p := range s.pools {
-		if err := p.SSH.Auth.Check(); err != nil {
-			s.log.Error("no node can be set up over SSH", "pool", name, "error", err)
-		}
-		if path := p.Boot.Sent(); path != "" {
-			if _, err := os.ReadFile(path); err != nil {
-				s.log.Error("no node can be set up over SSH: the MUNGE key that is sent to nodes cannot be read", "pool", name, "error", err)
-			}
-		}
-	}
-}
-
 // prune removes the host keys of instances that the journal does not have any more.
 func (s *setups) prune() {
 	live := map[string]bool{}
@@ -114,7 +100,7 @@ func (s *setups) prune() {
 // serve works until ctx ends, and until all that it has begun has ended.
 func (s *setups) serve(ctx context.Context) error {
 	defer s.calls.Wait()
-	go s.check()
+	go s.ready(ctx)
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
 	for {

@@ -35,12 +35,20 @@ type bootWorld struct {
 	result  map[string]error // of a run, by instance; one that has none goes on until it is ended
 	news    chan struct{}
 	limits  map[string]time.Duration
+	unready []string // what SetUnready was told
 }
 
 func (w *bootWorld) Health() power.Health {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return power.Health{Nodes: slices.Clone(w.nodes), Instances: slices.Clone(w.inst)}
+}
+
+func (w *bootWorld) SetUnready(_ context.Context, pool, why string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unready = append(w.unready, pool+": "+why)
+	return nil
 }
 
 func (w *bootWorld) Report(_ context.Context, instance, addr, stage, text string) error {
@@ -283,25 +291,5 @@ func TestSetupFiles(t *testing.T) {
 	}
 	if _, err := s.files(bootstrap.Config{MungeKey: "ssh:" + dir + "/none"}, "amd64"); err == nil || !strings.Contains(err.Error(), "reading the MUNGE key") {
 		t.Error(err)
-	}
-}
-
-// What burstd cannot read it says at its start, not first when a node waits for it.
-func TestUnreadableKeysAreSaid(t *testing.T) {
-	dir := t.TempDir()
-	var log strings.Builder
-	var p config.Pool
-	p.Power.Name, p.SSH = "metal", &config.SSH{Auth: ssh.Auth{KeyFile: filepath.Join(dir, "id")}}
-	p.Boot.MungeKey = "ssh:" + filepath.Join(dir, "munge.key")
-	d := &Daemon{cfg: &config.Config{Pools: []config.Pool{p}}, log: slog.New(slog.NewTextHandler(&log, nil))}
-	s := d.newSetups(nil, nil)
-	if s == nil {
-		t.Fatal("no pool is set up over SSH")
-	}
-	s.check()
-	for _, want := range []string{"/id: no such file", "/munge.key: no such file"} {
-		if !strings.Contains(log.String(), want) {
-			t.Errorf("the log lacks %q:\n%s", want, log.String())
-		}
 	}
 }
