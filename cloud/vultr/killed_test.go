@@ -3,6 +3,7 @@ package vultr_test
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -27,6 +28,13 @@ const victimVar = "BURST_VULTR_VICTIM"
 func TestMain(m *testing.M) {
 	if text := os.Getenv(victimVar); text != "" {
 		os.Exit(beVictim(text))
+	}
+	flag.Parse()
+	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue { // nobody has said otherwise
+		if err := flag.Set("test.parallel", "8"); err != nil { // the tests wait more than they work
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	}
 	os.Exit(m.Run())
 }
