@@ -11,9 +11,9 @@ const aDigest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef01234567
 
 func TestParse(t *testing.T) {
 	for _, tt := range []struct{ text, want, err string }{
-		{text: "sim.sif", want: "/work/sim.sif"},
+		{text: "sim.sif", want: "/data/sim.sif"},
 		{text: "/images/../sim.sif", want: "/sim.sif"},
-		{text: "sim/v2:a.sif", want: "/work/sim/v2:a.sif"},
+		{text: "sim/v2:a.sif", want: "/data/sim/v2:a.sif"},
 		{text: "docker://debian", want: "docker://docker.io/library/debian:latest"},
 		{text: "docker://user/sim:2", want: "docker://docker.io/user/sim:2"},
 		{text: "docker://localhost/sim", want: "docker://localhost/sim:latest"},
@@ -35,7 +35,7 @@ func TestParse(t *testing.T) {
 		{text: "  ", err: "is no image's name"},
 		{text: "a\nb", err: "is no image's name"},
 	} {
-		r, err := Parse(tt.text, "/work")
+		r, err := Parse(tt.text, "/data")
 		if tt.err != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("%q: %v, %v, want %q", tt.text, r, err, tt.err)
@@ -56,7 +56,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("docker://h.org/a:1@" + aDigest)
 	f.Add("oras://[::1]:1/a:b")
 	f.Fuzz(func(t *testing.T, text string) {
-		r, err := Parse(text, "/work")
+		r, err := Parse(text, "/data")
 		if err != nil {
 			return
 		}

@@ -13,8 +13,8 @@ func node(dirs ...string) Node {
 }
 
 func TestLine(t *testing.T) {
-	run := Run{Tool: Tool{"apptainer", "/usr/bin/apptainer"}, Image: "/x.sif", Dir: "/work/a", Program: []string{"./sim", "-n", "4"}}
-	gpu := node("/work/a", "/opt/amazon/efa")
+	run := Run{Tool: Tool{"apptainer", "/usr/bin/apptainer"}, Image: "/x.sif", Dir: "/data/a", Program: []string{"./sim", "-n", "4"}}
+	gpu := node("/data/a", "/opt/amazon/efa")
 	gpu.NVIDIA, gpu.EFA = true, "/opt/amazon/efa"
 	for _, tt := range []struct {
 		name  string
@@ -22,12 +22,12 @@ func TestLine(t *testing.T) {
 		binds []string
 		want  string
 	}{
-		{"plain", node("/work/a"), nil, "--bind /work/a --pwd /work/a"},
-		{"a checkpoint folder elsewhere", node("/work/a", "/scratch/c"), []string{"/scratch/c"}, "--bind /work/a --bind /scratch/c --pwd /work/a"},
-		{"one within another", node("/work/a", "/work", "/work/a/c"), []string{"/work/a/c", "/work", "/work/a"}, "--bind /work --pwd /work/a"},
-		{"what is not there, or would hide the image", node("/work/a", "/usr/lib", "/"), []string{"/gone", "/usr/lib", "/", "rel"}, "--bind /work/a --pwd /work/a"},
-		{"a name that --bind would part", node("/work/a", `/a:b,"c`), []string{`/a:b,"c`}, `--bind /work/a --mount type=bind,"source=/a:b,""c","destination=/a:b,""c" --pwd /work/a`},
-		{"devices", gpu, nil, "--nv --bind /work/a --bind /opt/amazon/efa --pwd /work/a"},
+		{"plain", node("/data/a"), nil, "--bind /data/a --pwd /data/a"},
+		{"a checkpoint folder elsewhere", node("/data/a", "/scratch/c"), []string{"/scratch/c"}, "--bind /data/a --bind /scratch/c --pwd /data/a"},
+		{"one within another", node("/data/a", "/data", "/data/a/c"), []string{"/data/a/c", "/data", "/data/a"}, "--bind /data --pwd /data/a"},
+		{"what is not there, or would hide the image", node("/data/a", "/usr/lib", "/"), []string{"/gone", "/usr/lib", "/", "rel"}, "--bind /data/a --pwd /data/a"},
+		{"a name that --bind would part", node("/data/a", `/a:b,"c`), []string{`/a:b,"c`}, `--bind /data/a --mount type=bind,"source=/a:b,""c","destination=/a:b,""c" --pwd /data/a`},
+		{"devices", gpu, nil, "--nv --bind /data/a --bind /opt/amazon/efa --pwd /data/a"},
 	} {
 		run.Binds = tt.binds
 		want := "/usr/bin/apptainer exec " + tt.want + " /x.sif ./sim -n 4"
@@ -83,7 +83,7 @@ func TestThisNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := ThisNode(root)
-	if !n.Exists("/work") || !n.NVIDIA || n.AMD || n.EFA != efaFolder {
+	if !n.Exists("/data") || !n.NVIDIA || n.AMD || n.EFA != efaFolder {
 		t.Errorf("%+v", n)
 	}
 	if n.Exists("/dev/nvidiactl") {
