@@ -68,7 +68,7 @@ func TestEnviron(t *testing.T) {
 
 func TestThisNode(t *testing.T) {
 	root := t.TempDir()
-	for _, dir := range []string{"dev", "opt/amazon/efa", "sys/class/infiniband/rdmap0/device", "sys/bus/efa", "work"} {
+	for _, dir := range []string{"dev", "opt/amazon/efa", "sys/class/infiniband/rdmap0/device", "sys/bus/efa", "data"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
