@@ -122,7 +122,7 @@ func (n node) boot(instance string, c bootstrap.Config) string {
 	if err != nil {
 		n.Fatal(err)
 	}
-	functions, _, ok := strings.Cut(script, "\nflock ")
+	functions, _, ok := strings.Cut(script, "\nif ! flock ")
 	if !ok {
 		n.Fatal("the bootstrap's last part does not begin with flock any more")
 	}
