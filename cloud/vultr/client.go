@@ -34,10 +34,11 @@ const (
 // Requests that change nothing when they are repeated are repeated so often,
 // after waits of this length and of its double, if Vultr does not ask for another.
 const (
-	repeats    = 2
-	repeatWait = 250 * time.Millisecond
-	mostWait   = 5 * time.Second // longer ones are the caller's
+	repeats  = 2
+	mostWait = 5 * time.Second // longer ones are the caller's
 )
+
+var repeatWait = 250 * time.Millisecond // a variable for tests
 
 // client makes the one API client: all its calls pass wire.
 func (p *Provider) client(proxy func(*http.Request) (*url.URL, error)) (*govultr.Client, error) {

@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 		os.Exit(beVictim(text))
 	}
 	flag.Parse()
+	if testing.Short() {
+		vultr.Hasten()
+	}
 	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue { // nobody has said otherwise
 		if err := flag.Set("test.parallel", "8"); err != nil { // the tests wait more than they work
 			fmt.Fprintln(os.Stderr, err)

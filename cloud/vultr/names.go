@@ -26,9 +26,11 @@ type nodeName struct {
 const (
 	nameWorkers = 4 // of the connections, which launches need too
 	nameTries   = 5
-	namePause   = 5 * time.Second  // before a failed tag is tried again; doubled each time
 	nameTimeout = 20 * time.Second // of one instance
 )
+
+// namePause passes before a failed tag is tried again, doubled each time. A variable for tests.
+var namePause = 5 * time.Second
 
 // add lets instances wait for their names, and says whether somebody has to
 // begin to write them.

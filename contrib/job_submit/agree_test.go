@@ -37,7 +37,11 @@ func TestKeys(t *testing.T) {
 func TestAgree(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	cases := append(written(), drawn(rand.New(rand.NewPCG(seed, 0)), 4000)...)
+	draws := 4000
+	if testing.Short() {
+		draws = 1000
+	}
+	cases := append(written(), drawn(rand.New(rand.NewPCG(seed, 0)), draws)...)
 	var stdin []byte
 	refused := 0
 	for _, c := range cases {
