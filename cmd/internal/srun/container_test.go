@@ -89,6 +89,35 @@ func TestAheadNodes(t *testing.T) {
 	}
 }
 
+// TestANodeWithoutATool is not ready, though the image needs none to be copied.
+func TestANodeWithoutATool(t *testing.T) {
+	dir := t.TempDir()
+	sif := filepath.Join(dir, "x.sif")
+	head := make([]byte, 200)
+	copy(head[32:], "SIF_MAGIC\x00")
+	if err := os.WriteFile(sif, head, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	i, err := container.Identify(container.Ref{Kind: container.File, Path: sif})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, has := range []bool{false, true} {
+		if has {
+			if err := os.WriteFile(filepath.Join(dir, "singularity"), nil, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var said strings.Builder
+		p := &program{stderr: &said, environ: []string{"PATH=" + dir, "SLURMD_NODENAME=n7"},
+			args: []string{aheadWord, "--image=" + sif, "--key=" + i.Key, "--size=200", "--cache=" + filepath.Join(dir, "cache")}}
+		code, is := p.onNode(t.Context())
+		if !is || (code == cli.OK) != has || strings.Contains(said.String(), "node n7: neither apptainer nor singularity") == has {
+			t.Errorf("a tool is there: %t; exit code %d, said %s", has, code, said.String())
+		}
+	}
+}
+
 // TestOneStepAsksTheNodes: of two steps at once one has the nodes make the image ready.
 func TestOneStepAsksTheNodes(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
