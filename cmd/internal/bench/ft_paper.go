@@ -26,7 +26,7 @@ var FTPaper = []FTPaperRow{
 	{"DMTCP preemptive", 2, "", "up to 73 %", "dmtcp", ftPreemptive},
 	{"SCR periodic", 20, "", "", "scr", ftPeriodic},
 	{"SCR preemptive", 2, "", "", "scr", ftPreemptive},
-	{"ULFM", 0, "near 1", "up to 87 %", "", ""},
+	{"ULFM", 0, "near 1", "up to 87 %", FTULFM, ""},
 }
 
 // FTPaperNote says what the paper's figures are of.
