@@ -101,9 +101,9 @@ func (s *libServer) want() string {
 		case s.wanted <- struct{}{}:
 		default: // another wants it too
 		}
-		came := s.came
+		came, patience := s.came, s.patience
 		s.mu.Unlock()
-		timer := time.NewTimer(libWantTime)
+		timer := time.NewTimer(patience)
 		select {
 		case <-came:
 		case <-s.over:

@@ -26,8 +26,8 @@ const (
 var libLeftTime = time.Minute
 
 // libWantTime is how long a program that wants a checkpoint waits for the order; less
-// than what the library waits for an answer. A variable for the tests.
-var libWantTime = 10 * time.Second
+// than what the library waits for an answer.
+const libWantTime = 10 * time.Second
 
 // libServer is this process's side of one step's socket.
 type libServer struct {
@@ -50,6 +50,7 @@ type libServer struct {
 	looking  int  // who looks at what was written
 	left     *time.Timer
 	closed   bool
+	patience time.Duration // of a program that wants a checkpoint
 }
 
 // libProgram is a process that is connected.
@@ -69,7 +70,7 @@ func listenLib(say func(format string, args ...any)) (*libServer, error) {
 		return nil, errors.Join(fmt.Errorf("a folder for the socket: %w", err), page.close())
 	}
 	s := &libServer{place: place, page: page, say: say, look: hasContent, programs: map[*libProgram]bool{},
-		wanted: make(chan struct{}, 1), over: make(chan struct{}), came: make(chan struct{})}
+		patience: libWantTime, wanted: make(chan struct{}, 1), over: make(chan struct{}), came: make(chan struct{})}
 	s.left = time.AfterFunc(libLeftTime, s.sayLeft)
 	s.left.Stop() // nobody has come yet
 	s.listener, err = net.ListenUnix("unixpacket", &net.UnixAddr{Name: s.path(), Net: "unixpacket"})

@@ -52,8 +52,7 @@ func TestLibburstWants(t *testing.T) {
 // TestLibburstWantsInVain: the wish waits for so long and no longer, is heard by whoever
 // comes later, and keeps no server from its end.
 func TestLibburstWantsInVain(t *testing.T) {
-	before := libWantTime
-	t.Cleanup(func() { libWantTime = before })
+	t.Parallel()
 	s, err := listenLib(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -61,12 +60,17 @@ func TestLibburstWantsInVain(t *testing.T) {
 	c := s.call(t)
 	c.want("hello 1", "welcome")
 	wishes := s.wishes()
-	libWantTime = 10 * time.Millisecond
+	waits := func(d time.Duration) {
+		s.mu.Lock()
+		s.patience = d
+		s.mu.Unlock()
+	}
+	waits(10 * time.Millisecond)
 	c.want("want", "no unasked")
 	if len(wishes) != 1 {
 		t.Error("nobody hears of it later")
 	}
-	libWantTime = longEnough
+	waits(longEnough)
 	closed := make(chan error)
 	go func() {
 		<-wishes // of before
