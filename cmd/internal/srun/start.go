@@ -135,8 +135,9 @@ func (p *program) runProtected(ctx context.Context, k known, e recorded, was ste
 		p.say("what an earlier job with the id %s has left of step %s is in %s, and not used", k.job.Folder(), e.Name, dir)
 	}
 	e.KeepAfter = k.merged.KeepAfter
-	r := &runner{job: k.job, name: e.Name, merged: k.merged, method: k.method, folder: folder, launch: p.launch(k, e.Name),
-		say: p.say, note: e.note, entry: e.Step, was: was, recorded: blessed, slot: make(chan struct{}, 1), advice: make(chan struct{}, 1)}
+	l, loss := p.watched(k, p.launch(k, e.Name))
+	r := &runner{job: k.job, name: e.Name, merged: k.merged, method: k.method, folder: folder, launch: l,
+		loss: loss, say: p.say, note: e.note, entry: e.Step, was: was, recorded: blessed, slot: make(chan struct{}, 1), advice: make(chan struct{}, 1)}
 	r.runs = func(ctx context.Context) error { return running(ctx, p.slurm(), k.job) }
 	if freezes(k.merged) {
 		r.machine = ckpt.Here(ctx)
