@@ -85,6 +85,8 @@ type FTCase struct {
 // Name is for people.
 func (c FTCase) Name() string {
 	switch {
+	case !c.Evicted && c.outlives():
+		return "undisturbed, " + c.Method
 	case !c.Evicted && c.Nodes == 1:
 		return "undisturbed, one node"
 	case !c.Evicted:
@@ -97,8 +99,14 @@ func (c FTCase) Name() string {
 	return c.Method + " " + c.Strategy
 }
 
-// undisturbed is the case that this one is compared with.
-func (c FTCase) undisturbed() FTCase { return FTCase{Method: FTNone, Nodes: c.Nodes} }
+// Undisturbed is the case that this one is compared with: of heat-ulfm its own, for its
+// --pace counts what heat's does not.
+func (c FTCase) Undisturbed() FTCase {
+	if c.outlives() {
+		return FTCase{Method: FTULFM, Nodes: c.Nodes}
+	}
+	return FTCase{Method: FTNone, Nodes: c.Nodes}
+}
 
 // ftMethods are the methods that are measured, and what they need. DMTCP
 // restores MPI on one node only.
@@ -142,7 +150,7 @@ func FTCases(env Env) (cases []FTCase, absent []string) {
 	if why := ftAbsent(env, FTULFM, ""); why != "" {
 		return cases, append(absent, why)
 	}
-	cases = append(cases, FTCase{Method: FTULFM, Nodes: 2, Evicted: true})
+	cases = append(cases, FTCase{Method: FTULFM, Nodes: 2}, FTCase{Method: FTULFM, Nodes: 2, Evicted: true})
 	return cases, absent
 }
 

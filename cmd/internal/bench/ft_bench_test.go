@@ -107,7 +107,7 @@ func TestFTAbsent(t *testing.T) {
 		t.Errorf("%q", absent)
 	}
 	standIn(t, filepath.Join(dir, "heat-ulfm"), "exit 1")
-	if d := cmp.Diff(append(all, "ulfm"), names()); d != "" {
+	if d := cmp.Diff(append(all, "undisturbed, ulfm", "ulfm"), names()); d != "" {
 		t.Error(d)
 	}
 }

@@ -36,7 +36,7 @@ one large one, at their prices, with their boots, and with all of an iteration c
 
 // ftPaperOf is the paper's case that is as ours, nil if none is.
 func ftPaperOf(c FTCase) *FTPaperRow {
-	if c.Evicted && c.Method == FTNone {
+	if c.Evicted && c.Method == FTNone || !c.Evicted && c.outlives() {
 		return nil
 	}
 	for i, p := range FTPaper {

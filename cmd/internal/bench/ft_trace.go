@@ -67,7 +67,7 @@ func (t *ftTrace) add(at time.Time, line string) (err error) {
 		t.iterations, err = strconv.Atoi(m[1])
 		return err
 	}
-	if ulfmMoved.MatchString(line) {
+	if ulfmMove.MatchString(line) {
 		t.moves++
 	}
 	if m := summaryLine.FindStringSubmatch(line); m != nil {

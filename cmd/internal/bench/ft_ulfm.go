@@ -17,10 +17,7 @@ const FTULFM = "ulfm"
 // ftULFMGoal is of the ratio: nothing is granted for boots, during which it computes.
 const ftULFMGoal = 1.1
 
-var (
-	ulfmMoved  = regexp.MustCompile(`^heat: plan \d+: moved `)
-	ulfmEnding = regexp.MustCompile(`^heat: done iterations=(\d+) checksum=(0x[0-9a-f]{16}) seconds=\S+ repeated=\d+$`)
-)
+var ulfmEnding = regexp.MustCompile(`^heat: done iterations=(\d+) checksum=(0x[0-9a-f]{16}) seconds=\S+ repeated=\d+$`)
 
 // outlives says that the job is not requeued when a node of its goes.
 func (c FTCase) outlives() bool { return c.Method == FTULFM }
@@ -82,7 +79,7 @@ func (t ftTask) evict(ctx context.Context, s site, id uint32, before string) (st
 
 // outlived is the part of figures for a job that is started once.
 func (t *ftTrace) outlived(r FTRun) (FTRun, error) {
-	if t.moves < ftEvictions {
+	if r.Evicted && t.moves < ftEvictions {
 		return FTRun{}, fmt.Errorf("its ranks moved %d times, and %d nodes were taken", t.moves, ftEvictions)
 	}
 	r.LostIterations = t.again

@@ -50,7 +50,11 @@ func TestOutlived(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, bad.want)
 		}
 	}
-	base := FTRun{FTCase: c.undisturbed(), Seconds: 100, AllUSD: 1}
+	alone := strings.ReplaceAll(strings.ReplaceAll(ftOutlived, "moved", "planned"), "repeated=1", "repeated=0")
+	if got, err := trace(t, alone).figures(c.Undisturbed(), size); err != nil || got.Name() != "undisturbed, ulfm" || ftOf(got.FTCase).goal != 0 {
+		t.Errorf("undisturbed: %+v, %v", got, err)
+	}
+	base := FTRun{FTCase: c.Undisturbed(), Seconds: 100, AllUSD: 1}
 	for seconds, holds := range map[float64]bool{110: true, 111: false} {
 		rows := FTRows([]FTRun{base, {FTCase: c, Seconds: seconds, BootSeconds: 5, AllUSD: 1}})
 		if r := rows[1]; r.Goal == nil || *r.Goal != 1.1 || r.Holds != holds || r.LessBoots != r.Ratio {

@@ -66,7 +66,7 @@ func measureULFM(ctx context.Context, env Env, size ulfmSize) (ratios []float64,
 		}
 		alone, disturbed, ratios = append(alone, took[0]), append(disturbed, took[1]), append(ratios, took[1]/took[0])
 	}
-	env.note("%.1f s undisturbed, %.1f s with two evictions; the ratios are %.3f", Median(alone), Median(disturbed), ratios)
+	env.note("%.1f s undisturbed, %.1f s with two evictions; the ratios are %.3f; ranks moved %v times, off a node or onto one that joined", Median(alone), Median(disturbed), ratios, w.moves)
 	return ratios, nil
 }
 
@@ -76,6 +76,7 @@ type ulfmWorld struct {
 	built string // folder of heat-ulfm, ulfm-run and the Open MPI
 	size  ulfmSize
 	sum   string // what the first run's checksum was
+	moves []int  // of ranks in each run that was disturbed
 }
 
 const ulfmScript = `#!/bin/sh
@@ -85,6 +86,7 @@ exec %[1]s/ulfm-run --mpi %[1]s/ulfm --poll 0.5 %[1]s/heat-ulfm -n 256 -i %[2]d 
 
 var (
 	ulfmStep = regexp.MustCompile(`(?m)^heat: step (\d+)$`)
+	ulfmMove = regexp.MustCompile(`(?m)^heat: plan \d+: moved `)
 	ulfmDone = regexp.MustCompile(`(?m)^heat: done .*checksum=(\S+) seconds=(\S+) repeated=(\d+)$`)
 )
 
@@ -116,6 +118,9 @@ func (w *ulfmWorld) run(ctx context.Context, evictions int) (float64, error) {
 			}
 		}
 		if m := ulfmDone.FindSubmatch(out); m != nil {
+			if n := len(ulfmMove.FindAll(out, -1)); evictions > 0 {
+				w.moves = append(w.moves, n)
+			}
 			return w.judge(m, done == evictions)
 		}
 		if j, err := w.Job(ctx, id); err != nil || j.State != "PENDING" && j.State != "CONFIGURING" && j.State != "RUNNING" {
