@@ -86,6 +86,10 @@ test-chaos: deps-demo go ## everything goes wrong at once, by dice: CHAOS_TIME=7
 	(cd cmd/internal/crash && go test -buildvcs=false -count=1 -timeout 30m -run '^TestChaos$$') && \
 	(cd cmd/internal/chaos && go test -buildvcs=false -count=1 -timeout 60m)
 
+.PHONY: test-images
+test-images: deps-containers ## builds the definitions of contrib/images, of Debian's packages: needs root, a network and half an hour
+	BURST_TEST_IMAGES=1 go test -buildvcs=false -count=1 -timeout 60m -run '^TestDefinitions$$' -v ./cmd/internal/e2e
+
 .PHONY: lint
 lint: go ## gofmt, go vet, staticcheck
 	@bad=$$(gofmt -l cloud cmd contrib docs ft packaging slurm); [ -z "$$bad" ] || { echo "gofmt would change:" >&2; echo "$$bad" >&2; exit 1; }

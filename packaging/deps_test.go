@@ -47,7 +47,7 @@ func newDepsWorld(t *testing.T, without string) depsWorld {
 		filepath.Join(w.bin, "apt-get"): fakeApt, filepath.Join(w.bin, "id"): fakeID,
 	}
 	for _, command := range []string{
-		"slurmctld", "slurmd", "scontrol", "munged", "mpirun", "mpicc", "gcc", "make", "ip", "systemd-analyze", "mandoc", "curl", "lua5.1",
+		"slurmctld", "slurmd", "scontrol", "munged", "mpirun", "mpicc", "gcc", "make", "ip", "systemd-analyze", "mandoc", "curl", "lua5.1", "lua5.4",
 		"mpicc.mpich", "mpiexec.hydra", "gfortran", "pkg-config", "sshd", "sudo",
 	} {
 		if command != without {
@@ -126,6 +126,23 @@ func TestDepsInstallMotoOnce(t *testing.T) {
 	}
 	if code, said, _ := moved.run(t, nil, "--moto"); code != 0 || !strings.Contains(said, "installing") || !strings.Contains(moved.stamp(), "-moved/") {
 		t.Errorf("in a clone that was moved: exit code %d, said %q, stamp %q", code, said, moved.stamp())
+	}
+}
+
+// Where one Lua is, the other is installed: plugins of Slurm are built with either.
+func TestDepsInstallBothLuas(t *testing.T) {
+	w := newDepsWorld(t, "lua5.4")
+	if err := os.Symlink(filepath.Join(w.bin, "lua5.1"), filepath.Join(w.bin, "lua")); err != nil {
+		t.Fatal(err)
+	}
+	if _, said, _ := w.run(t, nil, "--moto"); !strings.Contains(said, "deps: installing lua5.4\n") {
+		t.Errorf("said %q", said)
+	}
+	if err := os.Remove(filepath.Join(w.bin, "apt-get")); err != nil {
+		t.Fatal(err)
+	}
+	if code, said, _ := w.run(t, nil, "--moto"); code != 0 || strings.Contains(said, "lua") {
+		t.Errorf("where apt-get is not: exit code %d, said %q", code, said)
 	}
 }
 

@@ -3,7 +3,9 @@ package heat
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -106,4 +108,35 @@ func libburst(t *testing.T) string {
 	dir := t.TempDir()
 	makeIn(t, "../libburst", "OUT="+dir)
 	return dir
+}
+
+// TestLibburstAnew: with another libburst.a heat is built anew: the two ends of its link
+// are of one version.
+func TestLibburstAnew(t *testing.T) {
+	dir := t.TempDir()
+	now := time.Now()
+	for name, at := range map[string]time.Time{"heat": now.Add(time.Hour), "libburst.a": now} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	due := func() int {
+		cmd := exec.CommandContext(t.Context(), "make", "-s", "-q", "LIBBURST="+dir, "OUT="+filepath.Join(dir, "heat"))
+		out, err := cmd.CombinedOutput()
+		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return cmd.ProcessState.ExitCode()
+	}
+	if code := due(); code != 0 {
+		t.Errorf("it is built anew for nothing: exit code %d", code)
+	}
+	later := now.Add(2 * time.Hour)
+	if err := os.Chtimes(filepath.Join(dir, "libburst.a"), later, later); err != nil {
+		t.Fatal(err)
+	}
+	if code := due(); code != 1 {
+		t.Errorf("it stays as it was: exit code %d", code)
+	}
 }

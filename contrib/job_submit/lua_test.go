@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,6 +23,22 @@ func interpreters(t *testing.T) []string {
 		t.Skip("NOT TESTED: job_submit.lua, for there is no Lua: make deps installs it")
 	}
 	return all
+}
+
+// TestLuas says which of the two that matter most was not tried: Slurm of Debian 12 is built
+// with 5.1, and with the system's own, as on RHEL 9, with 5.4.
+func TestLuas(t *testing.T) {
+	for _, name := range []string{"lua5.1", "lua5.4"} {
+		t.Run(name, func(t *testing.T) {
+			path, err := exec.LookPath(name)
+			if err != nil {
+				t.Skipf("NOT TESTED: job_submit.lua by %s: make deps installs it", name)
+			}
+			if !slices.Contains(interpreters(t), path) {
+				t.Errorf("the tests do not run %s", path)
+			}
+		})
+	}
 }
 
 // lua runs a program of testdata, whose first argument is this folder.

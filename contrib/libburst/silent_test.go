@@ -56,8 +56,10 @@ func TestSilent(t *testing.T) {
 	}
 	order(t, memory, 2)
 	silent("begin 4096", "begin 4096", " -10")
+	p.want("want", "0")
 	f.says("folder /a") // late: the program is to write there
 	p.want("should", "2")
+	p.want("want", "2") // and has not heard it by this
 	asks("begin 4096", "begin 4096", "no busy", "/a 0")
 	silent("commit", "commit", "-10")
 	p.want("progress 8 9", "0")
@@ -77,6 +79,9 @@ func TestSilent(t *testing.T) {
 	silent("begin 4096", "begin 4096", " -10")
 	f.says("no unasked")
 	asks("begin 4096", "begin 4096", "no busy", " -2")
+	silent("want", "want", "-10")
+	f.says("asked")
+	asks("begin 4096", "begin 4096", "folder /d", "/d 0")
 	silent("abort", "abort", "-10")
 	f.says("aborted")
 	asks("begin 10", "begin 10", "no room", " -6")

@@ -107,6 +107,7 @@ func TestAlone(t *testing.T) {
 				p.want("connected", "0")
 				p.want("progress 1 2", "0")
 				p.want("should", "0")
+				p.want("want", "0")
 				p.want("begin 4096", " -1")
 				p.want("commit", "-4")
 				p.want("abort", "-4")
@@ -302,6 +303,10 @@ func TestAnswers(t *testing.T) {
 		"empty":                 {"commit", "no empty", "-5", false},
 		"it ends at the commit": {"commit", "", "-7", true},
 		"garbage to the commit": {"commit", "kept ", "-7", true},
+		"wanted, and asked":     {"want", "asked", "2", false},
+		"wanted, and not asked": {"want", "no unasked", "-1", false},
+		"it ends at the wish":   {"want", "", "-7", true},
+		"garbage to the wish":   {"want", "asked for", "-7", true},
 		"aborted":               {"abort", "aborted", "0", false},
 		"ends at the abort":     {"abort", "", "-7", true},
 	} {
@@ -325,6 +330,7 @@ func TestAnswers(t *testing.T) {
 			p.want("should", should)
 			p.want("progress 3 4", "0")
 			if c.lost {
+				p.want("want", "0")
 				p.want("begin 4096", " -1")
 				p.want("commit", "-4")
 				p.want("finalize", "0")

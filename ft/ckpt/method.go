@@ -76,6 +76,14 @@ type Yielder interface {
 	Yield()
 }
 
+// Asker is a Step whose application may ask for a checkpoint itself, at a moment that
+// suits it.
+type Asker interface {
+	// Asked has a value when it has asked: it waits for a while for Checkpoint, without
+	// stop, to be called. Whoever calls Asked listens from then on.
+	Asked() <-chan struct{}
+}
+
 // Made is what a method says of a checkpoint beside its files.
 type Made struct {
 	Tool      string // and version: "dmtcp 4.2.0"

@@ -76,7 +76,7 @@ const FTNone = "none"
 
 // FTCase is one way of a run.
 type FTCase struct {
-	Method   string `json:"method"` // as ckpt= has it, or FTNone
+	Method   string `json:"method"` // as ckpt= has it, or FTNone, or FTULFM
 	Strategy string `json:"strategy,omitempty"`
 	Nodes    int    `json:"nodes"`
 	Evicted  bool   `json:"evicted"` // twice
@@ -85,18 +85,28 @@ type FTCase struct {
 // Name is for people.
 func (c FTCase) Name() string {
 	switch {
+	case !c.Evicted && c.outlives():
+		return "undisturbed, " + c.Method
 	case !c.Evicted && c.Nodes == 1:
 		return "undisturbed, one node"
 	case !c.Evicted:
 		return "undisturbed"
 	case c.Method == FTNone:
 		return "no fault tolerance"
+	case c.Strategy == "":
+		return c.Method
 	}
 	return c.Method + " " + c.Strategy
 }
 
-// undisturbed is the case that this one is compared with.
-func (c FTCase) undisturbed() FTCase { return FTCase{Method: FTNone, Nodes: c.Nodes} }
+// Undisturbed is the case that this one is compared with: of heat-ulfm its own, for its
+// --pace counts what heat's does not.
+func (c FTCase) Undisturbed() FTCase {
+	if c.outlives() {
+		return FTCase{Method: FTULFM, Nodes: c.Nodes}
+	}
+	return FTCase{Method: FTNone, Nodes: c.Nodes}
+}
 
 // ftMethods are the methods that are measured, and what they need. DMTCP
 // restores MPI on one node only.
@@ -109,7 +119,7 @@ var ftMethods = []ftMethod{
 }
 
 // ftHeats are the methods with a heat of their own.
-var ftHeats = map[string]string{"scr": "heat-scr", "libburst": "heat-libburst"}
+var ftHeats = map[string]string{"scr": "heat-scr", "libburst": "heat-libburst", FTULFM: "heat-ulfm"}
 
 type ftMethod struct {
 	name  string
@@ -137,6 +147,10 @@ func FTCases(env Env) (cases []FTCase, absent []string) {
 			cases = append(cases, FTCase{Method: m.name, Strategy: s, Nodes: m.nodes, Evicted: true})
 		}
 	}
+	if why := ftAbsent(env, FTULFM, ""); why != "" {
+		return cases, append(absent, why)
+	}
+	cases = append(cases, FTCase{Method: FTULFM, Nodes: 2}, FTCase{Method: FTULFM, Nodes: 2, Evicted: true})
 	return cases, absent
 }
 
@@ -148,7 +162,9 @@ func ftAbsent(env Env, method, tool string) string {
 	if _, err := exec.LookPath(tool); tool != "" && err != nil {
 		return fmt.Sprintf("NOT MEASURED: %s: %s is not on PATH", method, tool)
 	}
-	if _, err := os.Stat(env.heat(method)); err != nil {
+	if _, err := os.Stat(env.heat(method)); err != nil && method == FTULFM {
+		return fmt.Sprintf("NOT MEASURED: %s: %s is not there; `make deps-ulfm build` builds it", method, env.heat(method))
+	} else if err != nil {
 		return fmt.Sprintf("NOT MEASURED: %s: %s is not there; `make build` builds it where its libraries are", method, env.heat(method))
 	}
 	return ""

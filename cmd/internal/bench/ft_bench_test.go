@@ -99,7 +99,15 @@ func TestFTAbsent(t *testing.T) {
 		t.Error(got)
 	}
 	standIn(t, filepath.Join(dir, "heat-libburst"), "exit 1")
-	if d := cmp.Diff(append(always, "undisturbed, one node", "dmtcp periodic", "dmtcp preemptive", "scr periodic", "scr preemptive", "libburst periodic", "libburst preemptive"), names()); d != "" {
+	all := append(always, "undisturbed, one node", "dmtcp periodic", "dmtcp preemptive", "scr periodic", "scr preemptive", "libburst periodic", "libburst preemptive")
+	if d := cmp.Diff(all, names()); d != "" {
+		t.Error(d)
+	}
+	if _, absent := FTCases(env); len(absent) != 1 || !strings.Contains(absent[0], "ulfm: ") || !strings.Contains(absent[0], "`make deps-ulfm build` builds it") {
+		t.Errorf("%q", absent)
+	}
+	standIn(t, filepath.Join(dir, "heat-ulfm"), "exit 1")
+	if d := cmp.Diff(append(all, "undisturbed, ulfm", "ulfm"), names()); d != "" {
 		t.Error(d)
 	}
 }

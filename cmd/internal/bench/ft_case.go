@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/rig"
-	"github.com/burst-hpc/burst/slurm/hostlist"
 )
 
 // ftTask is one run of a case.
@@ -50,7 +49,7 @@ func ftMeasure(ctx context.Context, env Env, t ftTask) (run FTRun, err error) {
 	r, err := rig.Start(ctx, rig.Options{
 		Bin: env.Programs, Dir: filepath.Join(env.Dir, t.dir), Nodes: t.Nodes + ftEvictions + 1, Gate: true, Market: market, Prices: prices,
 		SuspendTime: time.Hour, SuspendTimeout: time.Minute,
-		SlurmExtra: "SchedulerParameters=batch_sched_delay=1\n", // as `burst genconf` writes it
+		SlurmExtra: "SchedulerParameters=" + t.schedulerParameters() + "\n",
 		DaemonToml: fmt.Sprintf("listen = %q", listen),
 	})
 	if err != nil {
@@ -88,8 +87,8 @@ func (t ftTask) script(env Env, exports string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("#!/bin/bash")
-	line("#SBATCH --nodes=%d --ntasks-per-node=%d --exclusive --requeue --open-mode=append --output=%s", t.Nodes, ftRanks/t.Nodes, ftOutput)
-	if t.Method != FTNone {
+	line("#SBATCH --nodes=%d --ntasks-per-node=%d --exclusive %s --open-mode=append --output=%s", t.Nodes, ftRanks/t.Nodes, t.requeue(), ftOutput)
+	if t.Strategy != "" {
 		line("#BURST ckpt=%s strategy=%s", t.Method, t.Strategy)
 	}
 	if t.Strategy == ftPeriodic {
@@ -121,6 +120,8 @@ func (t ftTask) script(env Env, exports string) string {
 		if t.Strategy == ftPeriodic {
 			run += fmt.Sprintf(" --every %d", ftFrequent)
 		}
+	case FTULFM:
+		run = env.ulfmRun(heat)
 	}
 	line("%s", exports)
 	// Ranks share the host's cores with all nodes, and its one address.
@@ -133,14 +134,14 @@ func (t ftTask) script(env Env, exports string) string {
 	return b.String()
 }
 
-// watch reads the job's output to its end, and takes its first node at one and
-// at two thirds of the iterations.
+// watch reads the job's output to its end, and takes a node at one and at two thirds of
+// the iterations.
 func (t ftTask) watch(ctx context.Context, s site, id uint32) (trace *ftTrace, err error) {
 	trace = &ftTrace{}
 	out := ftReader{path: filepath.Join(s.Work, ftOutput)}
 	tick := time.NewTicker(ftLook)
 	defer tick.Stop()
-	told, taken := time.Now(), 0
+	told, taken, last := time.Now(), 0, ""
 	for {
 		lines, err := out.more()
 		if err != nil {
@@ -155,11 +156,16 @@ func (t ftTask) watch(ctx context.Context, s site, id uint32) (trace *ftTrace, e
 		if a != nil && !a.ended.IsZero() && a.code == 0 {
 			return trace, nil
 		}
-		if t.Evicted && taken < ftEvictions && len(trace.attempts) == taken+1 && a.last.iteration >= (taken+1)*t.size.Iterations/(ftEvictions+1) {
-			if err := ftEvict(ctx, s, id, t.size.Notice); err != nil {
+		again := len(trace.attempts) == taken+1 || t.outlives() && a != nil
+		if t.Evicted && taken < ftEvictions && again && a.last.iteration >= (taken+1)*t.size.Iterations/(ftEvictions+1) {
+			node, err := t.evict(ctx, s, id, last)
+			if err != nil {
 				return trace, err
 			}
-			taken++
+			if node != "" {
+				last = node
+				taken++
+			}
 		}
 		if time.Since(told) >= ftTell {
 			told = time.Now()
@@ -190,18 +196,6 @@ func (t ftTask) tell(ctx context.Context, s site, id uint32, a *ftAttempt) error
 	}
 	t.say("  %s: iteration %d of %d, %s", t.Name(), at, t.size.Iterations, strings.ToLower(j.State))
 	return nil
-}
-
-func ftEvict(ctx context.Context, s site, id uint32, notice time.Duration) error {
-	j, err := s.Job(ctx, id)
-	if err != nil {
-		return err
-	}
-	nodes, err := hostlist.Expand(j.Nodes)
-	if err != nil || len(nodes) == 0 {
-		return fmt.Errorf("job %d, which is to be evicted, has the nodes %q: %w", id, j.Nodes, err)
-	}
-	return s.Control.Evict(nodes[0], notice)
 }
 
 // ftReader reads the lines that are added to a file.

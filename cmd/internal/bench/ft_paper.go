@@ -26,7 +26,7 @@ var FTPaper = []FTPaperRow{
 	{"DMTCP preemptive", 2, "", "up to 73 %", "dmtcp", ftPreemptive},
 	{"SCR periodic", 20, "", "", "scr", ftPeriodic},
 	{"SCR preemptive", 2, "", "", "scr", ftPreemptive},
-	{"ULFM", 0, "near 1", "up to 87 %", "", ""},
+	{"ULFM", 0, "near 1", "up to 87 %", FTULFM, ""},
 }
 
 // FTPaperNote says what the paper's figures are of.
@@ -36,7 +36,7 @@ one large one, at their prices, with their boots, and with all of an iteration c
 
 // ftPaperOf is the paper's case that is as ours, nil if none is.
 func ftPaperOf(c FTCase) *FTPaperRow {
-	if c.Evicted && c.Method == FTNone {
+	if c.Evicted && c.Method == FTNone || !c.Evicted && c.outlives() {
 		return nil
 	}
 	for i, p := range FTPaper {

@@ -24,7 +24,7 @@ type scriptWorld struct {
 	vars []string // its environment, without USER
 }
 
-// newScriptWorld has srun and burst-srun write their own name, their arguments
+// newScriptWorld has srun, burst-srun and ulfm-run write their own name, their arguments
 // and some of their environment to the file called, one a line.
 func newScriptWorld(t *testing.T) scriptWorld {
 	dir := t.TempDir()
@@ -32,8 +32,8 @@ func newScriptWorld(t *testing.T) scriptWorld {
 	if err := errors.Join(os.Mkdir(w.env.Programs, 0o755), os.Mkdir(w.work, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"srun", "burst-srun"} {
-		standIn(t, filepath.Join(w.env.Programs, name), `printf '%s\n' `+name+` "$@" >called; echo "$BURST_URLS $BURST_MUNGE_SOCKET $SCR_PREFIX ${USER-none}" >exported; exit "${CODE-0}"`)
+	for _, name := range []string{"srun", "burst-srun", "../ulfm-run"} {
+		standIn(t, filepath.Join(w.env.Programs, name), `printf '%s\n' `+filepath.Base(name)+` "$@" >called; echo "$BURST_URLS $BURST_MUNGE_SOCKET $SCR_PREFIX ${USER-none}" >exported; exit "${CODE-0}"`)
 	}
 	w.vars = []string{"PATH=" + w.env.Programs + ":/usr/bin:/bin"}
 	return w
@@ -78,11 +78,16 @@ func TestScripts(t *testing.T) {
 		"libburst periodic":   {FTCase{"libburst", ftPeriodic, 2, true}, "burst-" + heat + "-libburst" + size + " --checkpoint heat.ckpt --restart auto", asked{"libburst", "periodic", "6.5s", "", ""}},
 		"libburst preemptive": {FTCase{"libburst", ftPreemptive, 2, true}, "burst-" + heat + "-libburst" + size + " --checkpoint heat.ckpt --restart auto", asked{"libburst", "preemptive", "0s", "", ""}},
 		"scr periodic":        {FTCase{"scr", ftPeriodic, 2, true}, "burst-" + heat + "-scr" + size + " --checkpoint heat.ckpt --restart auto --every 10", asked{"scr", "periodic", "6.5s", "", ""}},
+		"ulfm":                {FTCase{FTULFM, "", 2, true}, "ulfm-run --mpi BUILT/ulfm --poll 0.5 HEAT-ulfm" + size, asked{}},
 		"scr preemptive":      {FTCase{"scr", ftPreemptive, 2, true}, "burst-" + heat + "-scr" + size + " --checkpoint heat.ckpt --restart auto", asked{"scr", "preemptive", "0s", "", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			script := ftTask{FTCase: tt.c, size: FTDefault()}.script(w.env, "export BURST_URLS=http://127.0.0.1:1 BURST_MUNGE_SOCKET=/run/m")
-			if got, want := strings.Split(script, "\n")[1], fmt.Sprintf("#SBATCH --nodes=%d --ntasks-per-node=%d --exclusive --requeue --open-mode=append --output=out", tt.c.Nodes, 2/tt.c.Nodes); got != want {
+			requeue := "--requeue"
+			if tt.c.Method == FTULFM { // which Slurm and burstd are to leave alone
+				requeue = "--no-requeue --no-kill"
+			}
+			if got, want := strings.Split(script, "\n")[1], fmt.Sprintf("#SBATCH --nodes=%d --ntasks-per-node=%d --exclusive %s --open-mode=append --output=out", tt.c.Nodes, 2/tt.c.Nodes, requeue); got != want {
 				t.Errorf("%q, want %q", got, want)
 			}
 			if err := os.WriteFile(filepath.Join(w.work, "job.sh"), []byte(script), 0o600); err != nil {
@@ -93,7 +98,8 @@ func TestScripts(t *testing.T) {
 			if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 7 || len(tr.attempts) != 1 || tr.now().code != 7 || tr.now().began.IsZero() || tr.now().ended.Before(tr.now().began) {
 				t.Errorf("%v, %+v:\n%s", err, tr, out)
 			}
-			calls := strings.Fields(strings.ReplaceAll(tt.calls, "HEAT", filepath.Join(filepath.Dir(w.env.Programs), "heat")))
+			built := filepath.Dir(w.env.Programs)
+			calls := strings.Fields(strings.NewReplacer("HEAT", filepath.Join(built, "heat"), "BUILT", built).Replace(tt.calls))
 			if d := cmp.Diff(calls, w.read(t, "called")); d != "" {
 				t.Error(d)
 			}
@@ -110,7 +116,7 @@ func TestScripts(t *testing.T) {
 			}
 			d := ftDirective(t, script)
 			got := asked{}
-			if tt.c.Method != FTNone {
+			if tt.c.Strategy != "" {
 				got = asked{d.Method, d.Strategy, d.Interval.String(), d.Signal, d.Files}
 			} else if strings.Contains(script, "#BURST") {
 				t.Errorf("it asks something of Burst:\n%s", script)

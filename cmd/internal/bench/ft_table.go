@@ -34,7 +34,7 @@ func FTRows(runs []FTRun) (rows []FTRow) {
 		by[r.FTCase] = append(by[r.FTCase], r)
 	}
 	for _, c := range order {
-		if base := by[c.undisturbed()]; base != nil {
+		if base := by[c.Undisturbed()]; base != nil {
 			rows = append(rows, ftRow(by[c], base))
 		}
 	}
@@ -102,8 +102,11 @@ func (r FTRow) judged() float64 {
 	return r.Ratio
 }
 
-// ftOf is a preemptive case's method; of others it says that there is no goal.
+// ftOf is a preemptive case's method, or ULFM's; of others it says that there is no goal.
 func ftOf(c FTCase) ftMethod {
+	if c.outlives() && c.Evicted {
+		return ftMethod{name: FTULFM, nodes: c.Nodes, goal: ftULFMGoal}
+	}
 	for _, m := range ftMethods {
 		if m.name == c.Method && c.Strategy == ftPreemptive {
 			return m
@@ -117,7 +120,7 @@ func FTMethod(s FTSize) string {
 	return fmt.Sprintf("heat, %d x %d cells, %d iterations, %d ranks, each with a node of its own but for one-node cases; "+
 		"--pace: an iteration takes at least %s, so that the time does not depend on how fast this host computes. "+
 		"Real Slurm, burstd, MUNGE and MPI; local instances (a slurmd, no VM boot). "+
-		"The node of the first rank is evicted at 1/3 and 2/3 of the iterations, with a notice of %s. Periodic: every %s, which is %d iterations, and nothing on the notice.",
+		"The node of the first rank is evicted at 1/3 and 2/3 of the iterations, with a notice of %s; of ulfm the other one, for its job lives on its batch host, and it is compared with itself, undisturbed. Periodic: every %s, which is %d iterations, and nothing on the notice.",
 		s.Cells, s.Cells, s.Iterations, ftRanks, s.Pace, s.Notice, s.interval(), ftFrequent)
 }
 

@@ -154,6 +154,7 @@ func TestPaperCases(t *testing.T) {
 			cases = append(cases, FTCase{Method: m, Strategy: s, Nodes: 2, Evicted: true})
 		}
 	}
+	cases = append(cases, FTCase{Method: FTULFM, Nodes: 2}, FTCase{Method: FTULFM, Nodes: 2, Evicted: true})
 	got := map[string]string{}
 	for _, c := range cases {
 		_, _, _, got[c.Name()] = ftPaperOf(c).columns()
@@ -161,7 +162,7 @@ func TestPaperCases(t *testing.T) {
 	want := map[string]string{
 		"undisturbed": "no failures", "undisturbed, one node": "no failures", "no fault tolerance": "-", "signal preemptive": "-", "command periodic": "-", "command preemptive": "-",
 		"dmtcp periodic": "DMTCP periodic", "dmtcp preemptive": "DMTCP preemptive", "scr periodic": "SCR periodic", "scr preemptive": "SCR preemptive",
-		"libburst periodic": "-", "libburst preemptive": "-",
+		"libburst periodic": "-", "libburst preemptive": "-", "undisturbed, ulfm": "-", "ulfm": "ULFM",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)

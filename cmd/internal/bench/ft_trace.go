@@ -11,6 +11,8 @@ import (
 type ftTrace struct {
 	attempts    []ftAttempt
 	gaps        []float64 // seconds from one iteration to the next
+	again       int       // iterations that an attempt told of once more
+	moves       int       // of ranks to other nodes
 	checksum    string
 	checkpoints int           // in all attempts, as burst-srun says
 	writing     time.Duration // them
@@ -60,6 +62,14 @@ func (t *ftTrace) add(at time.Time, line string) (err error) {
 		}
 		return err
 	}
+	if m := ulfmEnding.FindStringSubmatch(line); m != nil {
+		t.checksum = m[2]
+		t.iterations, err = strconv.Atoi(m[1])
+		return err
+	}
+	if ulfmMove.MatchString(line) {
+		t.moves++
+	}
 	if m := summaryLine.FindStringSubmatch(line); m != nil {
 		if t.checkpoints, err = strconv.Atoi(m[1]); err == nil {
 			t.writing, err = time.ParseDuration(m[2])
@@ -91,6 +101,8 @@ func (t *ftTrace) reached(a *ftAttempt, m ftMark) {
 		a.first = m
 	} else if m.iteration == a.last.iteration+1 {
 		t.gaps = append(t.gaps, m.at.Sub(a.last.at).Seconds())
+	} else {
+		t.again += max(0, a.last.iteration-m.iteration+1)
 	}
 	a.last = m
 }
@@ -126,7 +138,7 @@ type FTRun struct {
 // should have been.
 func (t *ftTrace) figures(c FTCase, s FTSize) (FTRun, error) {
 	want := 1
-	if c.Evicted {
+	if c.Evicted && !c.outlives() {
 		want += ftEvictions
 	}
 	switch {
@@ -142,6 +154,9 @@ func (t *ftTrace) figures(c FTCase, s FTSize) (FTRun, error) {
 	r := FTRun{
 		FTCase: c, Seconds: t.now().ended.Sub(t.attempts[0].began).Seconds(), IterationSeconds: Median(t.gaps), ComputeSeconds: t.compute,
 		Checkpoints: t.checkpoints, CheckpointSeconds: t.writing.Seconds(), Restarts: []int{}, Checksum: t.checksum,
+	}
+	if c.outlives() {
+		return t.outlived(r)
 	}
 	for i, a := range t.attempts[1:] {
 		before := t.attempts[i]

@@ -22,16 +22,19 @@ type ulfmSize struct {
 }
 
 // ulfmFull is what the benchmark measures: runs of 45 s.
-var ulfmFull = ulfmSize{pairs: 3, iterations: 1500, pace: 30 * time.Millisecond}
+var ulfmFull = ulfmSize{pairs: 5, iterations: 1500, pace: 30 * time.Millisecond}
 
 // ulfmNotice is how long before it goes a node's notice comes; a real cloud's is longer.
 const ulfmNotice = 20 * time.Second
+
+// ulfmEvictions are at a third and at two thirds of the iterations.
+const ulfmEvictions = 2
 
 // ulfmBenches is heat-ulfm through two evictions.
 func ulfmBenches(size ulfmSize) []Bench {
 	return []Bench{{
 		Name: "ulfm-two-evictions-ratio",
-		Method: fmt.Sprintf("heat-ulfm, 8 ranks on 4 nodes of a site on this host, %d iterations of %s at least: its own time when two nodes get a notice of %s, after a third and two thirds, and nodes join in their place, over its time undisturbed; that fewer nodes compute slower is not in it, for they share this host; median of %d pairs, each with the same checksum and no iteration done twice",
+		Method: fmt.Sprintf("heat-ulfm, 8 ranks on 4 nodes of a site on this host, %d iterations of %s at least: its own time when two nodes get a notice of %s, after a third and two thirds, and nodes join in their place, over its time undisturbed; that fewer nodes compute slower is not in it, for they share this host; median of %d pairs, of which each second one has the disturbed run first, each with the same checksum and no iteration done twice",
 			size.iterations, size.pace, ulfmNotice, size.pairs),
 		Unit: "ratio", Better: Lower, Goal: 1.1, Long: true,
 		Absent: func(env Env) string {
@@ -53,18 +56,17 @@ func measureULFM(ctx context.Context, env Env, size ulfmSize) (ratios []float64,
 	defer func() { err = errors.Join(err, r.Close()) }()
 	w := ulfmWorld{Site: r, built: filepath.Dir(env.Programs), size: size}
 	var alone, disturbed []float64
-	for range size.pairs {
-		a, err := w.run(ctx, 0)
-		if err != nil {
-			return nil, fmt.Errorf("undisturbed: %w", err)
+	for i := range size.pairs {
+		var took [2]float64 // undisturbed, and with evictions
+		for k := range took {
+			which := (i + k) % 2
+			if took[which], err = w.run(ctx, which*ulfmEvictions); err != nil {
+				return nil, fmt.Errorf("pair %d, with %d evictions: %w", i+1, which*ulfmEvictions, err)
+			}
 		}
-		d, err := w.run(ctx, 2)
-		if err != nil {
-			return nil, fmt.Errorf("with two evictions: %w", err)
-		}
-		alone, disturbed, ratios = append(alone, a), append(disturbed, d), append(ratios, d/a)
+		alone, disturbed, ratios = append(alone, took[0]), append(disturbed, took[1]), append(ratios, took[1]/took[0])
 	}
-	env.note("%.1f s undisturbed, %.1f s with two evictions; the ratios are %.3f", Median(alone), Median(disturbed), ratios)
+	env.note("%.1f s undisturbed, %.1f s with two evictions; the ratios are %.3f; ranks moved %v times, off a node or onto one that joined", Median(alone), Median(disturbed), ratios, w.moves)
 	return ratios, nil
 }
 
@@ -74,6 +76,7 @@ type ulfmWorld struct {
 	built string // folder of heat-ulfm, ulfm-run and the Open MPI
 	size  ulfmSize
 	sum   string // what the first run's checksum was
+	moves []int  // of ranks in each run that was disturbed
 }
 
 const ulfmScript = `#!/bin/sh
@@ -83,6 +86,7 @@ exec %[1]s/ulfm-run --mpi %[1]s/ulfm --poll 0.5 %[1]s/heat-ulfm -n 256 -i %[2]d 
 
 var (
 	ulfmStep = regexp.MustCompile(`(?m)^heat: step (\d+)$`)
+	ulfmMove = regexp.MustCompile(`(?m)^heat: plan \d+: moved `)
 	ulfmDone = regexp.MustCompile(`(?m)^heat: done .*checksum=(\S+) seconds=(\S+) repeated=(\d+)$`)
 )
 
@@ -114,6 +118,9 @@ func (w *ulfmWorld) run(ctx context.Context, evictions int) (float64, error) {
 			}
 		}
 		if m := ulfmDone.FindSubmatch(out); m != nil {
+			if n := len(ulfmMove.FindAll(out, -1)); evictions > 0 {
+				w.moves = append(w.moves, n)
+			}
 			return w.judge(m, done == evictions)
 		}
 		if j, err := w.Job(ctx, id); err != nil || j.State != "PENDING" && j.State != "CONFIGURING" && j.State != "RUNNING" {

@@ -139,13 +139,13 @@ func only(cases []bench.FTCase, o options) ([]bench.FTCase, error) {
 			return nil, fmt.Errorf("%q cannot be measured here", m)
 		}
 	}
-	nodes := map[int]bool{}
+	base := map[bench.FTCase]bool{}
 	for _, c := range cases {
-		nodes[c.Nodes] = nodes[c.Nodes] || wanted(c)
+		if wanted(c) {
+			base[c.Undisturbed()] = true
+		}
 	}
-	kept := slices.DeleteFunc(slices.Clone(cases), func(c bench.FTCase) bool {
-		return !wanted(c) && (c.Evicted || !nodes[c.Nodes])
-	})
+	kept := slices.DeleteFunc(slices.Clone(cases), func(c bench.FTCase) bool { return !wanted(c) && !base[c] })
 	if len(kept) == 0 {
 		return nil, errors.New("no case is left")
 	}

@@ -26,6 +26,8 @@ var cases = []bench.FTCase{
 	{Method: "none", Nodes: 1},
 	{Method: "dmtcp", Strategy: "periodic", Nodes: 1, Evicted: true},
 	{Method: "dmtcp", Strategy: "preemptive", Nodes: 1, Evicted: true},
+	{Method: "ulfm", Nodes: 2},
+	{Method: "ulfm", Nodes: 2, Evicted: true},
 }
 
 func TestOnly(t *testing.T) {
@@ -33,10 +35,11 @@ func TestOnly(t *testing.T) {
 		o    options
 		want []int // of cases
 	}{
-		"all":                {options{}, []int{0, 1, 2, 3, 4, 5, 6}},
+		"all":                {options{}, []int{0, 1, 2, 3, 4, 5, 6, 7, 8}},
 		"a method":           {options{methods: []string{"dmtcp"}}, []int{4, 5, 6}},
 		"methods":            {options{methods: []string{"signal", "none"}}, []int{0, 1, 2, 3}},
-		"a strategy":         {options{strategies: []string{"preemptive"}}, []int{0, 1, 3, 4, 6}},
+		"a strategy":         {options{strategies: []string{"preemptive"}}, []int{0, 1, 3, 4, 6, 7, 8}},
+		"one with its own":   {options{methods: []string{"ulfm"}}, []int{7, 8}},
 		"both":               {options{methods: []string{"signal"}, strategies: []string{"periodic"}}, []int{0, 2}},
 		"one that is absent": {options{methods: []string{"scr"}}, nil},
 		"a wrong strategy":   {options{methods: []string{"signal"}, strategies: []string{"often"}}, nil},

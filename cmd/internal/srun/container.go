@@ -21,6 +21,7 @@ import (
 // inside is the image that a step's ranks run in.
 type inside struct {
 	image container.Image
+	id    string         // tells a file from another of its name; "": it is none
 	tool  container.Tool // of this host
 	cache container.Cache
 	dir   string   // the ranks' working folder
@@ -121,11 +122,12 @@ func (p *program) image(ctx context.Context, k known, word string) (in inside, e
 	case ref.Remote() && in.cache.Dir == "":
 		return in, wrongError{fmt.Errorf("container %s: BURST_CONTAINER_CACHE=none is for images that are files", word)}
 	case ref.Remote():
-		in.image, err = registry(p.env).Resolve(ctx, ref)
+		in.image, err = p.resolved(ctx, k, ref)
 	default:
 		if in.image, err = container.Identify(ref); err != nil {
 			err = wrongError{err}
 		}
+		in.id = in.image.Key
 		if in.cache.Dir == "" {
 			in.image.Key = ""
 		}

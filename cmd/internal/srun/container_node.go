@@ -93,7 +93,12 @@ func (p *program) onNode(ctx context.Context) (code int, is bool) {
 	if what == execWord {
 		return p.failed(fmt.Errorf("node %s: %w", node, p.execute(ctx, c))), true
 	}
-	if _, err := p.readyFor(ctx, c, c.findTool(p.env)); err != nil {
+	find := c.findTool(p.env)
+	_, err = find() // a rank that lacks it would leave the others in MPI_Init
+	if err == nil {
+		_, err = p.readyFor(ctx, c, find)
+	}
+	if err != nil {
 		return p.failed(fmt.Errorf("node %s: %w", node, err)), true
 	}
 	return cli.OK, true

@@ -89,6 +89,35 @@ func TestAheadNodes(t *testing.T) {
 	}
 }
 
+// TestANodeWithoutATool is not ready, though the image needs none to be copied.
+func TestANodeWithoutATool(t *testing.T) {
+	dir := t.TempDir()
+	sif := filepath.Join(dir, "x.sif")
+	head := make([]byte, 200)
+	copy(head[32:], "SIF_MAGIC\x00")
+	if err := os.WriteFile(sif, head, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	i, err := container.Identify(container.Ref{Kind: container.File, Path: sif})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, has := range []bool{false, true} {
+		if has {
+			if err := os.WriteFile(filepath.Join(dir, "singularity"), nil, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var said strings.Builder
+		p := &program{stderr: &said, environ: []string{"PATH=" + dir, "SLURMD_NODENAME=n7"},
+			args: []string{aheadWord, "--image=" + sif, "--key=" + i.Key, "--size=200", "--cache=" + filepath.Join(dir, "cache")}}
+		code, is := p.onNode(t.Context())
+		if !is || (code == cli.OK) != has || strings.Contains(said.String(), "node n7: neither apptainer nor singularity") == has {
+			t.Errorf("a tool is there: %t; exit code %d, said %s", has, code, said.String())
+		}
+	}
+}
+
 // TestOneStepAsksTheNodes: of two steps at once one has the nodes make the image ready.
 func TestOneStepAsksTheNodes(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
@@ -152,6 +181,9 @@ func TestContainerIsRefused(t *testing.T) {
 		{name: "an OCI bundle", args: "--container " + a.dir("bundle") + " sim", line: "srun --container=" + a.dir("bundle") + " sim"},
 		{name: "an OCI bundle of the script", script: "#BURST container=" + a.dir("bundle") + "\n", args: "sim", line: "srun --container=" + a.dir("bundle") + " sim"},
 		{name: "explained", args: "--explain -n1 --container " + sif + " sim 1", hear: "that is: " + a.dir("bin/apptainer") + " exec --"},
+		{name: "explained before it is there", env: "BURST_CONTAINER_CACHE=" + a.dir("empty"), args: "--explain -n2 --container " + sif + " sim", hear: "keeps srun's own choice of MPI: which MPI sim has in its image is not known here ("},
+		{name: "where it cannot be looked into", env: "SLURM_TASK_PID=\nPATH=/nowhere\nBURST_CONTAINER_CACHE=none", args: "-n2 --container " + sif + " sim", line: "--container-exec", hear: "which MPI sim has in its image is not known here ("},
+		{name: "where it cannot be looked into, and MPI is named", env: "SLURM_TASK_PID=\nPATH=/nowhere\nBURST_CONTAINER_CACHE=none", args: "-n2 --mpi=mpich --container " + sif + " sim", line: "--container-exec"},
 		{name: "run", args: "-n1 --container " + sif + " sim 1", line: "--container-exec --image=" + sif + " --key=sif-"},
 		{name: "by the script, at a terminal", script: "#BURST container=" + sif + "\n", args: "--pty sim", line: "--container-exec --image=" + sif},
 		{name: "by --ckpt, in salloc", env: "SLURM_TASK_PID=\nBURST_CONTAINER_CACHE=none", args: "-n1 --ckpt container=" + sif + " sim", line: "--container-exec --image=" + sif},

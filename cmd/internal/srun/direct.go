@@ -157,3 +157,33 @@ func remove(temp string, j step.Job, what string) {
 		_ = root.Remove(signOf(j, what)) // it need not be there
 	}
 }
+
+// writeSign leaves a sign with a text. What cannot be left is not missed: the next one finds
+// out again what it says.
+func writeSign(temp string, j step.Job, what string, text []byte) {
+	root := signs(temp)
+	if root == nil {
+		return
+	}
+	defer root.Close()
+	name := signOf(j, what)
+	part := fmt.Sprintf("%s-%d", name, os.Getpid())
+	err := root.WriteFile(part, text, 0o600)
+	if err == nil {
+		err = root.Rename(part, name)
+	}
+	if err != nil {
+		_ = root.Remove(part) // an old one is deleted some day
+	}
+}
+
+// readSign is the text of a sign; false: there is none.
+func readSign(temp string, j step.Job, what string) (text []byte, ok bool) {
+	root := signs(temp)
+	if root == nil {
+		return nil, false
+	}
+	defer root.Close()
+	text, err := root.ReadFile(signOf(j, what))
+	return text, err == nil
+}

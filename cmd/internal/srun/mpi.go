@@ -99,7 +99,7 @@ func (p *program) mpi(ctx context.Context, k *known) (step.Settings, error) {
 	s := p.mpiStep(*k)
 	found, seen := p.mpiFound(k)
 	if !seen && said.Kind == mpi.None {
-		return nil, nil // srun says what is wrong with the program
+		return p.unseen(*k, s), nil
 	}
 	if slices.Contains(launchers, k.merged.Method) && said.given == "" && found.Kind != mpi.None {
 		return step.Settings{{Kept: "srun's own choice of MPI", Why: fmt.Sprintf("ckpt=%s makes images of processes, and a connection to srun would not be in them", k.merged.Method)}}, nil
@@ -124,6 +124,19 @@ func (p *program) mpi(ctx context.Context, k *known) (step.Settings, error) {
 		return step.Settings{{Kept: "srun's own choice of MPI", Why: fmt.Sprintf("%s: --mpi=%s and the like would name it", why, mpi.OpenMPI5)}}, nil
 	}
 	return p.unsent(*k, plan.Settings), nil
+}
+
+// unseen is what is said of a program that cannot be looked at. On the host srun says what is
+// wrong with it; in an image it may run, each rank in a world of its own.
+func (p *program) unseen(k known, s mpi.Step) step.Settings {
+	if k.inside == nil {
+		return nil
+	}
+	why := fmt.Sprintf("which MPI %s has in its image is not known here (%v): --mpi=%s and the like would name it", s.Program, k.inside.blind, mpi.OpenMPI5)
+	if !k.explain && max(s.Tasks, s.Nodes) > 1 && s.Type == "" {
+		p.warn(k, why)
+	}
+	return step.Settings{{Kept: "srun's own choice of MPI", Why: why}}
 }
 
 // mpiFound is which MPI the step's program was built with; seen: it was looked at.

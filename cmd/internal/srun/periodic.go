@@ -21,9 +21,8 @@ const (
 
 // periodic takes checkpoints until ctx ends.
 func (r *runner) periodic(ctx context.Context) {
-	last := time.Now()
 	for {
-		every := r.interval()
+		every, last := r.interval(), r.latest()
 		timer := time.NewTimer(time.Until(ckpt.Next(last, every, rand.Float64())))
 		if every <= 0 {
 			timer.Stop() // none pays: unless the advice changes
@@ -37,25 +36,60 @@ func (r *runner) periodic(ctx context.Context) {
 			continue
 		case <-timer.C:
 		}
-		if r.young(ctx) != nil {
+		if !r.regularly(ctx) {
 			return
 		}
-		began := time.Now()
-		limit, cancel := context.WithTimeout(ctx, patience)
-		g, err := r.take(limit, false)
-		cancel()
-		last = time.Now()
-		switch {
-		case err == nil && r.burstd != nil:
-			r.burstd.Report(answerOf(g))
-		case err == nil, ctx.Err() != nil, errors.Is(err, ckpt.ErrFinishing), errors.Is(err, ckpt.ErrSuperseded), errors.Is(err, ckpt.ErrYielded):
-		default:
-			r.complain("checkpoint", err)
-			r.mu.Lock()
-			r.failed, r.vain = r.failed+1, last.Sub(began)
-			r.mu.Unlock()
-		}
 	}
+}
+
+// wishes takes those checkpoints that the application asks for, until ctx ends. The next
+// periodic one is the later for it.
+func (r *runner) wishes(ctx context.Context, asked <-chan struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-asked:
+		}
+		if !r.regularly(ctx) {
+			return
+		}
+		r.lookAgain()
+	}
+}
+
+// regularly takes a checkpoint after which the step goes on, of which nobody waits for
+// word. False: ctx has ended.
+func (r *runner) regularly(ctx context.Context) bool {
+	if r.young(ctx) != nil {
+		return false
+	}
+	began := time.Now()
+	limit, cancel := context.WithTimeout(ctx, patience)
+	g, err := r.take(limit, false)
+	cancel()
+	ended := time.Now()
+	r.mu.Lock()
+	r.regular = ended
+	r.mu.Unlock()
+	switch {
+	case err == nil && r.burstd != nil:
+		r.burstd.Report(answerOf(g))
+	case err == nil, ctx.Err() != nil, errors.Is(err, ckpt.ErrFinishing), errors.Is(err, ckpt.ErrSuperseded), errors.Is(err, ckpt.ErrYielded):
+	default:
+		r.complain("checkpoint", err)
+		r.mu.Lock()
+		r.failed, r.vain = r.failed+1, ended.Sub(began)
+		r.mu.Unlock()
+	}
+	return true
+}
+
+// latest is when the last such checkpoint ended, or the step began.
+func (r *runner) latest() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.regular
 }
 
 // interval is the time between periodic checkpoints now; 0: none.
@@ -108,6 +142,11 @@ func (r *runner) advise(every time.Duration) {
 	r.mu.Lock()
 	r.advised = every
 	r.mu.Unlock()
+	r.lookAgain()
+}
+
+// lookAgain has periodic reckon anew when the next one is due.
+func (r *runner) lookAgain() {
 	select {
 	case r.advice <- struct{}{}:
 	default: // it is looked at anyway

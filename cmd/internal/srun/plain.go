@@ -24,11 +24,15 @@ func (plainMethod) Start(_ context.Context, l ckpt.Launch) (*plainStep, error) {
 		cmd.Args[0] = "srun"
 	}
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = l.Env, l.Stdin, l.Stdout, l.Stderr
+	cmd.WaitDelay = leftTime // of a watched launcher's words
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	return &plainStep{cmd}, nil
 }
+
+// leftTime is how long words are waited for that a process which the step has left holds open.
+const leftTime = 2 * time.Second
 
 type plainStep struct{ cmd *exec.Cmd }
 
@@ -38,7 +42,7 @@ func (s *plainStep) Signal(sig os.Signal) error { return s.cmd.Process.Signal(si
 func (s *plainStep) Wait() (int, error) {
 	err := s.cmd.Wait()
 	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	if err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) {
 		return 1, err
 	}
 	if w, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && w.Signaled() {
@@ -59,6 +63,7 @@ func (p *program) recorded(ctx context.Context, k known, d plan, e recorded) int
 		l.Program, l.Env = 0, k.put.Environ(p.marked(k.job))
 	}
 	p.notProtected(k, d.Why)
+	l, loss := p.watched(k, l)
 	signals := listen()
 	s, err := plainMethod{}.Start(ctx, l)
 	if err != nil {
@@ -74,6 +79,10 @@ func (p *program) recorded(ctx context.Context, k known, d plan, e recorded) int
 	code, err := s.Wait()
 	if err != nil {
 		p.say("%v", err)
+	}
+	code, lost := loss.judge(code, k.job)
+	if lost != "" {
+		p.say("%s", lost)
 	}
 	e.Ended, e.Done, e.Ran = time.Now().UTC(), code == 0 && err == nil, e.Ran+time.Since(e.Began)
 	e.note(e.Step)

@@ -39,6 +39,7 @@ type requeued struct {
 	direct bool // srun, or another line, has taken its place
 	// settings are those of the step that attempt 0 has left.
 	settings []directive.Setting
+	image    string // that it ran in, as recorded
 }
 
 // words are what a program says, from any of its goroutines.
@@ -99,7 +100,7 @@ func (a *requeued) left(dir, method string) string {
 	a.Helper()
 	k := known{facts: facts{job: step.Job{ID: 17}}, seen: seen{script: a.script}}
 	err := k.book(dir).Change(a.Context(), func(r *steprecord.Record) error {
-		r.Claim(steprecord.Step{Args: []string{"-n1", a.dir("bin/sim")}, Program: "sim", Dir: a.dir("work"), Began: time.Now(), Settings: a.settings}, "")
+		r.Claim(steprecord.Step{Args: []string{"-n1", a.dir("bin/sim")}, Program: "sim", Dir: a.dir("work"), Began: time.Now(), Settings: a.settings, Image: a.image}, "")
 		return nil
 	})
 	if err != nil {

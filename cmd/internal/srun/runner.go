@@ -37,6 +37,7 @@ type runner struct {
 	launch  ckpt.Launch  // without From
 	burstd  *session.Client
 	parts   *parts // nil: the step is no part of a heterogeneous job
+	loss    *lossWatch
 	say     func(format string, args ...any)
 	runs    func(context.Context) error // why Slurm does not say that this attempt runs; nil: it says so
 	note    func(steprecord.Step)       // writes down how far the step is
@@ -60,7 +61,8 @@ type runner struct {
 	took      time.Duration    // by the last checkpoint; 0: there was none
 	stats     steprecord.Stats // of this attempt
 	advised   time.Duration
-	advice    chan struct{}    // has a value when advised has changed
+	advice    chan struct{}    // has a value when the next periodic one may be due at another time
+	regular   time.Time        // when the last one that nobody waited for ended, or the step began
 	delivered ckpt.ID          // the newest that burstd has on record by this attempt
 	failure   string           // of the last checkpoint that failed
 	failed    int              // periodic ones in a row
@@ -150,17 +152,27 @@ func (r *runner) over() time.Time {
 	return r.stopped
 }
 
-// watch waits for the end of the step and takes its periodic checkpoints.
+// watch waits for the end of the step and takes its periodic checkpoints, and those that
+// it asks for.
 func (r *runner) watch(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
+	r.mu.Lock()
+	r.regular = time.Now()
+	r.mu.Unlock()
+	running, ended := r.current()
 	if r.merged.Periodical() && r.parts == nil {
 		wg.Go(func() { r.periodic(ctx) })
 	}
-	running, ended := r.current()
+	if a, ok := running.(ckpt.Asker); ok && r.parts == nil {
+		wg.Go(func() { r.wishes(ctx, a.Asked()) })
+	}
 	code, err := running.Wait()
+	code, lost := r.loss.judge(code, r.job)
 	r.mu.Lock()
-	r.halted = time.Now()
+	if r.halted = time.Now(); lost != "" && r.stopped.IsZero() {
+		defer r.say("%s", lost)
+	}
 	r.mu.Unlock()
 	close(ended)
 	cancel()

@@ -25,7 +25,7 @@ func (p *program) start(ctx context.Context, k known, d plan) int {
 	if err != nil {
 		return p.noFolder(k.job, err)
 	}
-	e := steprecord.Step{Args: k.call.Args, Program: programName(k.call), Dir: dir, Began: time.Now().UTC(), Settings: k.settings()}
+	e := steprecord.Step{Args: k.call.Args, Program: programName(k.call), Dir: dir, Began: time.Now().UTC(), Settings: k.settings(), Image: k.image()}
 	var was steprecord.Step
 	strays := 0
 	err = b.Open(ctx, func(r *steprecord.Record) error {
@@ -48,6 +48,9 @@ func (p *program) start(ctx context.Context, k known, d plan) int {
 	if k.once != "" && e.Done {
 		p.say("step %s is done since attempt %d: it is not run again", e.Name, e.Attempt)
 		return cli.OK
+	}
+	if text := k.otherImage(was); text != "" {
+		p.say("warning: step %s goes on in another image than in attempt %d: %s", e.Name, was.Attempt, text)
 	}
 	note := b.Notes(ctx, p.say)
 	if d, err = p.goesOn(ctx, k, d, []string{e.Name}); err != nil {
@@ -132,8 +135,9 @@ func (p *program) runProtected(ctx context.Context, k known, e recorded, was ste
 		p.say("what an earlier job with the id %s has left of step %s is in %s, and not used", k.job.Folder(), e.Name, dir)
 	}
 	e.KeepAfter = k.merged.KeepAfter
-	r := &runner{job: k.job, name: e.Name, merged: k.merged, method: k.method, folder: folder, launch: p.launch(k, e.Name),
-		say: p.say, note: e.note, entry: e.Step, was: was, recorded: blessed, slot: make(chan struct{}, 1), advice: make(chan struct{}, 1)}
+	l, loss := p.watched(k, p.launch(k, e.Name))
+	r := &runner{job: k.job, name: e.Name, merged: k.merged, method: k.method, folder: folder, launch: l,
+		loss: loss, say: p.say, note: e.note, entry: e.Step, was: was, recorded: blessed, slot: make(chan struct{}, 1), advice: make(chan struct{}, 1)}
 	r.runs = func(ctx context.Context) error { return running(ctx, p.slurm(), k.job) }
 	if freezes(k.merged) {
 		r.machine = ckpt.Here(ctx)

@@ -121,38 +121,19 @@ const (
 // memorize leaves burstd's word for the next steps of the attempt on this host. They
 // ask for it again: what cannot be left is not missed.
 func (k known) memorize() {
-	root := signs(os.TempDir())
-	if root == nil {
-		return
-	}
-	defer root.Close()
-	text, err := json.Marshal(k.word)
-	name := signOf(k.job, lastWord)
-	temp := fmt.Sprintf("%s-%d", name, os.Getpid())
-	if err == nil {
-		err = root.WriteFile(temp, text, 0o600)
-	}
-	if err == nil {
-		err = root.Rename(temp, name)
-	}
-	if err != nil {
-		_ = root.Remove(temp) // an old one is deleted some day
+	if text, err := json.Marshal(k.word); err == nil {
+		writeSign(os.TempDir(), k.job, lastWord, text)
 	}
 }
 
 // recall takes the word that another step of the attempt has left.
 func (k *known) recall() bool {
-	root := signs(os.TempDir())
-	if root == nil || !left(os.TempDir(), k.job, lastWord, k.began) {
+	if !left(os.TempDir(), k.job, lastWord, k.began) {
 		return false
 	}
-	defer root.Close()
-	text, err := root.ReadFile(signOf(k.job, lastWord))
-	if err != nil {
-		return false
-	}
+	text, ok := readSign(os.TempDir(), k.job, lastWord)
 	var b jobword.Before
-	if json.Unmarshal(text, &b) != nil {
+	if !ok || json.Unmarshal(text, &b) != nil {
 		return false
 	}
 	k.word = b

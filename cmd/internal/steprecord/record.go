@@ -22,6 +22,9 @@ type Step struct {
 	Began   time.Time `json:"began"`   // there
 	Ended   time.Time `json:"ended,omitzero"`
 	Done    bool      `json:"done"` // it has ended by itself with exit code 0
+	// Image is that which its ranks ran in, and what tells it from others of its name; empty:
+	// they ran on the host, or it is not known.
+	Image string `json:"image,omitempty"`
 	// KeepAfter says that its generations stay even then.
 	KeepAfter bool `json:"keep_after,omitempty"`
 	// Settings are those that its generations were made by, of whoever: the site may
@@ -117,7 +120,7 @@ func (r *Record) Claim(e Step, once string) (index int, was Step) {
 	if !s.Done || once == "" {
 		s.Done, s.Ended, s.Behind = false, time.Time{}, 0
 		s.Args, s.Program, s.Dir, s.Attempt, s.Began = e.Args, e.Program, e.Dir, r.Attempt, e.Began
-		s.Components, s.Runs = nil, false
+		s.Components, s.Runs, s.Image = nil, false, e.Image
 		if len(e.Settings) > 0 {
 			s.Settings = e.Settings
 		}

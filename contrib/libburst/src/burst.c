@@ -160,6 +160,22 @@ static int ask(const char *words, char *answer, size_t size)
 	return code == BURST_OK ? heard(link_ask(link_fd, words, answer, size)) : code;
 }
 
+int burst_want_checkpoint(void)
+{
+	char answer[ANSWER_MAX];
+	if (!is_owner())
+		return 0;
+	if (owed) /* a begin's, maybe, which is to hear it */
+		return burst_should_checkpoint();
+	int code = ask("want", answer, sizeof answer);
+	if (code != BURST_OK)
+		return code;
+	if (strcmp(answer, "asked") == 0)
+		return burst_should_checkpoint();
+	leave();
+	return BURST_ELOST;
+}
+
 /* folder_of is the path in an answer; NULL: it has none of less than size bytes. */
 static const char *folder_of(const char *answer, size_t size)
 {

@@ -10,7 +10,7 @@ module burst
        burst_eempty = -5, burst_etoolong = -6, burst_elost = -7, burst_erefused = -8, burst_esystem = -9, burst_esilent = -10
   integer, parameter, public :: burst_path_max = 4096
 
-  public :: burst_init, burst_connected, burst_progress, burst_should_checkpoint, burst_checkpoint_begin, &
+  public :: burst_init, burst_connected, burst_progress, burst_should_checkpoint, burst_want_checkpoint, burst_checkpoint_begin, &
        burst_checkpoint_commit, burst_checkpoint_abort, burst_restart_path, burst_finalize, burst_strerror
 
   interface
@@ -30,6 +30,10 @@ module burst
      integer(c_int) function burst_should_checkpoint() bind(c, name='burst_should_checkpoint')
        import :: c_int
      end function burst_should_checkpoint
+
+     integer(c_int) function burst_want_checkpoint() bind(c, name='burst_want_checkpoint')
+       import :: c_int
+     end function burst_want_checkpoint
 
      integer(c_int) function burst_checkpoint_commit() bind(c, name='burst_checkpoint_commit')
        import :: c_int

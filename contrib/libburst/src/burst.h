@@ -66,6 +66,12 @@ BURST_API void burst_progress(int64_t iteration, int64_t total);
 /* burst_should_checkpoint says 0, BURST_CHECKPOINT or BURST_STOP. */
 BURST_API int burst_should_checkpoint(void);
 
+/* burst_want_checkpoint has Burst ask for a checkpoint now, at a moment that suits the
+ * program, and waits until it does: it returns what burst_should_checkpoint says then, and
+ * the program begins one as ever. BURST_ENOTASKED: Burst does not ask within 10 s, as while it
+ * still keeps the one before; it does later, or not at all. 0: there is no burst-srun. */
+BURST_API int burst_want_checkpoint(void);
+
 /* burst_checkpoint_begin writes the path of an empty folder into folder, which has room
  * for size bytes. All ranks of the program may write there, below any names. */
 BURST_API int burst_checkpoint_begin(char *folder, size_t size);

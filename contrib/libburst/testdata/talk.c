@@ -18,6 +18,8 @@ static int call(const char *name, long a, long b)
 		return burst_connected();
 	if (strcmp(name, "should") == 0)
 		return burst_should_checkpoint();
+	if (strcmp(name, "want") == 0)
+		return burst_want_checkpoint();
 	if (strcmp(name, "commit") == 0)
 		return burst_checkpoint_commit();
 	if (strcmp(name, "abort") == 0)

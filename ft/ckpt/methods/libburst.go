@@ -119,6 +119,9 @@ func (s *libStep) Signal(sig os.Signal) error { return s.p.pass(sig) }
 // Iteration is what the application has told, as of ckpt.Teller.
 func (s *libStep) Iteration() (now, of int64) { return s.server.iteration() }
 
+// Asked has a value when the application wants a checkpoint, as of ckpt.Asker.
+func (s *libStep) Asked() <-chan struct{} { return s.server.wishes() }
+
 // Yield gives up an order that the application has not begun.
 func (s *libStep) Yield() { s.server.yield() }
 

@@ -13,6 +13,7 @@ import (
 //	begin 4096   -> folder PATH | no unasked | no busy | no room (for the path, in so many bytes)
 //	commit       -> kept | kept stop | no late | no unbegun | no empty
 //	abort        -> aborted | no late | no unbegun
+//	want         -> asked, and the page has the order | no unasked
 //
 // The other side is contrib/libburst/src/link.c. Any other packet ends the connection.
 
@@ -33,7 +34,7 @@ func parseLibCall(packet []byte) (libCall, error) {
 	word, number, has := strings.Cut(string(packet), " ")
 	c := libCall{word: word}
 	switch word {
-	case "commit", "abort":
+	case "commit", "abort", "want":
 		if !has {
 			return c, nil
 		}

@@ -3,6 +3,7 @@ package methods
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/burst-hpc/burst/ft/ckpt"
 )
@@ -38,6 +39,8 @@ func (s *libServer) order(folder string, stop bool) *libOrder {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = o
+	close(s.came)
+	s.came = make(chan struct{})
 	if stop {
 		s.page.say(orderStop)
 	} else {
@@ -86,6 +89,33 @@ func (s *libServer) unheard() string {
 		return "the file system does not answer, in which the program's last checkpoint is looked at"
 	}
 	return "the program did not begin a checkpoint: it has not asked burst_should_checkpoint since"
+}
+
+// want has a checkpoint asked for that a program wants now, and waits until it is. What
+// comes too late for that is asked for all the same.
+func (s *libServer) want() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asked == nil && s.hears {
+		select {
+		case s.wanted <- struct{}{}:
+		default: // another wants it too
+		}
+		came, patience := s.came, s.patience
+		s.mu.Unlock()
+		timer := time.NewTimer(patience)
+		select {
+		case <-came:
+		case <-s.over:
+		case <-timer.C:
+		}
+		timer.Stop()
+		s.mu.Lock()
+	}
+	if s.asked == nil {
+		return "no unasked"
+	}
+	return "asked"
 }
 
 func (s *libServer) begin(p *libProgram, room int) string {

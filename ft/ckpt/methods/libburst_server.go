@@ -25,6 +25,10 @@ const (
 // step's last act. A variable for the tests.
 var libLeftTime = time.Minute
 
+// libWantTime is how long a program that wants a checkpoint waits for the order; less
+// than what the library waits for an answer.
+const libWantTime = 10 * time.Second
+
 // libServer is this process's side of one step's socket.
 type libServer struct {
 	place    *libPlace
@@ -33,15 +37,20 @@ type libServer struct {
 	say      func(format string, args ...any)
 	look     func(folder string) error // at what was written; it may hang
 	wg       sync.WaitGroup
+	wanted   chan struct{} // has a value when a program wants a checkpoint
+	over     chan struct{} // closed by close
 
 	mu       sync.Mutex
-	asked    *libOrder // nil: nothing is asked for
+	asked    *libOrder     // nil: nothing is asked for
+	came     chan struct{} // closed by the next order
+	hears    bool          // somebody hears what programs want
 	programs map[*libProgram]bool
 	heard    bool // a program has said hello
 	strange  int  // the version of one that speaks another; 0: none does
 	looking  int  // who looks at what was written
 	left     *time.Timer
 	closed   bool
+	patience time.Duration // of a program that wants a checkpoint
 }
 
 // libProgram is a process that is connected.
@@ -60,7 +69,8 @@ func listenLib(say func(format string, args ...any)) (*libServer, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("a folder for the socket: %w", err), page.close())
 	}
-	s := &libServer{place: place, page: page, say: say, look: hasContent, programs: map[*libProgram]bool{}}
+	s := &libServer{place: place, page: page, say: say, look: hasContent, programs: map[*libProgram]bool{},
+		patience: libWantTime, wanted: make(chan struct{}, 1), over: make(chan struct{}), came: make(chan struct{})}
 	s.left = time.AfterFunc(libLeftTime, s.sayLeft)
 	s.left.Stop() // nobody has come yet
 	s.listener, err = net.ListenUnix("unixpacket", &net.UnixAddr{Name: s.path(), Net: "unixpacket"})
@@ -77,6 +87,7 @@ func (s *libServer) path() string { return filepath.Join(s.place.dir, libSocketN
 func (s *libServer) close() error {
 	s.mu.Lock()
 	s.closed = true
+	close(s.over)
 	s.left.Stop()
 	for p := range s.programs {
 		p.conn.Close() // what it fails with says nothing
@@ -88,6 +99,14 @@ func (s *libServer) close() error {
 }
 
 func (s *libServer) iteration() (now, of int64) { return s.page.told() }
+
+// wishes has a value when a program wants a checkpoint.
+func (s *libServer) wishes() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hears = true
+	return s.wanted
+}
 
 func (s *libServer) accept() {
 	for {
@@ -171,6 +190,8 @@ func (s *libServer) answer(p *libProgram, c libCall) (text, rights []byte, to *n
 		return []byte(s.begin(p, c.number)), nil, nil
 	case "commit":
 		return []byte(s.commit(p)), nil, nil
+	case "want":
+		return []byte(s.want()), nil, nil
 	}
 	return []byte(s.abort(p)), nil, nil
 }

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/burst-hpc/burst/ft/ckpt"
 )
 
@@ -118,16 +120,18 @@ func (l launch) madeBy(method string) error {
 // hasContent wants a file that is not empty.
 func hasContent(folder string) error {
 	found := errors.New("found")
-	err := filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
-		if st, err := d.Info(); err != nil {
-			return err
-		} else if st.Size() > 0 {
+		size, err := sizeNow(path)
+		if err == nil && size > 0 {
 			return found
 		}
-		return nil
+		if errors.Is(err, fs.ErrNotExist) { // gone meanwhile, as what NFS keeps of a deleted file
+			return nil
+		}
+		return err
 	})
 	switch {
 	case errors.Is(err, found):
@@ -136,4 +140,25 @@ func hasContent(folder string) error {
 		return err
 	}
 	return errors.New("no file with content is in it")
+}
+
+// sizeNow is a file's size. On NFS what this node made empty and others wrote may look
+// empty for a while, and opening it asks the server.
+func sizeNow(path string) (int64, error) {
+	st, err := os.Lstat(path)
+	if err != nil {
+		return 0, err
+	}
+	if st.Size() > 0 || !st.Mode().IsRegular() {
+		return st.Size(), nil
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	if st, err = f.Stat(); err != nil {
+		return 0, err
+	}
+	return st.Size(), nil
 }

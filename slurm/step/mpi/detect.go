@@ -31,12 +31,14 @@ func Detect(root, program string, env func(string) string) (Found, error) {
 	}
 	defer o.close()
 	s := &search{tree: t, path: env("LD_LIBRARY_PATH")}
-	lib, missing := s.leads(o)
-	if missing != "" {
-		f.Missing = missing
-		f.Kind, f.PMI = byName(missing), nil
+	led := s.leads(o)
+	lib := led.lib
+	if led.missing != "" {
+		f.Missing = led.missing
+		f.Kind, f.PMI = byName(led.missing), nil
 		return f, nil
 	}
+	f.Clash = led.clash
 	if lib == nil {
 		if !o.defines("PMPI_Init") {
 			f.Opaque = o.leadsOn()
@@ -62,56 +64,6 @@ func (s *search) tell(f *Found, lib *object) {
 		f.Kind = OpenMPI5
 	}
 	f.PMI = s.protocols(f.Kind, lib)
-}
-
-// maxObjects bounds how many libraries of a program are looked at: one that is not among
-// the first is not seen. Each costs some ten microseconds.
-const maxObjects = 160
-
-// barren begin the names of libraries that never lead to an MPI.
-var barren = []string{"libc.so", "libm.so", "libpthread.so", "libdl.so", "librt.so", "libutil.so", "libgcc_s.so", "libstdc++.so",
-	"libgfortran.so", "libquadmath.so", "libgomp.so", "libz.so", "ld-linux", "linux-vdso"}
-
-// leads looks for the MPI library of a program among all that it loads, the nearest first:
-// a program may need it through PETSc or HDF5 alone. missing is the name of an MPI library
-// that ld.so would not find.
-func (s *search) leads(program *object) (lib *object, missing string) {
-	seen := map[string]bool{}
-	queue := []*object{program}
-	var open []*object
-	defer func() {
-		for _, o := range open {
-			if o != lib {
-				o.close()
-			}
-		}
-	}()
-	for len(queue) > 0 && len(seen) < maxObjects {
-		by := queue[0]
-		queue = queue[1:]
-		for _, name := range by.needed {
-			if seen[name] || hasPrefix(name, barren) {
-				continue
-			}
-			seen[name] = true
-			is := libraries.MatchString(filepath.Base(name))
-			o := s.find(name, by)
-			if o == nil {
-				if is {
-					return nil, name
-				}
-				continue
-			}
-			open = append(open, o)
-			if is {
-				if o.kind = o.kindOf(); o.kind != None {
-					return o, ""
-				}
-			}
-			queue = append(queue, o)
-		}
-	}
-	return nil, ""
 }
 
 // byName is the kind that the name of a library alone tells of, and None where several have it.

@@ -3,7 +3,11 @@ package mpi
 import "fmt"
 
 // Exits0 is what a user of Open MPI 5's mpirun on several nodes has to know.
-const Exits0 = "Open MPI 5's mpirun ends with exit code 0 when it has lost a node, and the step counts as done: let the program say in its output when it is done"
+const Exits0 = "Open MPI 5's mpirun ends with exit code 0 when it has lost a node: the step counts as done, but under a method or --once if mpirun says on its standard error what it has lost: let the program say in its output when it is done"
+
+// LostNode is what Open MPI's mpirun says on its standard error when it has lost a node (PRRTE,
+// help-errmgr-base.txt, node-died).
+const LostNode = "has lost communication with a remote daemon"
 
 // launcher has the implementation's own launcher start the ranks, with srun as its way to the
 // nodes: no keys for ssh are needed.

@@ -56,6 +56,7 @@ type Found struct {
 	Script  string // the interpreter, where the program is a script: which MPI it starts is not known
 	Library string // the MPI library as ld.so would find it, below the root; "" where it is linked statically
 	Missing string // the MPI library that the program needs and that ld.so would not find
+	Clash   string // "libhdf5.so.103 needs Open MPI's libmpi.so.40", where the program has another MPI; "": none is seen
 	Opaque  bool   // no MPI is seen in the program, but it may load one, or start a program that does
 	PMI     []PMI  // what the library can be started by; nil: not known
 }

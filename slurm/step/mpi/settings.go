@@ -24,6 +24,9 @@ func (w World) Plan(f Found, s Step, said Word) (Plan, error) {
 	if f.Missing != "" {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%s needs %s, which ld.so does not find here: load the module of its MPI, or put that library's folder into LD_LIBRARY_PATH", s.Program, f.Missing))
 	}
+	if f.Clash != "" {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("%s is built with %s, and %s: with both in one process its ranks are likely to crash: load that library's module for this MPI, or build it with it", s.Program, f.Text(), f.Clash))
+	}
 	if said = said.counts(f); said == (Word{}) && f.Kind == None {
 		return p, nil
 	}

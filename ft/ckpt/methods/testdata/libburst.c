@@ -62,7 +62,7 @@ static int checkpoint(const char *fault, long slow)
 
 static int count(char **args)
 {
-	long to = 100, pace = 0, slow = 0;
+	long to = 100, pace = 0, slow = 0, wants = 0; /* a checkpoint, each so many */
 	const char *fault = "";
 	for (; *args; args++) {
 		if (strncmp(*args, "-to=", 4) == 0)
@@ -71,6 +71,8 @@ static int count(char **args)
 			pace = atol(*args + 6);
 		else if (strncmp(*args, "-slow=", 6) == 0)
 			slow = atol(*args + 6);
+		else if (strncmp(*args, "-wants=", 7) == 0)
+			wants = atol(*args + 7);
 		else if (strncmp(*args, "-fault=", 7) == 0)
 			fault = *args + 7;
 		else if (strcmp(*args, "-deaf") == 0)
@@ -105,6 +107,8 @@ static int count(char **args)
 		if (strcmp(fault, "never") == 0)
 			continue;
 		burst_progress(at, to);
+		if (wants && at % wants == 0)
+			printf("want %d\n", burst_want_checkpoint());
 		if (burst_should_checkpoint() && checkpoint(fault, slow) == BURST_STOP && strcmp(fault, "stay") != 0)
 			return 75;
 	}

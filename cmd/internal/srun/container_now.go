@@ -1,0 +1,72 @@
+package srun
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"strings"
+
+	"github.com/burst-hpc/burst/cmd/internal/steprecord"
+	"github.com/burst-hpc/burst/slurm/step"
+	"github.com/burst-hpc/burst/slurm/step/container"
+)
+
+// tagged is what a registry has said of a tag.
+type tagged struct {
+	Digest string
+	Size   int64
+}
+
+// resolved is which image a registry has under a name. Of a tag all steps of a script's attempt
+// take what the first of them was told: they run in one image, and registries count their
+// questions and refuse who asks often.
+func (p *program) resolved(ctx context.Context, k known, ref container.Ref) (container.Image, error) {
+	sign := "tag-" + hexSum([]byte(ref.String()))[:16]
+	first := k.job.Place == step.Batch && ref.Digest == ""
+	var was tagged
+	if text, ok := readSign(os.TempDir(), k.job, sign); first && ok && json.Unmarshal(text, &was) == nil {
+		same := ref
+		same.Digest, same.Tag = was.Digest, ""
+		if same, err := container.Parse(same.String(), "/"); err == nil {
+			image, err := registry(p.env).Resolve(ctx, same) // which asks nobody about a digest
+			image.Size = was.Size
+			return image, err
+		}
+	}
+	image, err := registry(p.env).Resolve(ctx, ref)
+	if err == nil && first {
+		if text, err := json.Marshal(tagged{image.Digest, image.Size}); err == nil {
+			writeSign(os.TempDir(), k.job, sign, text)
+		}
+	}
+	return image, err
+}
+
+// image is what is recorded of the image that a step runs in: its name, and what tells it from
+// another of that name; "": it runs on the host.
+func (k known) image() string {
+	switch {
+	case k.inside == nil:
+		return ""
+	case k.inside.id == "" || k.inside.image.Remote(): // a folder; or the name has the digest
+		return k.inside.image.String()
+	}
+	return k.inside.image.String() + " " + k.inside.id
+}
+
+// otherImage says that a step goes on in another image than the one that its checkpoints were
+// written in; "": it does not, or that is not known.
+func (k known) otherImage(was steprecord.Step) string {
+	now, before := k.image(), was.Image
+	if before == "" || now == before {
+		return ""
+	}
+	then, _, _ := strings.Cut(before, " sif-")
+	switch {
+	case now == "":
+		return "on the host, and ran in " + then
+	case k.inside.image.String() == then:
+		return then + ", which has been written anew since"
+	}
+	return k.inside.image.String() + ", and ran in " + then
+}
