@@ -21,6 +21,7 @@ import (
 //	{"i":0,"begun":"2026-11-22T05:00:00Z"}   instance 0 is about to be asked for, the first with its "tags"
 //	{"i":0,"id":"cb676a46-…"}                it was made
 //	{"i":1,"refused":true}                   it was not, by Vultr's own word
+//	{"i":2,"begun":"…","said":"…"}           a server's fault, with its words: it may have been made
 //	{"i":0,"over":"…","kind":"capacity"}     nothing more is asked for under this token
 //
 // "begun" and "over" are on disk before the request that needs them. A line that
@@ -36,8 +37,11 @@ type book struct {
 
 // item is what the book says of one instance of a launch.
 type item struct {
-	begun time.Time // of the last request whose outcome is not written; zero: none
-	id    string
+	begun  time.Time // of the last request whose outcome is not written; zero: none
+	id     string
+	said   string     // of a server's fault that the last request met
+	kind   cloud.Kind // what was said means
+	faults int        // requests in a row that have met one
 }
 
 // line is one line of a book.
@@ -49,8 +53,9 @@ type line struct {
 	At      time.Time `json:"at,omitzero"` // when it was made
 	Refused bool      `json:"refused,omitempty"`
 
+	Said string     `json:"said,omitempty"` // with Begun, after the request
 	Over string     `json:"over,omitempty"`
-	Kind cloud.Kind `json:"kind,omitempty"` // of the error that ended it
+	Kind cloud.Kind `json:"kind,omitempty"` // of the error that ended it, or was Said
 }
 
 func (b *book) take(l line) {
@@ -62,8 +67,10 @@ func (b *book) take(l line) {
 		b.items[l.I] = item{begun: l.At, id: l.ID}
 	case l.Refused:
 		delete(b.items, l.I)
+	case l.Said != "" && !l.Begun.IsZero():
+		b.items[l.I] = item{begun: l.Begun, said: l.Said, kind: l.Kind, faults: b.items[l.I].faults + 1}
 	case !l.Begun.IsZero():
-		b.items[l.I] = item{begun: l.Begun}
+		b.items[l.I] = item{begun: l.Begun, faults: b.items[l.I].faults}
 	}
 	if len(l.Tags) > 0 {
 		b.tags = l.Tags

@@ -29,7 +29,7 @@ func TestBook(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := map[int]item{0: {now, "a"}, 2: {begun: now}, 3: {begun: now.Add(time.Second)}}
+	want := map[int]item{0: {begun: now, id: "a"}, 2: {begun: now}, 3: {begun: now.Add(time.Second)}}
 	again, err := bs.open("TOK")
 	if err != nil || !again.kept || again.over.Over != "" || !maps.Equal(again.items, want) || !maps.Equal(b.items, want) {
 		t.Errorf("read again: %+v, %v", again, err)

@@ -62,7 +62,8 @@ func (l *launch) settle(ctx context.Context, wave []int, made []machine, errs []
 		case unsent(err), refused(err):
 			lines = append(lines, line{I: i, Refused: true})
 		default: // it may have left long after it was written as begun, and not yet have arrived
-			lines = append(lines, line{I: i, Begun: time.Now().UTC()})
+			said, kind := faultSaid(err)
+			lines = append(lines, line{I: i, Begun: time.Now().UTC(), Said: said, Kind: kind})
 		}
 		var e *cloud.Error
 		switch {
@@ -86,6 +87,27 @@ func (l *launch) settle(ctx context.Context, wave []int, made []machine, errs []
 		return later
 	}
 	return over
+}
+
+// maxFaults is how many requests for one instance may meet a server's fault and
+// bring nothing: then another plan is worth more than the same request again.
+const maxFaults = 3
+
+// denied is why none of the given numbers is to be asked for again, of which by
+// now it is known that no request for them has had its effect: a fault's words have
+// named a reason for which the next would fail too, or there were too many.
+func (l *launch) denied(ctx context.Context, due []int) error {
+	for _, i := range due {
+		it := l.book.items[i]
+		switch {
+		case it.said == "":
+		case it.kind != cloud.Transient:
+			return l.why(ctx, &cloud.Error{Kind: it.kind, Op: opLaunch, Err: errors.New(it.said)})
+		case it.faults >= maxFaults:
+			return l.why(ctx, &cloud.Error{Kind: cloud.Capacity, Op: opLaunch, Err: fmt.Errorf("Vultr has failed %d times: %s", it.faults, it.said)})
+		}
+	}
+	return nil
 }
 
 // why settles a refusal. Vultr has no word that is sure to mean that a plan has

@@ -41,6 +41,7 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	time.Sleep(c.options.Latency)
 	answer, fault, cut := c.answer(op, parts, r, body)
+	time.Sleep(fault.Late)
 	if fault.Hang {
 		<-r.Context().Done()
 		cut = true
@@ -87,6 +88,8 @@ func (c *Cloud) answer(op string, parts []string, r *http.Request, body []byte) 
 	switch {
 	case met && fault.Hang:
 		return reply{}, fault, false
+	case met && fault.Late > 0:
+		return c.do(op, parts, r, body), fault, false
 	case met && fault.Lost:
 		return c.do(op, parts, r, body), fault, true
 	case met && fault.Twice:
@@ -95,6 +98,9 @@ func (c *Cloud) answer(op string, parts []string, r *http.Request, body []byte) 
 	case met && fault.Body != "":
 		return reply{http.StatusOK, fault.Body}, fault, false
 	case met:
+		if fault.Done {
+			c.do(op, parts, r, body)
+		}
 		status, message := fault.Status, fault.Message
 		if status == 0 {
 			status = http.StatusInternalServerError
