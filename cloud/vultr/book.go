@@ -176,7 +176,8 @@ type books struct {
 	swept  time.Time
 }
 
-// keptFor is how long a book is kept: much longer than burstd asks for a launch again.
+// keptFor is how long a book is kept, and longer while an instance of its launch
+// lives: much longer than burstd asks for a launch again.
 const keptFor = 7 * 24 * time.Hour
 
 // open returns the book of a token; the caller holds its turn.
@@ -191,10 +192,6 @@ func (bs *books) open(token string) (*book, error) {
 			bs.memory[token] = &book{items: map[int]item{}}
 		}
 		return bs.memory[token], nil
-	}
-	if time.Since(bs.swept) > time.Hour {
-		bs.swept = time.Now()
-		bs.sweep()
 	}
 	path := filepath.Join(bs.dir, token+suffix)
 	text, err := os.ReadFile(path)
@@ -226,15 +223,24 @@ func (bs *books) tags(token string) []string {
 	return readBook(text).tags
 }
 
-// sweep removes old books. What cannot be removed now stays: it does no harm.
-func (bs *books) sweep() {
+// sweep removes, each hour, old books of launches that have no live instance. An
+// instance's may be all that says whose it is. What cannot be removed now stays: it
+// does no harm.
+func (bs *books) sweep(live map[string]bool) {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	if bs.dir == "" || time.Since(bs.swept) < time.Hour {
+		return
+	}
+	bs.swept = time.Now()
 	entries, err := os.ReadDir(bs.dir)
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
+		token, ours := strings.CutSuffix(e.Name(), suffix)
 		info, err := e.Info()
-		if err == nil && strings.HasSuffix(e.Name(), suffix) && info.Mode().IsRegular() && time.Since(info.ModTime()) > keptFor {
+		if err == nil && ours && !live[token] && info.Mode().IsRegular() && time.Since(info.ModTime()) > keptFor {
 			_ = os.Remove(filepath.Join(bs.dir, e.Name()))
 		}
 	}

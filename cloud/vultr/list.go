@@ -76,6 +76,11 @@ func (p *Provider) ours(ctx context.Context, op string) ([]machine, error) {
 	all := slices.Concat(both[:]...)
 	p.see(all...)
 	p.forget()
+	live := map[string]bool{}
+	for _, m := range all {
+		live[readTags(m.tags)[tagToken]] = true
+	}
+	p.books.sweep(live)
 	return all, nil
 }
 
