@@ -65,27 +65,7 @@ func (p *Provider) assign(ctx context.Context, id, node string) error {
 // find asks for one machine by its id; nil: there is none of ours.
 func (p *Provider) find(ctx context.Context, id string) (*machine, error) {
 	for _, metal := range []bool{false, true} {
-		var m machine
-		err := call(ctx, opAssign, "asking for "+id, func(ctx context.Context) error {
-			if metal {
-				b, _, err := p.api.BareMetalServer.Get(ctx, id)
-				if err == nil && b == nil {
-					err = errors.New("it is no server")
-				}
-				if err == nil {
-					m = ofMetal(*b)
-				}
-				return err
-			}
-			i, _, err := p.api.Instance.Get(ctx, id)
-			if err == nil && i == nil {
-				err = errors.New("it is no instance")
-			}
-			if err == nil {
-				m = ofCompute(*i)
-			}
-			return err
-		})
+		m, err := p.get(ctx, opAssign, id, metal)
 		switch {
 		case err == nil:
 			if m = p.claim(m); readTags(m.tags)[tagCluster] == "" {
@@ -98,4 +78,29 @@ func (p *Provider) find(ctx context.Context, id string) (*machine, error) {
 		}
 	}
 	return nil, nil
+}
+
+// get asks for one machine of a kind by its id.
+func (p *Provider) get(ctx context.Context, op, id string, metal bool) (m machine, err error) {
+	err = call(ctx, op, "asking for "+id, func(ctx context.Context) error {
+		if metal {
+			b, _, err := p.api.BareMetalServer.Get(ctx, id)
+			if err == nil && b == nil {
+				err = errors.New("it is no server")
+			}
+			if err == nil {
+				m = ofMetal(*b)
+			}
+			return err
+		}
+		i, _, err := p.api.Instance.Get(ctx, id)
+		if err == nil && i == nil {
+			err = errors.New("it is no instance")
+		}
+		if err == nil {
+			m = ofCompute(*i)
+		}
+		return err
+	})
+	return m, err
 }

@@ -223,6 +223,30 @@ func (bs *books) tags(token string) []string {
 	return readBook(text).tags
 }
 
+// made are the ids of all instances that are written down.
+func (bs *books) made() []string {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	var ids []string
+	take := func(b *book) {
+		for _, it := range b.items {
+			if it.id != "" {
+				ids = append(ids, it.id)
+			}
+		}
+	}
+	for _, b := range bs.memory {
+		take(b)
+	}
+	files, _ := filepath.Glob(filepath.Join(bs.dir, "*"+suffix)) // the pattern is a good one
+	for _, path := range files {
+		if text, err := os.ReadFile(path); err == nil && bs.dir != "" {
+			take(readBook(text))
+		}
+	}
+	return ids
+}
+
 // sweep removes, each hour, old books of launches that have no live instance. An
 // instance's may be all that says whose it is. What cannot be removed now stays: it
 // does no harm.

@@ -32,6 +32,7 @@ type Provider struct {
 	keys  sync.Mutex // held while a public key is looked for and given to the account
 
 	mu   sync.Mutex
+	part [2]partly         // of cloud compute, and of bare metal
 	seen map[string]sight  // our instances, by id
 	own  map[string]string // tokens that were prepared here and not launched yet
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -187,12 +188,16 @@ func (c *Cloud) page(r *http.Request, name string, all []any) reply {
 		}
 		from = min(n, len(all))
 	}
-	to := min(from+size, len(all))
+	to, total := min(from+size, len(all)), len(all)
 	next := ""
 	if to < len(all) {
 		next = base64.StdEncoding.EncodeToString([]byte(fmt.Sprintf("next__%d", to)))
 	}
-	return reply{http.StatusOK, object{name: append([]any{}, all[from:to]...), "meta": object{"total": len(all), "links": object{"next": next, "prev": ""}}}}
+	part := slices.DeleteFunc(append([]any{}, all[from:to]...), func(one any) bool {
+		shown, machine := one.(object)
+		return machine && c.hidden != "" && shown["id"] == c.hidden
+	})
+	return reply{http.StatusOK, object{name: part, "meta": object{"total": total, "links": object{"next": next, "prev": ""}}}}
 }
 
 func anys[T any](all []T) []any {
