@@ -133,9 +133,16 @@ func (l *launch) why(ctx context.Context, e *cloud.Error) error {
 func (p *Provider) make(ctx context.Context, r cloud.LaunchRequest, s spec, i int) (machine, error) {
 	name := label(r.Token, i)
 	tags := tagsOf(r, s)
-	data := ""
-	if r.UserData != "" {
-		data = base64.StdEncoding.EncodeToString([]byte(r.UserData))
+	data := r.UserData
+	if s.Word {
+		word, err := p.word(name)
+		if err != nil {
+			return machine{}, err
+		}
+		data = tellWord(word)
+	}
+	if data != "" {
+		data = base64.StdEncoding.EncodeToString([]byte(data))
 	}
 	no, scheme := false, "root"
 	if s.Limited {

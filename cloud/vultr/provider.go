@@ -31,6 +31,9 @@ type Provider struct {
 	names names
 	keys  sync.Mutex // held while a public key is looked for and given to the account
 
+	secrets sync.Mutex
+	wordKey []byte // from which words follow; nil: not read yet
+
 	mu   sync.Mutex
 	part [2]partly         // of cloud compute, and of bare metal
 	seen map[string]sight  // our instances, by id
@@ -90,4 +93,5 @@ var (
 	_ cloud.Census     = (*Provider)(nil)
 	_ cloud.Accountant = (*Provider)(nil)
 	_ cloud.Meter      = (*Provider)(nil)
+	_ cloud.Voucher    = (*Provider)(nil)
 )
