@@ -70,7 +70,7 @@ func (l *launch) settle(ctx context.Context, wave []int, made []machine, errs []
 		case !errors.As(err, &e) || e.Kind == cloud.Transient:
 			open = errors.Join(open, err)
 		case !unsent(err) && !refused(err): // its words name a reason, its status does not say that nothing was made
-			open = errors.Join(open, transient(opLaunch, e.Err))
+			open = errors.Join(open, &cloud.Error{Kind: cloud.Transient, Op: opLaunch, RetryAfter: e.RetryAfter, Err: e.Err})
 		case e.Kind == cloud.Throttled || e.Kind == cloud.Auth:
 			later = errors.Join(later, err) // the same request follows
 		case over == nil:

@@ -100,3 +100,16 @@ func TestSlowListIsNoProof(t *testing.T) {
 		t.Errorf("%v, %v, after %d requests", ids(got), err, c.Count(posts))
 	}
 }
+
+// How long Vultr wants to be left alone is told, whatever else its fault has said.
+func TestFaultWithAWish(t *testing.T) {
+	t.Parallel()
+	for _, said := range []string{"Rate limit exceeded", "the plan is out of stock", "Service unavailable"} {
+		c := fakeCloud(t, vultrtest.Options{})
+		c.Fail(posts, vultrtest.Fault{Status: http.StatusServiceUnavailable, Message: said, RetryAfter: 90 * time.Second})
+		_, err := over(t, c).Launch(t.Context(), ask("t-1", 1))
+		if e := cloud.Errors(err); len(e) != 1 || e[0].Kind != cloud.Transient || e[0].RetryAfter != 90*time.Second {
+			t.Errorf("%s: %v", said, err)
+		}
+	}
+}
