@@ -6,24 +6,26 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/vultr/govultr/v3"
 )
 
-const opAssign = "assign"
+const (
+	opAssign    = "assign"
+	nameWorkers = 4                // of the connections, which launches need too
+	nameTimeout = 20 * time.Second // of one instance
+)
 
 // Assign implements cloud.Assigner: the node's name becomes the instance's
 // burst:node tag, by which the instance is adopted after a lost journal. Its label
 // stays, as a lost launch is found by it. One that says so already is not asked for.
-// It returns at once; the tags follow in the background. One that fails is tried
-// again some times and then left out: no job needs it.
+// It returns at once; the tags follow in the background.
 func (p *Provider) Assign(ctx context.Context, nodes map[string]string) error {
 	if err := ctx.Err(); err != nil {
 		return transient(opAssign, err)
 	}
-	if p.names.add(nodes) {
-		go p.tagAll(context.WithoutCancel(ctx))
-	}
+	p.names.Add(ctx, nodes)
 	return nil
 }
 
@@ -31,6 +33,8 @@ func (p *Provider) assign(ctx context.Context, id, node string) error {
 	if !uuid.MatchString(id) {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, nameTimeout)
+	defer cancel()
 	s, ok := p.recall(id)
 	if !ok {
 		m, err := p.find(ctx, id)

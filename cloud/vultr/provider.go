@@ -12,6 +12,7 @@ import (
 	"github.com/vultr/govultr/v3"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/names"
 )
 
 // Provider is one account in one region of Vultr.
@@ -28,7 +29,7 @@ type Provider struct {
 	books books
 	turns turns
 	know  knowledge
-	names names
+	names *names.Writer
 	keys  sync.Mutex // held while a public key is looked for and given to the account
 
 	secrets sync.Mutex
@@ -54,6 +55,7 @@ func New(c Config) (*Provider, error) {
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
+	p.names = &names.Writer{Write: p.assign, Workers: nameWorkers, Log: p.log.With("provider", c.Name)}
 	if c.Dir != "" {
 		_, err := os.Stat(c.Dir)
 		p.known = err == nil

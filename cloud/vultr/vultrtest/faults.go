@@ -55,6 +55,13 @@ func (c *Cloud) SetCapacity(plan string, n int) {
 	c.capacity[plan] = n
 }
 
+// Hide has the lists of machines count one that they do not show; "" ends that.
+func (c *Cloud) Hide(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hidden = id
+}
+
 // tooMany counts a request, and says whether it is above the rate.
 func (c *Cloud) tooMany(now time.Time) bool {
 	c.mu.Lock()

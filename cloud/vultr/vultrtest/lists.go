@@ -43,13 +43,6 @@ func (c *Cloud) addKey(body []byte) reply {
 	return reply{http.StatusCreated, object{"ssh_key": k}}
 }
 
-// Hide has the lists of machines count one that they do not show; "" ends that.
-func (c *Cloud) Hide(id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.hidden = id
-}
-
 type snapshot struct {
 	ID          string `json:"id"`
 	Created     string `json:"date_created"`
