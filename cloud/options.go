@@ -64,6 +64,15 @@ type Consoler interface {
 	Console(ctx context.Context, id string) (string, error)
 }
 
+// Voucher is met by providers that can tell each new instance a word by a channel of the
+// cloud's own, such as its user data, by which the instance is known whatever
+// network it is reached over.
+type Voucher interface {
+	// Word is the instance's: of letters and digits, and always the same. Only root there
+	// can read it.
+	Word(ctx context.Context, id string) (string, error)
+}
+
 // Tidier is met by providers that make things beside instances (templates,
 // placement groups).
 type Tidier interface {

@@ -14,24 +14,6 @@ import (
 	"github.com/burst-hpc/burst/cloud"
 )
 
-// eventually polls until ok.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within 5 s", what)
-		}
-	}
-}
-
-func idle(p *Provider) func() bool {
-	return func() bool {
-		p.names.mu.Lock()
-		defer p.names.mu.Unlock()
-		return !p.names.busy
-	}
-}
-
 func TestAssign(t *testing.T) {
 	p, a := answering(t, Config{}, nil)
 	tags := make(chan string, 100)
@@ -48,11 +30,14 @@ func TestAssign(t *testing.T) {
 	if err := p.Assign(t.Context(), nodes); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "naming", idle(p))
-	close(tags)
 	var got []string
-	for one := range tags {
-		got = append(got, one)
+	for range nodes {
+		select {
+		case one := <-tags:
+			got = append(got, one)
+		case <-time.After(10 * time.Second):
+			t.Fatalf("named are %q, and no more for 10 s", got)
+		}
 	}
 	if slices.Sort(got); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -61,33 +46,13 @@ func TestAssign(t *testing.T) {
 
 // Without permission, a thousand names are not a thousand refused calls.
 func TestAssignNotAllowed(t *testing.T) {
-	p, a := answering(t, Config{}, map[string]answer{"CreateTags": refusal(403, "UnauthorizedOperation", "no")})
-	batch := map[string]nodeName{}
-	for i := range 1000 {
-		batch[fmt.Sprintf("i-%d", i)] = nodeName{node: "n"}
+	p, _ := answering(t, Config{}, map[string]answer{"CreateTags": refusal(403, "UnauthorizedOperation", "no")})
+	if err := p.tag(t.Context(), "i-1", "n"); err == nil || !p.names.Hopeless(err) {
+		t.Errorf("%v is worth another call", err)
 	}
-	failed, err := p.tagBatch(t.Context(), batch)
-	if n := a.count("CreateTags"); len(failed) != 1000 || err == nil || n > nameWorkers {
-		t.Errorf("%d failed after %d calls: %v", len(failed), n, err)
-	}
-}
-
-func TestNames(t *testing.T) {
-	n := &names{waiting: map[string]nodeName{"i-1": {node: "a"}, "i-2": {node: "b"}}, busy: true}
-	batch := n.take()
-	n.waiting["i-2"] = nodeName{node: "c"} // assigned anew meanwhile
-	for try := 1; try < nameTries; try++ {
-		if lost := n.putBack(batch); len(lost) > 0 || n.waiting["i-2"].node != "c" || n.waiting["i-1"].tries != try {
-			t.Fatalf("try %d: %v waits, %v is lost", try, n.waiting, lost)
-		}
-		batch = map[string]nodeName{"i-1": n.waiting["i-1"]}
-		delete(n.waiting, "i-1")
-	}
-	if lost := n.putBack(batch); !slices.Equal(lost, []string{"i-1"}) {
-		t.Errorf("given up is %v", lost)
-	}
-	if n.take(); len(n.take()) != 0 || n.busy {
-		t.Error("nobody waits, and tagging goes on")
+	p, _ = answering(t, Config{}, map[string]answer{"CreateTags": refusal(400, "InvalidInstanceID.NotFound", "no")})
+	if err := p.tag(t.Context(), "i-1", "n"); err == nil || p.names.Hopeless(err) {
+		t.Errorf("%v is worth no other call", err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/names"
 )
 
 // Provider is one account in one region of AWS.
@@ -25,7 +26,7 @@ type Provider struct {
 	facts      facts
 	templates  templates
 	placements placements
-	names      names
+	names      *names.Writer
 	told       sync.Map // warnings that have been logged
 	started    time.Time
 }
@@ -47,6 +48,7 @@ func New(ctx context.Context, c Config) (*Provider, error) {
 		p.log = slog.New(slog.DiscardHandler)
 	}
 	p.clients = clients{ec2: p.newEC2()}
+	p.names = &names.Writer{Write: p.tag, Hopeless: notAllowed, Workers: nameWorkers, Log: p.log.With("provider", c.Name)}
 	return p, nil
 }
 

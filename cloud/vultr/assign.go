@@ -6,24 +6,26 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/vultr/govultr/v3"
 )
 
-const opAssign = "assign"
+const (
+	opAssign    = "assign"
+	nameWorkers = 4                // of the connections, which launches need too
+	nameTimeout = 20 * time.Second // of one instance
+)
 
 // Assign implements cloud.Assigner: the node's name becomes the instance's
 // burst:node tag, by which the instance is adopted after a lost journal. Its label
 // stays, as a lost launch is found by it. One that says so already is not asked for.
-// It returns at once; the tags follow in the background. One that fails is tried
-// again some times and then left out: no job needs it.
+// It returns at once; the tags follow in the background.
 func (p *Provider) Assign(ctx context.Context, nodes map[string]string) error {
 	if err := ctx.Err(); err != nil {
 		return transient(opAssign, err)
 	}
-	if p.names.add(nodes) {
-		go p.tagAll(context.WithoutCancel(ctx))
-	}
+	p.names.Add(ctx, nodes)
 	return nil
 }
 
@@ -31,6 +33,8 @@ func (p *Provider) assign(ctx context.Context, id, node string) error {
 	if !uuid.MatchString(id) {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, nameTimeout)
+	defer cancel()
 	s, ok := p.recall(id)
 	if !ok {
 		m, err := p.find(ctx, id)
@@ -65,27 +69,7 @@ func (p *Provider) assign(ctx context.Context, id, node string) error {
 // find asks for one machine by its id; nil: there is none of ours.
 func (p *Provider) find(ctx context.Context, id string) (*machine, error) {
 	for _, metal := range []bool{false, true} {
-		var m machine
-		err := call(ctx, opAssign, "asking for "+id, func(ctx context.Context) error {
-			if metal {
-				b, _, err := p.api.BareMetalServer.Get(ctx, id)
-				if err == nil && b == nil {
-					err = errors.New("it is no server")
-				}
-				if err == nil {
-					m = ofMetal(*b)
-				}
-				return err
-			}
-			i, _, err := p.api.Instance.Get(ctx, id)
-			if err == nil && i == nil {
-				err = errors.New("it is no instance")
-			}
-			if err == nil {
-				m = ofCompute(*i)
-			}
-			return err
-		})
+		m, err := p.get(ctx, opAssign, id, metal)
 		switch {
 		case err == nil:
 			if m = p.claim(m); readTags(m.tags)[tagCluster] == "" {
@@ -98,4 +82,29 @@ func (p *Provider) find(ctx context.Context, id string) (*machine, error) {
 		}
 	}
 	return nil, nil
+}
+
+// get asks for one machine of a kind by its id.
+func (p *Provider) get(ctx context.Context, op, id string, metal bool) (m machine, err error) {
+	err = call(ctx, op, "asking for "+id, func(ctx context.Context) error {
+		if metal {
+			b, _, err := p.api.BareMetalServer.Get(ctx, id)
+			if err == nil && b == nil {
+				err = errors.New("it is no server")
+			}
+			if err == nil {
+				m = ofMetal(*b)
+			}
+			return err
+		}
+		i, _, err := p.api.Instance.Get(ctx, id)
+		if err == nil && i == nil {
+			err = errors.New("it is no instance")
+		}
+		if err == nil {
+			m = ofCompute(*i)
+		}
+		return err
+	})
+	return m, err
 }

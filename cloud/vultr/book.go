@@ -21,6 +21,7 @@ import (
 //	{"i":0,"begun":"2026-11-22T05:00:00Z"}   instance 0 is about to be asked for, the first with its "tags"
 //	{"i":0,"id":"cb676a46-…"}                it was made
 //	{"i":1,"refused":true}                   it was not, by Vultr's own word
+//	{"i":2,"begun":"…","said":"…"}           a server's fault, with its words: it may have been made
 //	{"i":0,"over":"…","kind":"capacity"}     nothing more is asked for under this token
 //
 // "begun" and "over" are on disk before the request that needs them. A line that
@@ -36,8 +37,11 @@ type book struct {
 
 // item is what the book says of one instance of a launch.
 type item struct {
-	begun time.Time // of the last request whose outcome is not written; zero: none
-	id    string
+	begun  time.Time // of the last request whose outcome is not written; zero: none
+	id     string
+	said   string     // of a server's fault that the last request met
+	kind   cloud.Kind // what was said means
+	faults int        // requests in a row that have met one
 }
 
 // line is one line of a book.
@@ -49,8 +53,9 @@ type line struct {
 	At      time.Time `json:"at,omitzero"` // when it was made
 	Refused bool      `json:"refused,omitempty"`
 
+	Said string     `json:"said,omitempty"` // with Begun, after the request
 	Over string     `json:"over,omitempty"`
-	Kind cloud.Kind `json:"kind,omitempty"` // of the error that ended it
+	Kind cloud.Kind `json:"kind,omitempty"` // of the error that ended it, or was Said
 }
 
 func (b *book) take(l line) {
@@ -62,8 +67,10 @@ func (b *book) take(l line) {
 		b.items[l.I] = item{begun: l.At, id: l.ID}
 	case l.Refused:
 		delete(b.items, l.I)
+	case l.Said != "" && !l.Begun.IsZero():
+		b.items[l.I] = item{begun: l.Begun, said: l.Said, kind: l.Kind, faults: b.items[l.I].faults + 1}
 	case !l.Begun.IsZero():
-		b.items[l.I] = item{begun: l.Begun}
+		b.items[l.I] = item{begun: l.Begun, faults: b.items[l.I].faults}
 	}
 	if len(l.Tags) > 0 {
 		b.tags = l.Tags
@@ -169,7 +176,8 @@ type books struct {
 	swept  time.Time
 }
 
-// keptFor is how long a book is kept: much longer than burstd asks for a launch again.
+// keptFor is how long a book is kept, and longer while an instance of its launch
+// lives: much longer than burstd asks for a launch again.
 const keptFor = 7 * 24 * time.Hour
 
 // open returns the book of a token; the caller holds its turn.
@@ -184,10 +192,6 @@ func (bs *books) open(token string) (*book, error) {
 			bs.memory[token] = &book{items: map[int]item{}}
 		}
 		return bs.memory[token], nil
-	}
-	if time.Since(bs.swept) > time.Hour {
-		bs.swept = time.Now()
-		bs.sweep()
 	}
 	path := filepath.Join(bs.dir, token+suffix)
 	text, err := os.ReadFile(path)
@@ -219,15 +223,48 @@ func (bs *books) tags(token string) []string {
 	return readBook(text).tags
 }
 
-// sweep removes old books. What cannot be removed now stays: it does no harm.
-func (bs *books) sweep() {
+// made are the ids of all instances that are written down.
+func (bs *books) made() []string {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	var ids []string
+	take := func(b *book) {
+		for _, it := range b.items {
+			if it.id != "" {
+				ids = append(ids, it.id)
+			}
+		}
+	}
+	for _, b := range bs.memory {
+		take(b)
+	}
+	files, _ := filepath.Glob(filepath.Join(bs.dir, "*"+suffix)) // the pattern is a good one
+	for _, path := range files {
+		if text, err := os.ReadFile(path); err == nil && bs.dir != "" {
+			take(readBook(text))
+		}
+	}
+	return ids
+}
+
+// sweep removes, each hour, old books of launches that have no live instance. An
+// instance's may be all that says whose it is. What cannot be removed now stays: it
+// does no harm.
+func (bs *books) sweep(live map[string]bool) {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	if bs.dir == "" || time.Since(bs.swept) < time.Hour {
+		return
+	}
+	bs.swept = time.Now()
 	entries, err := os.ReadDir(bs.dir)
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
+		token, ours := strings.CutSuffix(e.Name(), suffix)
 		info, err := e.Info()
-		if err == nil && strings.HasSuffix(e.Name(), suffix) && info.Mode().IsRegular() && time.Since(info.ModTime()) > keptFor {
+		if err == nil && ours && !live[token] && info.Mode().IsRegular() && time.Since(info.ModTime()) > keptFor {
 			_ = os.Remove(filepath.Join(bs.dir, e.Name()))
 		}
 	}

@@ -43,6 +43,7 @@ type Pool struct {
 	Login         string   // user who logs in; "linuxuser" makes Vultr set that up in place of root; empty: "root"
 	StartupScript string   // id of a startup script that the account has; empty: none
 	FirewallGroup string   // id; empty: none
+	Word          bool     // the instances' user data tells each its word; they have none else
 }
 
 // LimitedUser is the login user that Vultr can set up in place of root.

@@ -62,14 +62,15 @@ func (l *launch) settle(ctx context.Context, wave []int, made []machine, errs []
 		case unsent(err), refused(err):
 			lines = append(lines, line{I: i, Refused: true})
 		default: // it may have left long after it was written as begun, and not yet have arrived
-			lines = append(lines, line{I: i, Begun: time.Now().UTC()})
+			said, kind := faultSaid(err)
+			lines = append(lines, line{I: i, Begun: time.Now().UTC(), Said: said, Kind: kind})
 		}
 		var e *cloud.Error
 		switch {
 		case !errors.As(err, &e) || e.Kind == cloud.Transient:
 			open = errors.Join(open, err)
 		case !unsent(err) && !refused(err): // its words name a reason, its status does not say that nothing was made
-			open = errors.Join(open, transient(opLaunch, e.Err))
+			open = errors.Join(open, &cloud.Error{Kind: cloud.Transient, Op: opLaunch, RetryAfter: e.RetryAfter, Err: e.Err})
 		case e.Kind == cloud.Throttled || e.Kind == cloud.Auth:
 			later = errors.Join(later, err) // the same request follows
 		case over == nil:
@@ -86,6 +87,27 @@ func (l *launch) settle(ctx context.Context, wave []int, made []machine, errs []
 		return later
 	}
 	return over
+}
+
+// maxFaults is how many requests for one instance may meet a server's fault and
+// bring nothing: then another plan is worth more than the same request again.
+const maxFaults = 3
+
+// denied is why none of the given numbers is to be asked for again, of which by
+// now it is known that no request for them has had its effect: a fault's words have
+// named a reason for which the next would fail too, or there were too many.
+func (l *launch) denied(ctx context.Context, due []int) error {
+	for _, i := range due {
+		it := l.book.items[i]
+		switch {
+		case it.said == "":
+		case it.kind != cloud.Transient:
+			return l.why(ctx, &cloud.Error{Kind: it.kind, Op: opLaunch, Err: errors.New(it.said)})
+		case it.faults >= maxFaults:
+			return l.why(ctx, &cloud.Error{Kind: cloud.Capacity, Op: opLaunch, Err: fmt.Errorf("Vultr has failed %d times: %s", it.faults, it.said)})
+		}
+	}
+	return nil
 }
 
 // why settles a refusal. Vultr has no word that is sure to mean that a plan has
@@ -111,9 +133,16 @@ func (l *launch) why(ctx context.Context, e *cloud.Error) error {
 func (p *Provider) make(ctx context.Context, r cloud.LaunchRequest, s spec, i int) (machine, error) {
 	name := label(r.Token, i)
 	tags := tagsOf(r, s)
-	data := ""
-	if r.UserData != "" {
-		data = base64.StdEncoding.EncodeToString([]byte(r.UserData))
+	data := r.UserData
+	if s.Word {
+		word, err := p.word(name)
+		if err != nil {
+			return machine{}, err
+		}
+		data = tellWord(word)
+	}
+	if data != "" {
+		data = base64.StdEncoding.EncodeToString([]byte(data))
 	}
 	no, scheme := false, "root"
 	if s.Limited {

@@ -149,6 +149,17 @@ func refused(err error) bool {
 	return errors.As(err, &r) && r.status < 500 && errors.As(err, &e) && e.Kind != cloud.Transient
 }
 
+// faultSaid is what a server's fault (5xx) has said, and what it means, where that
+// may hold for the next request too; "": there was none.
+func faultSaid(err error) (string, cloud.Kind) {
+	var r *refusal
+	var e *cloud.Error
+	if !errors.As(err, &r) || r.status < 500 || !errors.As(err, &e) || e.Kind == cloud.Throttled {
+		return "", ""
+	}
+	return e.Err.Error(), e.Kind
+}
+
 // unsent says that a request never left: our own limit held it back, or there
 // is no key.
 func unsent(err error) bool {

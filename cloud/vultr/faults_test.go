@@ -53,7 +53,8 @@ func TestUnknownOutcomes(t *testing.T) {
 		"answer lost": {Lost: true},
 		"500":         {Status: 500},
 		"502":         {Status: http.StatusBadGateway},
-		"5xx, a word": {Status: http.StatusServiceUnavailable, Message: "Server add failed: the plan is out of stock"},
+		"504, done":   {Done: true, Status: http.StatusGatewayTimeout},
+		"5xx, a word": {Done: true, Status: http.StatusServiceUnavailable, Message: "Server add failed: the plan is out of stock"},
 		"no JSON":     {Body: "<html>"},
 		"empty JSON":  {Body: "{}"},
 	} {

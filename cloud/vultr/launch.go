@@ -24,7 +24,8 @@ const opLaunch = "launch"
 // until it is seen or its Lag has passed: Launch waits that long. The Lag counts
 // from when the request can last have left: from its end here, or, of a process
 // that was killed, from the start of this one. One that was made, and is in no list any
-// more, has ended, and is not made again.
+// more, has ended, and is not made again. What a server's fault has said is no refusal
+// until the Lag has passed; then it is, if it names a reason that stays.
 func (p *Provider) Launch(ctx context.Context, r cloud.LaunchRequest) ([]cloud.Instance, error) {
 	if err := check(r); err != nil {
 		return nil, err
@@ -106,7 +107,10 @@ func (l *launch) run(ctx context.Context) ([]cloud.Instance, error) {
 			due = append(due, i)
 		}
 	}
-	err := l.create(ctx, due)
+	err := l.denied(ctx, due)
+	if err == nil {
+		err = l.create(ctx, due)
+	}
 	switch {
 	case err == nil && len(l.found) == l.r.Count:
 		return l.instances(), nil
@@ -128,6 +132,7 @@ func (l *launch) run(ctx context.Context) ([]cloud.Instance, error) {
 func (l *launch) look(ctx context.Context) error {
 	lag, began := l.p.c.Lag, time.Now()
 	for {
+		asked := time.Now() // a list shows no later state than that of its request
 		all, err := l.p.machines(ctx, opLaunch, l.spec.Metal)
 		if err != nil {
 			return err
@@ -137,10 +142,10 @@ func (l *launch) look(ctx context.Context) error {
 			return transient(opLaunch, err)
 		}
 		until := l.doubt(began)
-		if !time.Now().Before(until) {
+		if !asked.Before(until) {
 			return nil
 		}
-		pause := min(time.Until(until), max(lag/20, time.Millisecond))
+		pause := min(max(time.Until(until), 0), max(lag/20, time.Millisecond))
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():

@@ -76,6 +76,11 @@ func (p *Provider) ours(ctx context.Context, op string) ([]machine, error) {
 	all := slices.Concat(both[:]...)
 	p.see(all...)
 	p.forget()
+	live := map[string]bool{}
+	for _, m := range all {
+		live[readTags(m.tags)[tagToken]] = true
+	}
+	p.books.sweep(live)
 	return all, nil
 }
 
@@ -98,12 +103,15 @@ func (p *Provider) machines(ctx context.Context, op string, metal bool) ([]machi
 			}
 			return part, meta, err
 		})
+	if all, err = p.complete(ctx, partList{op, metal, all}, err); err != nil {
+		return nil, err
+	}
 	for i, m := range all {
 		all[i] = p.claim(m)
 	}
 	return slices.DeleteFunc(all, func(m machine) bool {
 		return !strings.EqualFold(m.region, p.c.Region) || readTags(m.tags)[tagCluster] == ""
-	}), err
+	}), nil
 }
 
 // claim gives a machine that lacks our tags those that it had, if it is ours: it
@@ -144,7 +152,7 @@ const maxPages = 200
 var errPartial = errors.New("the list is not whole")
 
 // pages reads all pages of a list, or none: one that is not whole, as something has
-// changed while it was read, is read once more.
+// changed while it was read, is read once more. What is shown of it comes with errPartial.
 func pages[T any](ctx context.Context, op, what string, read func(context.Context, *govultr.ListOptions) ([]T, *govultr.Meta, error)) ([]T, error) {
 	all, err := readPages(ctx, op, what, read)
 	if errors.Is(err, errPartial) {
@@ -175,7 +183,7 @@ func readPages[T any](ctx context.Context, op, what string, read func(context.Co
 		all = append(all, part...)
 		if meta.Links == nil || meta.Links.Next == "" {
 			if len(all) < meta.Total {
-				return nil, transient(op, fmt.Errorf("%s: %w: %d of %d are shown", what, errPartial, len(all), meta.Total))
+				return all, transient(op, fmt.Errorf("%s: %w: %d of %d are shown", what, errPartial, len(all), meta.Total))
 			}
 			return all, nil
 		}

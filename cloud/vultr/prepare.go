@@ -75,7 +75,7 @@ func (p *Provider) specOf(ctx context.Context, op string, r cloud.LaunchRequest)
 	}
 	pool := p.c.Pools[r.Pool]
 	s := spec{Metal: plan.metal, Region: p.c.Region, VPC: pool.VPC, VPCOnly: pool.VPCOnly,
-		Limited: pool.Login == LimitedUser, Script: pool.StartupScript, Firewall: pool.FirewallGroup}
+		Limited: pool.Login == LimitedUser, Script: pool.StartupScript, Firewall: pool.FirewallGroup, Word: pool.Word}
 	if err := fits(op, plan, pool); err != nil {
 		return spec{}, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/vultr/govultr/v3"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/names"
 )
 
 // Provider is one account in one region of Vultr.
@@ -28,10 +29,14 @@ type Provider struct {
 	books books
 	turns turns
 	know  knowledge
-	names names
+	names *names.Writer
 	keys  sync.Mutex // held while a public key is looked for and given to the account
 
+	secrets sync.Mutex
+	wordKey []byte // from which words follow; nil: not read yet
+
 	mu   sync.Mutex
+	part [2]partly         // of cloud compute, and of bare metal
 	seen map[string]sight  // our instances, by id
 	own  map[string]string // tokens that were prepared here and not launched yet
 }
@@ -50,6 +55,7 @@ func New(c Config) (*Provider, error) {
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
+	p.names = &names.Writer{Write: p.assign, Workers: nameWorkers, Log: p.log.With("provider", c.Name)}
 	if c.Dir != "" {
 		_, err := os.Stat(c.Dir)
 		p.known = err == nil
@@ -89,4 +95,5 @@ var (
 	_ cloud.Census     = (*Provider)(nil)
 	_ cloud.Accountant = (*Provider)(nil)
 	_ cloud.Meter      = (*Provider)(nil)
+	_ cloud.Voucher    = (*Provider)(nil)
 )

@@ -16,6 +16,7 @@ type spec struct {
 	Limited  bool     `json:"limited,omitempty"`  // Vultr sets up "linuxuser" in place of root
 	Script   string   `json:"script,omitempty"`
 	Firewall string   `json:"firewall,omitempty"`
+	Word     bool     `json:"word,omitempty"` // each instance is told its word
 }
 
 // imageID is what the image was resolved to, for people.

@@ -39,7 +39,7 @@ func checkLogins(cfg *config.Config) []conf.Finding {
 		if p.SSH.Public && p.Boot.Sent() != "" {
 			all = append(all, conf.Finding{Level: conf.Advice, Key: "host_key", Have: "pin-public",
 				Why: fmt.Sprintf("Whoever answers first at the public address of an instance of pool %s gets the cluster's MUNGE key: "+
-					"an image that has the key, or a VPC, keeps it yours.", p.Power.Name)})
+					"an instance that proves who it is (host_key = \"user-data\" on Vultr, \"console\" on AWS), an image that has the key, or a VPC keeps it yours.", p.Power.Name)})
 		}
 	}
 	return append(all, checkLoginKeys(cfg, who)...)

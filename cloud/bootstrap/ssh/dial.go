@@ -2,6 +2,7 @@ package ssh
 
 import (
 	"context"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net"
@@ -27,7 +28,8 @@ func (e final) Unwrap() error { return e.error }
 // connection is an SSH connection that closes itself when the host falls silent.
 type connection struct {
 	*ssh.Client
-	stop context.CancelFunc
+	shown ssh.PublicKey // the host's
+	stop  context.CancelFunc
 }
 
 func (c *connection) close() {
@@ -41,6 +43,37 @@ func (r *Runner) dial(ctx context.Context, h Host) (*connection, error) {
 	if err != nil {
 		return nil, final{fmt.Errorf("reading the host key that is kept: %w", err)}
 	}
+	c, err := r.connect(ctx, h, want)
+	if err != nil || h.Word == "" || len(want) > 0 {
+		return c, err
+	}
+	if err := r.prove(ctx, c, h); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// prove has a host whose key is not known say its word, and pins its key then. Who
+// does not know it may have answered in the host's place, or the host does not know it yet.
+func (r *Runner) prove(ctx context.Context, c *connection, h Host) error {
+	a, err := c.verb(ctx, h, "word")
+	if err != nil {
+		return err
+	}
+	if subtle.ConstantTimeCompare([]byte(a.word), []byte(h.Word)) != 1 {
+		return refused{errors.New("it says another word than the cloud has told it: has its user data been run, or does somebody else answer?")}
+	}
+	h.Word = ""
+	err = r.admit(h, nil, c.shown)
+	if errors.Is(err, ErrHostKey) {
+		return final{err}
+	}
+	return err
+}
+
+// connect makes a connection to a host that shows one of the wanted keys.
+func (r *Runner) connect(ctx context.Context, h Host, want []ssh.PublicKey) (*connection, error) {
 	leave, err := enter(ctx, r.dials)
 	if err != nil {
 		return nil, err
@@ -68,12 +101,13 @@ func (r *Runner) dial(ctx context.Context, h Host) (*connection, error) {
 		return nil, err // no fault of the host: the agent may be back soon
 	}
 	defer done()
+	var shown ssh.PublicKey
 	var unknown error // why the host's key was not taken
 	conn, channels, requests, err := ssh.NewClientConn(plain, addr, &ssh.ClientConfig{
 		User: h.User,
 		Auth: []ssh.AuthMethod{ssh.PublicKeys(signers...)},
 		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
-			unknown = r.admit(h, want, key)
+			shown, unknown = key, r.admit(h, want, key)
 			return unknown
 		},
 		HostKeyAlgorithms: algorithms(want),
@@ -101,7 +135,7 @@ func (r *Runner) dial(ctx context.Context, h Host) (*connection, error) {
 		return nil, err
 	}
 	alive, end := context.WithCancel(context.WithoutCancel(ctx))
-	c := &connection{ssh.NewClient(conn, channels, requests), end}
+	c := &connection{ssh.NewClient(conn, channels, requests), shown, end}
 	go c.watch(alive, r.cfg.Silence)
 	return c, nil
 }

@@ -60,6 +60,12 @@ state() {
 	tail -c "+$((at + 1))" "out.$n" | head -c "$have"
 }
 
+# word says what the cloud has told this host alone, in a file that only root reads: it is the host.
+word() {
+	[ -f "${DIR%/*/*}/word" ] || die 'its user data, which tells it a word, has not been run: the image needs cloud-init'
+	say "word $(head -c 200 "${DIR%/*/*}/word")"
+}
+
 # prepare FILE…: lets the user who logged in write to the folder until the run
 # starts, and says which files are there.
 prepare() {

@@ -103,8 +103,11 @@ func (r *Runner) expected(h Host) ([]ssh.PublicKey, error) {
 }
 
 // admit says whether the host may be who it says, and pins its first key
-// before anything is believed that comes under it.
+// before anything is believed that comes under it. That of a host with a word waits for it.
 func (r *Runner) admit(h Host, want []ssh.PublicKey, key ssh.PublicKey) error {
+	if len(want) == 0 && h.Word != "" {
+		return nil
+	}
 	if len(want) == 0 {
 		if err := r.step("ssh pin"); err != nil {
 			return err

@@ -39,6 +39,7 @@ type answer struct {
 	number int    // of "ended": the exit code; of "lost": how often it was started
 	free   int64  // KiB
 	arch   string // uname's
+	word   string
 	files  map[string]string
 	from   int64 // where output begins
 	output []byte
@@ -144,6 +145,8 @@ func parse(mark string, out []byte) (answer, error) {
 			a.free, _ = strconv.ParseInt(value, 10, 64) // of use in words only
 		case "arch":
 			a.arch = oneLine(value)
+		case "word":
+			a.word = value
 		case "file":
 			name, digest, _ := strings.Cut(value, " ")
 			a.files[name] = digest

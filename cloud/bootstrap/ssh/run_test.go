@@ -3,6 +3,7 @@ package ssh_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -30,6 +31,7 @@ func newWorld(t *testing.T) *world {
 	if testing.Short() {
 		t.Skip("starts sshds: slow end-to-end, run by make test")
 	}
+	t.Parallel() // one waits a minute for a host, the others meanwhile
 	w := &world{T: t, net: sshtest.New(t)}
 	public, file := sshtest.Key(t)
 	dir := t.TempDir()
@@ -128,6 +130,18 @@ func TestAFailingLine(t *testing.T) {
 	if !errors.As(err, &f) || f.Code != 1 || f.Why != `setup line 3: "dnf -y install foo": exit 1: no package foo` || !strings.Contains(err.Error(), "node c1 (i-c1, ") {
 		t.Errorf("%v", err)
 	}
+}
+
+// TestMain has more tests at once than there are processors: they wait more than they work.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue { // nobody has said otherwise
+		if err := flag.Set("test.parallel", "4"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	os.Exit(m.Run())
 }
 
 func publicLine(k xssh.PublicKey) []byte { return xssh.MarshalAuthorizedKey(k) }

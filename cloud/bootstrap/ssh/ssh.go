@@ -55,6 +55,9 @@ type Host struct {
 	User     string // who logs in; if it is not root, it must have sudo without a password
 	// HostKeys, of which the host must show one, are what the cloud's own channel has told; empty: the first that it shows is pinned.
 	HostKeys []ssh.PublicKey
+	// Word is what the cloud has told the host, and the host must say before the first key
+	// that it shows is pinned, and anything is sent; empty: it need say nothing.
+	Word string
 }
 
 func (h Host) String() string { return fmt.Sprintf("node %s (%s, %s)", h.Node, h.Instance, h.Addr) }

@@ -9,9 +9,11 @@ type Fault struct {
 	RetryAfter time.Duration // sent as a header, in whole seconds
 	Skip       int           // requests that succeed first
 	Times      int           // requests that fail; 0 is one
+	Done       bool          // the request has its effect, whatever Status is answered
 	Lost       bool          // the request has its effect, and its connection is cut
 	Twice      bool          // the request has its effect twice, and its connection is cut
 	Body       string        // sent with status 200 in place of the answer
+	Late       time.Duration // the answer is what is so now, and comes so late
 	Hang       bool          // there is no answer until the caller gives up, and no effect
 }
 
@@ -51,6 +53,13 @@ func (c *Cloud) SetCapacity(plan string, n int) {
 		return
 	}
 	c.capacity[plan] = n
+}
+
+// Hide has the lists of machines count one that they do not show; "" ends that.
+func (c *Cloud) Hide(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hidden = id
 }
 
 // tooMany counts a request, and says whether it is above the rate.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,6 +42,7 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	time.Sleep(c.options.Latency)
 	answer, fault, cut := c.answer(op, parts, r, body)
+	time.Sleep(fault.Late)
 	if fault.Hang {
 		<-r.Context().Done()
 		cut = true
@@ -87,6 +89,8 @@ func (c *Cloud) answer(op string, parts []string, r *http.Request, body []byte) 
 	switch {
 	case met && fault.Hang:
 		return reply{}, fault, false
+	case met && fault.Late > 0:
+		return c.do(op, parts, r, body), fault, false
 	case met && fault.Lost:
 		return c.do(op, parts, r, body), fault, true
 	case met && fault.Twice:
@@ -95,6 +99,9 @@ func (c *Cloud) answer(op string, parts []string, r *http.Request, body []byte) 
 	case met && fault.Body != "":
 		return reply{http.StatusOK, fault.Body}, fault, false
 	case met:
+		if fault.Done {
+			c.do(op, parts, r, body)
+		}
 		status, message := fault.Status, fault.Message
 		if status == 0 {
 			status = http.StatusInternalServerError
@@ -181,12 +188,16 @@ func (c *Cloud) page(r *http.Request, name string, all []any) reply {
 		}
 		from = min(n, len(all))
 	}
-	to := min(from+size, len(all))
+	to, total := min(from+size, len(all)), len(all)
 	next := ""
 	if to < len(all) {
 		next = base64.StdEncoding.EncodeToString([]byte(fmt.Sprintf("next__%d", to)))
 	}
-	return reply{http.StatusOK, object{name: append([]any{}, all[from:to]...), "meta": object{"total": len(all), "links": object{"next": next, "prev": ""}}}}
+	part := slices.DeleteFunc(append([]any{}, all[from:to]...), func(one any) bool {
+		shown, machine := one.(object)
+		return machine && c.hidden != "" && shown["id"] == c.hidden
+	})
+	return reply{http.StatusOK, object{name: part, "meta": object{"total": total, "links": object{"next": next, "prev": ""}}}}
 }
 
 func anys[T any](all []T) []any {

@@ -63,6 +63,7 @@ type Cloud struct {
 	faults    map[string][]Fault
 	keys      []sshKey
 	snapshots []snapshot
+	hidden    string      // a machine that lists count and do not show
 	requests  []time.Time // of the last second
 	calls     []Call
 }

@@ -28,6 +28,9 @@ func boot(s *section, c *Config, account aws.Config, p *Pool) {
 	b.Region = account.Region
 	if s.choice("bootstrap", "user-data", "ssh") == "ssh" {
 		p.SSH = overSSH(s, s.required("login", `"ec2-user"`)) // the image says who: of AWS's own none lets root in
+		if p.SSH.Word {
+			s.fail(append(s.key("ssh"), "host_key"), "is \"user-data\", which Burst has on Vultr alone: write \"console\", where AWS shows the host keys")
+		}
 		p.Boot = b
 		checkSent(s, b)
 		return

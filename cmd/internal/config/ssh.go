@@ -18,6 +18,8 @@ type SSH struct {
 	// Public: of those that are pinned also one with a public address gets the MUNGE key, though
 	// anybody on the way there may have answered in its place.
 	Public bool
+	// Word: an instance's first key is pinned when it has said the word that its user data tells it.
+	Word bool
 }
 
 // sshKey is the private key by which burstd logs in, where the file names none.
@@ -26,8 +28,8 @@ const sshKey = "/etc/burst/id_ed25519"
 // overSSH reads how burstd logs in on a pool's instances, as user.
 func overSSH(s *section, user string) *SSH {
 	sub := s.sub("ssh")
-	policy := sub.choice("host_key", "pin", "pin-public", "console")
-	c := &SSH{User: user, Port: sub.number("port", "", "22"), Console: policy == "console", Public: policy == "pin-public"}
+	policy := sub.choice("host_key", "pin", "pin-public", "console", "user-data")
+	c := &SSH{User: user, Port: sub.number("port", "", "22"), Console: policy == "console", Public: policy == "pin-public", Word: policy == "user-data"}
 	c.Auth.Agent = sub.abs("agent", "")
 	c.Auth.KeyFile = sub.abs("key", "")
 	if c.Auth.KeyFile == "" && c.Auth.Agent == "" {

@@ -56,12 +56,14 @@ MORE
 		{"Vultr, and a key to send", vultr, "munge_key = \"ssh:/k\"\nvpc = \"e3f2a3de-8e57-4a0b-b9a0-3a3f4d4b7c55\"", &SSH{User: "root", Auth: key}, ""},
 		{"the key over the Internet", vultr, `munge_key = "ssh:/k"`, nil, "whoever answers first at a public address"},
 		{"the key over the Internet, said", vultr, "munge_key = \"ssh:/k\"\nssh = { host_key = \"pin-public\" }", &SSH{User: "root", Auth: key, Public: true}, ""},
+		{"the key over the Internet, to who knows a word", vultr, "munge_key = \"ssh:/k\"\nssh = { host_key = \"user-data\" }", &SSH{User: "root", Auth: key, Word: true}, ""},
+		{"AWS's user data", aws, "bootstrap = \"ssh\"\nlogin = \"a\"\nssh = { host_key = \"user-data\" }", nil, "write \"console\""},
 		{"Vultr's console", vultr, `ssh = { host_key = "console" }`, nil, "Vultr's API shows no console"},
 		{"another way", aws, `bootstrap = "carrier pigeon"`, nil, `write "user-data" or "ssh"`},
 		{"ssh alone", aws, "ssh = { port = 22 }", nil, `ssh: is for pools with bootstrap = "ssh"`},
 		{"login alone", aws, `login = "ec2-user"`, nil, `login: is for pools with bootstrap = "ssh"`},
 		{"no port", aws, "bootstrap = \"ssh\"\nssh = { port = 70000 }", nil, "write a number from 1 to 65535"},
-		{"no policy", aws, "bootstrap = \"ssh\"\nssh = { host_key = \"no\" }", nil, `write "pin" or "pin-public" or "console"`},
+		{"no policy", aws, "bootstrap = \"ssh\"\nssh = { host_key = \"no\" }", nil, `write "pin" or "pin-public" or "console" or "user-data"`},
 		{"no path", aws, "bootstrap = \"ssh\"\nssh = { key = \"id\" }", nil, "is not an absolute path"},
 		{"an unknown key", aws, "bootstrap = \"ssh\"\nssh = { strict = false }", nil, "is not known"},
 		{"a key that needs a role", aws, "bootstrap = \"ssh\"\nlogin = \"a\"\nmunge_key = \"ssm:/k\"", nil, "a file of this host that is sent over SSH"},
@@ -82,6 +84,9 @@ MORE
 				}
 				if (c.Pools[0].Power.UserData == "") != (tt.want != nil) || len(c.Pools[0].Boot.URLs) != 1 {
 					t.Errorf("user data of %d bytes, %+v", len(c.Pools[0].Power.UserData), c.Pools[0].Boot)
+				}
+				if tt.want != nil && c.Providers[0].Vultr.Pools["a"].Word != tt.want.Word {
+					t.Errorf("Vultr's pool is %+v", c.Providers[0].Vultr.Pools["a"])
 				}
 			}
 		})

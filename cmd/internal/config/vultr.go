@@ -138,12 +138,15 @@ func vultrBoot(s *section, c *Config, p *Pool) {
 	s.choice("bootstrap", "ssh")
 	p.SSH = overSSH(s, s.text("login", "root"))
 	if p.SSH.Console {
-		s.fail(append(s.key("ssh"), "host_key"), "is \"console\", and Vultr's API shows no console: write \"pin\"")
+		s.fail(append(s.key("ssh"), "host_key"), "is \"console\", and Vultr's API shows no console: write \"user-data\", by which an instance proves who it is, or \"pin\"")
 	}
 	provider, _ := c.Provider(p.Power.Provider)
-	if launch := provider.Vultr.Pools[p.Power.Name]; launch.VPC == "" && b.Sent() != "" && !p.SSH.Public && !p.SSH.Console {
-		s.failAt("munge_key", "would be sent to whoever answers first at a public address: have an image with the key (\"image\"), or nodes in a VPC (vpc), "+
-			"or write ssh = { host_key = \"pin-public\" } if you trust all on the way")
+	launch := provider.Vultr.Pools[p.Power.Name]
+	launch.Word = p.SSH.Word
+	provider.Vultr.Pools[p.Power.Name] = launch
+	if launch.VPC == "" && b.Sent() != "" && !p.SSH.Public && !p.SSH.Word && !p.SSH.Console {
+		s.failAt("munge_key", "would be sent to whoever answers first at a public address: write ssh = { host_key = \"user-data\" }, so that an instance proves who it is, "+
+			"or have an image with the key (\"image\") or nodes in a VPC (vpc)")
 	}
 	p.Boot = b
 	checkSent(s, b)

@@ -128,6 +128,7 @@ var (
 	_ cloud.Preparer     = (*provider)(nil)
 	_ cloud.Consoler     = (*provider)(nil)
 	_ cloud.Accountant   = (*provider)(nil)
+	_ cloud.Voucher      = (*provider)(nil)
 )
 
 func (w *provider) Limits() cloud.Limits { return w.inner.Limits() }
@@ -189,6 +190,14 @@ func (w *provider) Account(ctx context.Context) (string, error) {
 		return "", errors.ErrUnsupported
 	}
 	return around(w.point, "account", func() (string, error) { return a.Account(ctx) })
+}
+
+func (w *provider) Word(ctx context.Context, id string) (string, error) {
+	v, ok := w.inner.(cloud.Voucher)
+	if !ok {
+		return "", errors.ErrUnsupported
+	}
+	return around(w.point, "word", func() (string, error) { return v.Word(ctx, id) })
 }
 
 func (w *provider) Console(ctx context.Context, id string) (string, error) {

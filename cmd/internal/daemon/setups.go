@@ -208,7 +208,12 @@ func (s *setups) try(ctx context.Context, pool config.Pool, n power.Node, i powe
 			return err
 		}
 	}
-	if pool.Boot.Sent() != "" && len(h.HostKeys) == 0 && !pool.SSH.Public && !private(addr) {
+	if pool.SSH.Word {
+		if h.Word, err = s.word(ctx, i); err != nil {
+			return err
+		}
+	}
+	if pool.Boot.Sent() != "" && len(h.HostKeys) == 0 && h.Word == "" && !pool.SSH.Public && !private(addr) {
 		return fmt.Errorf("%s is a public address, where anybody on the way may answer first, and would get the MUNGE key: see host_key in docs/ssh-bootstrap.md", addr)
 	}
 	script, err := bootstrap.ForHost(pool.Boot, i.ID, addr)

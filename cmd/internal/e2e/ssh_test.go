@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"os"
@@ -18,7 +19,7 @@ import (
 
 // TestNodesOverSSH: burstd launches at the fake of Vultr, whose machines are
 // hosts with a real sshd in network namespaces, and sets them up with the real bootstrap:
-// munged under the key that is sent, and a slurmd that fetches its configuration.
+// munged under the key that is sent to who knows the word of its user data, and a slurmd that fetches its configuration.
 // burstd is killed in the first host's setup; the second's fails at line 3, and the
 // job for which it was launched runs on the third.
 func TestNodesOverSSH(t *testing.T) {
@@ -47,6 +48,26 @@ func TestNodesOverSSH(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cloud.Close()
+	ended := make(chan struct{})
+	defer func() { <-ended }()
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	go func() { // what cloud-init does with the user data
+		defer close(ended)
+		for run := 0; ctx.Err() == nil && run < len(hosts); {
+			for _, m := range cloud.Machines() {
+				if i := slices.IndexFunc(hosts, func(h *sshtest.Host) bool { return h.IP.String() == m.Addr }); i == run {
+					hosts[i].Put("/root/user-data", []byte(m.UserData))
+					hosts[i].Do("sh /root/user-data")
+					run++
+				}
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}()
 	mungeKey := filepath.Join(t.TempDir(), "munge.key")
 	s := start(t, rig.Options{
 		Nodes: 2, Gate: true, NetNS: true, SuspendTime: 5 * time.Second, ResumeTimeout: 5 * time.Minute, Types: []string{vultrtest.Plan}, Zones: []string{""},
@@ -54,7 +75,7 @@ func TestNodesOverSSH(t *testing.T) {
 		BurstdEnv:    []string{"VULTR_API_KEY=" + vultrtest.Key},
 		DaemonToml:   fmt.Sprintf("listen = %q", netip.AddrPortFrom(net.Addr(), 9811)),
 		ProviderToml: fmt.Sprintf("kind = \"vultr\"\nregion = %q\nendpoint = %q\ndir = %q\n", vultrtest.Region, cloud.URL(), t.TempDir()),
-		PoolToml: fmt.Sprintf("image = \"os:%s\"\nmunge_key = \"ssh:%s\"\nssh = { key = %q, host_key = \"pin-public\" }\nsetup = [\"true\", \"echo second\", \"third-line\"]\n",
+		PoolToml: fmt.Sprintf("image = \"os:%s\"\nmunge_key = \"ssh:%s\"\nssh = { key = %q, host_key = \"user-data\" }\nsetup = [\"true\", \"echo second\", \"third-line\"]\n",
 			vultrtest.OSName, mungeKey, key),
 	})
 	s.controllerIsKnown()

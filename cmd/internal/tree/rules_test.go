@@ -39,11 +39,12 @@ var rooms = []room{
 	{"cloud/local", []string{"cloud", "slurm/slurmd"}},
 	{"cloud/fleet", []string{"cloud"}},
 	{"cloud/price", []string{"cloud"}},
+	{"cloud/names", nil},
 	{"cloud/bootstrap", []string{"cloud"}},
 	{"cloud/bootstrap/ssh", nil},
 	{"cloud/bootstrap/ssh/sshtest", nil},
-	{"cloud/aws/...", []string{"cloud", "cloud/aws/..."}},
-	{"cloud/vultr/...", []string{"cloud", "cloud/vultr/..."}},
+	{"cloud/aws/...", []string{"cloud", "cloud/names", "cloud/aws/..."}},
+	{"cloud/vultr/...", []string{"cloud", "cloud/names", "cloud/vultr/..."}},
 	{"cloud/cloudtest", []string{"cloud"}},
 
 	// ft asks Slurm, and Slurm calls us: never slurm/power.

@@ -242,11 +242,27 @@ func (h *Host) Do(line string) string {
 	return string(out)
 }
 
-// Wake starts sshd.
+// Wake starts sshd, and returns when it listens. One that was killed a moment ago may
+// still have the port: then the next one gives up.
 func (h *Host) Wake() {
 	h.t.Helper()
-	h.Do("/usr/sbin/sshd -f /etc/ssh/test_config -E /run/sshd.log")
+	h.Do(wake)
 }
+
+const wake = `rm -f /run/sshd.pid
+for try in 1 2 3 4 5; do
+	/usr/sbin/sshd -f /etc/ssh/test_config -E /run/sshd.log
+	for n in $(seq 50); do
+		[ ! -s /run/sshd.pid ] || exit 0
+		! grep -q 'Cannot bind' /run/sshd.log || break
+		sleep 0.1
+	done
+	cat /run/sshd.log
+	: >/run/sshd.log
+	sleep 0.2
+done
+exit 1
+`
 
 // Hang kills the connections that there are, and nothing that they have started in a session of its own.
 func (h *Host) Hang() { h.t.Helper(); h.Do(hang + "true") }
