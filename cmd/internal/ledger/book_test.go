@@ -79,7 +79,7 @@ func (b *book) round(s *slurm.Snapshot, instances ...power.Instance) {
 func (b *book) plan(s *slurm.Snapshot, instances ...power.Instance) []Row {
 	return Book(b.known(instances), Input{Instances: instances, Snapshot: s,
 		Price:     func(string, cloud.Offering) Price { return Price{USDPerHour: b.price, Source: "table"} },
-		Increment: func(string) price.Increment { return price.PerSecond }})
+		Increment: func(string, cloud.Offering) price.Increment { return price.PerSecond }})
 }
 
 func (b *book) put(rows []Row) {

@@ -25,7 +25,7 @@ func TestBegunHours(t *testing.T) {
 		i.Offering.Market = cloud.OnDemand
 		in := Input{
 			Price:     func(string, cloud.Offering) Price { return Price{USDPerHour: 0.143} },
-			Increment: func(string) price.Increment { return price.PerHour },
+			Increment: func(string, cloud.Offering) price.Increment { return price.PerHour },
 		}
 		var rows []Row
 		round := func(i power.Instance, taken int) {
