@@ -27,7 +27,10 @@ type times struct {
 	said bool // the site has written suspend
 }
 
-var defaultTimes = times{suspend: 10 * time.Minute, resumeTimeout: 15 * time.Minute, suspendTimeout: 2 * time.Minute}
+// DefaultSuspend is suspend_time where neither the site nor an hour that is paid for says more.
+const DefaultSuspend = 10 * time.Minute
+
+var defaultTimes = times{suspend: DefaultSuspend, resumeTimeout: 15 * time.Minute, suspendTimeout: 2 * time.Minute}
 
 func poolTimes(s *section, def times) times {
 	return times{
