@@ -66,3 +66,32 @@ func TestBegunHours(t *testing.T) {
 		}
 	}
 }
+
+// A round that falls on the moment from which on a month is paid keeps what is before as
+// it is, known or not, and after the month the price is that of the day.
+func TestMonthPaid(t *testing.T) {
+	bills := price.Increment{Unit: time.Hour, Min: time.Hour, Month: time.Hour}
+	i := instance()
+	i.Offering.Market = cloud.OnDemand
+	next := i.Launched.UTC()
+	next = time.Date(next.Year(), next.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+	hours := int(next.Sub(i.Launched)+time.Hour-1) / int(time.Hour) // of the launch's month
+	for _, before := range []float64{0, 2} {
+		b := &book{price: before, bills: &bills}
+		b.round(snapshot(1800), i)
+		b.round(snapshot(3600), i)
+		b.round(snapshot(3700), i)
+		b.price = 3
+		b.round(snapshot(hours*3600+60), i)
+		var got []Row
+		for _, r := range b.rows {
+			if r.To.After(r.From) {
+				got = append(got, r)
+			}
+		}
+		if len(got) != 3 || got[0].Price.USDPerHour != before || !got[0].To.Equal(at(3600)) || got[1].Price != MonthPaid ||
+			!got[1].To.Equal(at(hours*3600)) || got[2].Price.USDPerHour != 3 || !got[2].Open {
+			t.Errorf("price %v: %+v", before, got)
+		}
+	}
+}
