@@ -138,7 +138,8 @@ func TestCost(t *testing.T) {
 			if got := c.inc.Billed(c.d); got != c.want {
 				t.Errorf("Billed(%v) = %v, want %v", c.d, got, c.want)
 			}
-			if got, want := Cost(0.36, c.d, c.inc), 0.36*c.want.Hours(); math.Abs(got-want) > 1e-12 {
+			at := time.Date(2026, 8, 2, 0, 0, 0, 0, time.UTC)
+			if got, want := c.inc.Cost(0.36, at, at.Add(c.d)), 0.36*c.want.Hours(); math.Abs(got-want) > 1e-12 {
 				t.Errorf("Cost = %v, want %v", got, want)
 			}
 		})

@@ -32,7 +32,8 @@ func pricesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prices [--pool POOL] [--sort price|price-per-core|type]",
 		Short: "Show what the pools' instances cost",
-		Long: "Show what the instances cost that the pools may buy: by the provider's price_table, else by the cloud's word.\n" +
+		Long: "Show what the instances cost that the pools may buy: by the provider's price_table, else by the cloud's word;\n" +
+			"of all clouds in one table, with how each counts the time.\n" +
 			"Cores are physical ones; memory is what the cloud advertises.\n\n" +
 			"Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.",
 		Args: cobra.NoArgs,
@@ -49,14 +50,28 @@ func pricesCommand() *cobra.Command {
 
 // priced is one line of burst prices. What is not known is zero, and left out.
 type priced struct {
-	Pool string `json:"pool"`
+	Pool     string `json:"pool"`
+	Provider string `json:"provider"`
 	cloud.Offering
 	USDPerHour float64   `json:"usd_per_hour,omitzero"`
+	Billed     billed    `json:"billed"`
 	Date       time.Time `json:"date,omitzero"` // when it cost so
 	Source     string    `json:"source,omitzero"`
 	Cores      int       `json:"cores,omitzero"`
 	MemoryMiB  int       `json:"memory_mib,omitzero"`
 	PerCore    float64   `json:"usd_per_core_hour,omitzero"`
+}
+
+// billed is how the cloud counts an instance's time, in seconds. What is zero there is not.
+type billed struct {
+	Unit  float64 `json:"unit_seconds"` // each that is begun is charged
+	Least float64 `json:"least_seconds,omitzero"`
+	Month float64 `json:"month_seconds,omitzero"` // of an instance in a calendar month at most
+	text  string
+}
+
+func billedBy(inc price.Increment) billed {
+	return billed{inc.Unit.Seconds(), inc.Min.Seconds(), inc.Month.Seconds(), inc.String()}
 }
 
 func runPrices(ctx context.Context, s streams, o pricesOptions) error {
@@ -97,10 +112,10 @@ func runPrices(ctx context.Context, s streams, o pricesOptions) error {
 func pricesOf(ctx context.Context, cfg *config.Config, p config.Pool, open *opened) ([]priced, error) {
 	offerings := p.Power.Fleet.Offerings()
 	rows := make([]priced, len(offerings))
-	for i, offering := range offerings {
-		rows[i] = priced{Pool: p.Power.Name, Offering: offering}
-	}
 	provider, _ := cfg.Provider(p.Power.Provider)
+	for i, offering := range offerings {
+		rows[i] = priced{Pool: p.Power.Name, Provider: provider.Name, Offering: offering, Billed: billedBy(price.Of(provider.Kind, offering.Type))}
+	}
 	left, err := fromTable(provider, rows)
 	if err != nil {
 		return rows, err
@@ -187,7 +202,7 @@ func sortPrices(rows []priced, by string) {
 }
 
 func printPrices(w io.Writer, rows []priced) error {
-	table := [][]string{{"POOL", "TYPE", "ZONE", "MARKET", "USD/HOUR", "CORES", "MEMORY", "USD/CORE-HOUR", "DATE", "SOURCE"}}
+	table := [][]string{{"POOL", "PROVIDER", "TYPE", "ZONE", "MARKET", "USD/HOUR", "BILLED BY", "CORES", "MEMORY", "USD/CORE-HOUR", "DATE", "SOURCE"}}
 	for _, r := range rows {
 		day, memory := "-", "-"
 		if !r.Date.IsZero() {
@@ -196,7 +211,7 @@ func printPrices(w io.Writer, rows []priced) error {
 		if r.MemoryMiB > 0 {
 			memory = strconv.FormatFloat(float64(r.MemoryMiB)/1024, 'f', -1, 64) + "G"
 		}
-		table = append(table, []string{r.Pool, r.Type, orDash(r.Zone), string(r.Market), usd(r.USDPerHour),
+		table = append(table, []string{r.Pool, r.Provider, r.Type, orDash(r.Zone), string(r.Market), usd(r.USDPerHour), r.Billed.text,
 			orDash(strings.TrimPrefix(strconv.Itoa(r.Cores), "0")), memory, usd(r.PerCore), day, orDash(r.Source)})
 	}
 	return writeTable(w, table)

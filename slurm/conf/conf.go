@@ -39,6 +39,7 @@ type Pool struct {
 	Configless bool   // its nodes fetch their configuration from slurmctld
 
 	SuspendTime    time.Duration // idle for so long: powered down
+	SuspendWhy     string        // why SuspendTime is what it is; empty: it is the usual, or the site's
 	ResumeTimeout  time.Duration // from power-up to registration
 	SuspendTimeout time.Duration // from power-down to power-up again
 }

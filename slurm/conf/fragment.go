@@ -45,6 +45,9 @@ func Fragment(site Site, in Input) string {
 		b.WriteByte('\n')
 		comment(&b, "Power saving is this partition's alone: seconds until an idle node is powered down, a booting "+
 			"one given up, a node powered down may be used again.")
+		if part.SuspendWhy != "" {
+			comment(&b, part.SuspendWhy)
+		}
 		b.WriteString(part.line() + "\n")
 	}
 	return b.String()

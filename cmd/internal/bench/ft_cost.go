@@ -37,7 +37,7 @@ func ftCost(ctx context.Context, s site, id uint32, end time.Time) (job, all flo
 		if !m.Ended.IsZero() && m.Ended.Before(end) {
 			until = m.Ended
 		}
-		all += price.Cost(usd, until.Sub(m.Launched), price.PerSecond)
+		all += price.PerSecond.Cost(usd, m.Launched, until)
 	}
 	job, err = ftBooking(ctx, s, id)
 	return job, all, err

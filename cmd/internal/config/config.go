@@ -87,6 +87,10 @@ type Pool struct {
 	OnRebalance   string // Ignore, Drain or Replace
 	OnMaintenance string // Ignore, Drain or Reserve
 
+	// PaidUnit: burstd has an idle node of the pool powered down shortly before a unit of
+	// this length, from its instance's launch on, ends; 0: SuspendTime alone does.
+	PaidUnit time.Duration
+
 	// Measured is what the site has measured of the pool, for the history of runs.
 	Measured history.Measured
 }

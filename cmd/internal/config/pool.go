@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cloud/fleet"
+	"github.com/burst-hpc/burst/cloud/price"
 	"github.com/burst-hpc/burst/cmd/internal/history"
+	"github.com/burst-hpc/burst/cmd/internal/paidhour"
 	"github.com/burst-hpc/burst/slurm/conf"
 	"github.com/burst-hpc/burst/slurm/directive"
 	"github.com/burst-hpc/burst/slurm/hostlist"
@@ -21,12 +23,18 @@ import (
 // times are a partition's power saving.
 type times struct {
 	suspend, resumeTimeout, suspendTimeout time.Duration
+
+	said bool // the site has written suspend
 }
 
-var defaultTimes = times{10 * time.Minute, 15 * time.Minute, 2 * time.Minute}
+// DefaultSuspend is suspend_time where neither the site nor an hour that is paid for says more.
+const DefaultSuspend = 10 * time.Minute
+
+var defaultTimes = times{suspend: DefaultSuspend, resumeTimeout: 15 * time.Minute, suspendTimeout: 2 * time.Minute}
 
 func poolTimes(s *section, def times) times {
 	return times{
+		said:           def.said || s.has("suspend_time"),
 		suspend:        s.duration("suspend_time", def.suspend),
 		resumeTimeout:  s.duration("resume_timeout", def.resumeTimeout),
 		suspendTimeout: s.duration("suspend_timeout", def.suspendTimeout),
@@ -40,7 +48,12 @@ func pool(s *section, c *Config, def times) Pool {
 		def.resumeTimeout = max(def.resumeTimeout, metalTimeout)
 	}
 	t := poolTimes(s, def)
+	paid := paidUnit(s, c, t)
+	if paid > 0 {
+		t.suspend = paidhour.SuspendTime
+	}
 	p := Pool{
+		PaidUnit: paid,
 		Power: power.Pool{
 			Name:      s.name(),
 			Provider:  s.required("provider", `"here"`),
@@ -79,6 +92,17 @@ func pool(s *section, c *Config, def times) Pool {
 	c.Checkpoint.read(s, directive.Pool)
 	s.done()
 	return p
+}
+
+// paidUnit is the unit in which the pool's instances are paid for, where idle nodes are
+// to use what is paid: it is long, and the site says nothing of when they go.
+func paidUnit(s *section, c *Config, t times) time.Duration {
+	named, _ := s.value("provider").(string)
+	provider, _ := c.Provider(named)
+	if unit := price.Of(provider.Kind, "").Unit; !t.said && unit >= time.Hour {
+		return unit
+	}
+	return 0
 }
 
 // nodes expands the pool's hostlist.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/burst-hpc/burst/cmd/internal/endpoint"
+	"github.com/burst-hpc/burst/cmd/internal/paidhour"
 )
 
 // names are what clusters, providers, pools and partitions may be called:
@@ -164,11 +166,33 @@ func (s *section) checkName() {
 	}
 }
 
+// mixed gives pools that are paid by the hour the usual SuspendTime where they share
+// a partition with others: power saving is the partition's. burstd still has their idle
+// nodes go before a paid hour ends.
+func mixed(pools []Pool) {
+	other := map[string]bool{} // partitions
+	for _, p := range pools {
+		other[p.Slurm.Partition] = other[p.Slurm.Partition] || p.PaidUnit == 0
+	}
+	for i, p := range pools {
+		switch {
+		case p.PaidUnit == 0:
+		case other[p.Slurm.Partition]:
+			pools[i].Slurm.SuspendTime = defaultTimes.suspend
+		default:
+			pools[i].Slurm.SuspendWhy = fmt.Sprintf("SuspendTime is long since these instances are paid by the begun hour: burstd has "+
+				"idle nodes powered down %d minutes before an hour of theirs ends, and SuspendTime is for those that it does not get to see. "+
+				"With suspend_time in burst.toml they go after that time, and burstd does nothing of the kind.", paidhour.Lead/time.Minute)
+		}
+	}
+}
+
 // together reports what no pool does wrong alone.
 func (f *file) together(subs []*section, pools []Pool) {
 	nodes := map[string]toml.Key{}
 	ports := map[int]toml.Key{}
 	first := map[string]int{} // partition -> its first pool
+	mixed(pools)
 	for i, p := range pools {
 		s := subs[i]
 		for _, n := range p.Power.Nodes {

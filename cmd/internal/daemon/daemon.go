@@ -225,6 +225,7 @@ func (d *Daemon) serve(ctx context.Context, srv *http.Server, ln net.Listener) e
 	part("ledger", d.keepLedger)
 	part("history", d.keepHistory)
 	part("after jobs", d.keepAfter)
+	part("paid hours", d.keepHours)
 	part("drills", d.endDrills)
 	part("nodes", d.serveNodes)
 	if d.setups != nil {

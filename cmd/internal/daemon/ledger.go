@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/price"
 	"github.com/burst-hpc/burst/cmd/internal/api"
 	"github.com/burst-hpc/burst/cmd/internal/crash"
@@ -90,17 +91,20 @@ func (d *Daemon) book(ctx context.Context, snap *slurm.Snapshot) error {
 	return nil
 }
 
-// increment is how a provider bills.
-func (d *Daemon) increment(provider string) price.Increment {
-	if p, ok := d.cfg.Provider(provider); ok && p.Kind == "vultr" {
-		return price.PerHour
-	}
-	return price.PerSecond
+// increment is how a provider bills an offering.
+func (d *Daemon) increment(provider string, o cloud.Offering) price.Increment {
+	p, _ := d.cfg.Provider(provider)
+	return price.Of(p.Kind, o.Type)
 }
 
-// Usage sums the ledger up.
+// Usage sums the ledger up, with what of begun hours has to be paid already.
 func (d *Daemon) Usage(ctx context.Context, q api.UsageQuery) ([]api.Usage, error) {
-	sums, err := d.store.Usage(ctx, store.UsageQuery{Since: q.Since, By: q.By, UID: q.UID})
+	instances, rows, err := d.store.LoadUsage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	owed := ledger.Owed(rows, ledger.Input{Instances: instances, Price: d.prices.price, Increment: d.increment}, time.Now())
+	sums, err := d.store.Usage(ctx, store.UsageQuery{Since: q.Since, By: q.By, UID: q.UID, Owed: owed})
 	if err != nil {
 		return nil, err
 	}

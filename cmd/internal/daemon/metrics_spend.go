@@ -6,6 +6,7 @@ import (
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cmd/internal/ledger"
+	"github.com/burst-hpc/burst/slurm/power"
 )
 
 // rowKey is what a row of the ledger is written under.
@@ -58,7 +59,9 @@ func (m *meters) costs(in ledger.Input) {
 		}
 		pool, market := m.labels.pool(i.Pool), i.Offering.Market
 		of := sum.pools[pool]
-		if p := in.Price(i.Provider, i.Offering); p.Known() && slices.Contains(markets, market) {
+		if p := in.Price(i.Provider, i.Offering); monthPaid(in, i, sum.at) {
+			// it costs nothing until the month's end
+		} else if p.Known() && slices.Contains(markets, market) {
 			rate[poolMarket{pool, market}] += p.USDPerHour
 			of.usdPerHour += p.USDPerHour
 		} else {
@@ -80,6 +83,11 @@ func (m *meters) costs(in ledger.Input) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.cost = sum
+}
+
+// monthPaid says whether the instance has had the most of its month.
+func monthPaid(in ledger.Input, i power.Instance, now time.Time) bool {
+	return !i.Launched.IsZero() && len(in.Increment(i.Provider, i.Offering).Free(i.Launched, now, now.Add(1))) > 0
 }
 
 type poolMarket struct {

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
@@ -21,12 +22,14 @@ const (
 )
 
 // prices knows what offerings cost: by the provider's table, where the site
-// has written one, else by the cloud's own word. It is the ledger's alone.
+// has written one, else by the cloud's own word. The ledger alone has it learn.
 type prices struct {
 	tables  map[string]price.Table // by provider
 	pricers map[string]cloud.Pricer
-	known   map[priceKey]quote
 	log     *slog.Logger
+
+	mu    sync.Mutex
+	known map[priceKey]quote
 }
 
 type priceKey struct {
@@ -64,6 +67,8 @@ func (p *prices) price(provider string, o cloud.Offering) ledger.Price {
 	if t, ok := p.tables[provider].Price(o); ok {
 		return ledger.Price{USDPerHour: t.USDPerHour, Date: t.Date, Source: "table"}
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	return p.known[priceKey{provider, o}].Price
 }
 
@@ -72,6 +77,7 @@ func (p *prices) price(provider string, o cloud.Offering) ledger.Price {
 func (p *prices) learn(ctx context.Context, instances []power.Instance) {
 	due := map[string][]cloud.Offering{}
 	now := time.Now()
+	p.mu.Lock()
 	for _, i := range instances {
 		if _, ok := p.tables[i.Provider].Price(i.Offering); ok || p.pricers[i.Provider] == nil {
 			continue
@@ -85,6 +91,7 @@ func (p *prices) learn(ctx context.Context, instances []power.Instance) {
 		p.known[key] = q
 		due[i.Provider] = append(due[i.Provider], i.Offering)
 	}
+	p.mu.Unlock()
 	for name, offerings := range due {
 		p.ask(ctx, name, offerings)
 	}
@@ -97,6 +104,8 @@ func (p *prices) ask(ctx context.Context, provider string, offerings []cloud.Off
 	if err != nil {
 		p.log.Warn("prices cannot be had now; the ledger asks again", "provider", provider, "in", priceAgain, "error", err)
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, f := range found {
 		if f.USDPerHour > 0 {
 			p.known[priceKey{provider, f.Offering}] = quote{ledger.Price{USDPerHour: f.USDPerHour, Date: f.Date, Source: f.Source}, time.Now().Add(priceAge)}

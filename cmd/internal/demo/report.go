@@ -54,8 +54,7 @@ func (r *Report) bill(instances []local.Machine, t price.Table, now time.Time) e
 		if i.State.Live() {
 			end = now
 		}
-		ran := end.Sub(i.Launched)
-		r.InstanceHours += ran.Hours()
+		r.InstanceHours += end.Sub(i.Launched).Hours()
 		for market, usd := range map[cloud.Market]*float64{cloud.Spot: &r.SpotUSD, cloud.OnDemand: &r.OnDemandUSD} {
 			o := i.Offering
 			o.Market = market
@@ -63,7 +62,7 @@ func (r *Report) bill(instances []local.Machine, t price.Table, now time.Time) e
 			if !ok {
 				return fmt.Errorf("the price table has no price of %s", o)
 			}
-			*usd += price.Cost(p.USDPerHour, ran, price.PerSecond)
+			*usd += price.PerSecond.Cost(p.USDPerHour, i.Launched, end)
 			r.PricesOf = p.Date.Format(time.DateOnly)
 		}
 	}

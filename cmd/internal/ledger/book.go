@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/price"
 	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/hostlist"
 	"github.com/burst-hpc/burst/slurm/power"
@@ -108,8 +109,15 @@ func (b booking) end() (end time.Time, ok bool) {
 	if end = b.Ended; end.IsZero() {
 		end = b.Gone
 	}
-	return b.Launched.Add(b.in.Increment(b.Provider).Billed(end.Sub(b.Launched))), true
+	return b.billed(end), true
 }
+
+// billed is the end of the unit of time that an instance has begun that lives until end.
+func (b booking) billed(end time.Time) time.Time {
+	return b.Launched.Add(b.increment().Billed(end.Sub(b.Launched)))
+}
+
+func (b booking) increment() price.Increment { return b.in.Increment(b.Provider, b.Offering) }
 
 func (b booking) book(known []Row) []Row {
 	if len(known) > 0 && !slices.ContainsFunc(known, func(r Row) bool { return r.Open }) {
@@ -191,7 +199,7 @@ func (b booking) row(j slurm.Job, p Price) Row {
 // price is the instance's from now on.
 func (b booking) price(open []Row) Price {
 	now := b.in.Price(b.Provider, b.Offering)
-	if len(open) == 0 || !open[0].Price.Known() {
+	if len(open) == 0 || !open[0].Price.Known() || open[0].Price == MonthPaid {
 		return now
 	}
 	if old := open[0].Price; b.Offering.Market == cloud.OnDemand || !now.Known() || now.USDPerHour == old.USDPerHour {

@@ -56,6 +56,14 @@ func snapshot(taken int, jobs ...slurm.Job) *slurm.Snapshot {
 type book struct {
 	rows  []Row
 	price float64
+	bills *price.Increment // nil: by the second
+}
+
+func (b *book) increment(string, cloud.Offering) price.Increment {
+	if b.bills == nil {
+		return price.PerSecond
+	}
+	return *b.bills
 }
 
 func (b *book) known(instances []power.Instance) []Row {
@@ -79,7 +87,7 @@ func (b *book) round(s *slurm.Snapshot, instances ...power.Instance) {
 func (b *book) plan(s *slurm.Snapshot, instances ...power.Instance) []Row {
 	return Book(b.known(instances), Input{Instances: instances, Snapshot: s,
 		Price:     func(string, cloud.Offering) Price { return Price{USDPerHour: b.price, Source: "table"} },
-		Increment: func(string) price.Increment { return price.PerSecond }})
+		Increment: b.increment})
 }
 
 func (b *book) put(rows []Row) {

@@ -25,7 +25,7 @@ func TestBegunHours(t *testing.T) {
 		i.Offering.Market = cloud.OnDemand
 		in := Input{
 			Price:     func(string, cloud.Offering) Price { return Price{USDPerHour: 0.143} },
-			Increment: func(string) price.Increment { return price.PerHour },
+			Increment: func(string, cloud.Offering) price.Increment { return price.PerHour },
 		}
 		var rows []Row
 		round := func(i power.Instance, taken int) {
@@ -63,6 +63,35 @@ func TestBegunHours(t *testing.T) {
 		}
 		if all != tt.want || jobs != tt.jobs || usd < 0.143*tt.want.Hours()-1e-9 || usd > 0.143*tt.want.Hours()+1e-9 {
 			t.Errorf("%s: %s are booked, %s of them to the job, for %.4f USD, want %s and %s", tt.name, all, jobs, usd, tt.want, tt.jobs)
+		}
+	}
+}
+
+// A round that falls on the moment from which on a month is paid keeps what is before as
+// it is, known or not, and after the month the price is that of the day.
+func TestMonthPaid(t *testing.T) {
+	bills := price.Increment{Unit: time.Hour, Min: time.Hour, Month: time.Hour}
+	i := instance()
+	i.Offering.Market = cloud.OnDemand
+	next := i.Launched.UTC()
+	next = time.Date(next.Year(), next.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+	hours := int(next.Sub(i.Launched)+time.Hour-1) / int(time.Hour) // of the launch's month
+	for _, before := range []float64{0, 2} {
+		b := &book{price: before, bills: &bills}
+		b.round(snapshot(1800), i)
+		b.round(snapshot(3600), i)
+		b.round(snapshot(3700), i)
+		b.price = 3
+		b.round(snapshot(hours*3600+60), i)
+		var got []Row
+		for _, r := range b.rows {
+			if r.To.After(r.From) {
+				got = append(got, r)
+			}
+		}
+		if len(got) != 3 || got[0].Price.USDPerHour != before || !got[0].To.Equal(at(3600)) || got[1].Price != MonthPaid ||
+			!got[1].To.Equal(at(hours*3600)) || got[2].Price.USDPerHour != 3 || !got[2].Open {
+			t.Errorf("price %v: %+v", before, got)
 		}
 	}
 }

@@ -7,7 +7,9 @@
 //
 //   - The cloud says when an instance's time begins and ends; at its end the
 //     time is rounded as the cloud bills it (price.Increment). A piece that was
-//     booked beyond the end is cut back.
+//     booked beyond the end is cut back. Of a live instance the begun unit is owed (Owed).
+//   - Time of which the cloud charges nothing, as the month has had its most, is a piece
+//     of its own, which costs nothing.
 //   - Slurm's snapshots say which jobs were on the node, and each job's own
 //     start and end cut the pieces. A live instance is booked up to the last
 //     snapshot. A job that is being configured has nothing yet.
@@ -19,7 +21,8 @@
 //     ended before the second, it has had the time up to the end.
 //   - Jobs that share a node share its time equally: Slurm does not say, in one
 //     reading for all, how many of a node's CPUs a job has.
-//   - On demand, an instance keeps the price that it was launched at. A spot
+//   - On demand, an instance keeps the price that it was launched at, at most until a
+//     month has had its most: after that it has the price of the day. A spot
 //     price that changes begins a new piece. A price that is not known is not
 //     known; it is never zero.
 package ledger
@@ -59,11 +62,15 @@ type Row struct {
 type Price struct {
 	USDPerHour float64
 	Date       time.Time // when it was so
-	Source     string    // "spot-history", "pricing-api", "table"
+	Source     string    // "spot-history", "pricing-api", "plans-api", "table", "month-paid"
 }
 
-// Known says whether it is a price.
-func (p Price) Known() bool { return p.USDPerHour > 0 }
+// MonthPaid is the price of time that the cloud does not charge, since the instance has
+// had the most of its month.
+var MonthPaid = Price{Source: "month-paid"}
+
+// Known says whether it is a price, or known to be nothing.
+func (p Price) Known() bool { return p.USDPerHour > 0 || p == MonthPaid }
 
 // Input is what there is to book.
 type Input struct {
@@ -75,6 +82,6 @@ type Input struct {
 	Snapshot *slurm.Snapshot
 	// Price returns what an instance of the provider's costs now, or the zero Price.
 	Price func(provider string, o cloud.Offering) Price
-	// Increment returns how the provider bills.
-	Increment func(provider string) price.Increment
+	// Increment returns how the provider bills the offering.
+	Increment func(provider string, o cloud.Offering) price.Increment
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/burst-hpc/burst/cloud/price"
 	"github.com/burst-hpc/burst/slurm"
 )
 
@@ -13,19 +14,27 @@ type span struct {
 	from, to time.Time
 }
 
-// pieces cuts the time from from to to at every start and end of a job. The
-// rows of a piece stand together, and the pieces in their order.
+// pieces cuts the time from from to to at every start and end of a job, and of what
+// is not charged. The rows of a piece stand together, and the pieces in their order.
 func (b booking) pieces(open []Row, from, to time.Time) []Row {
 	spans := b.spans(open, from, to)
 	cuts := []time.Time{from, to}
 	for _, s := range spans {
 		cuts = append(cuts, s.from, s.to)
 	}
+	free := b.increment().Free(b.Launched, from, to)
+	for _, s := range free {
+		cuts = append(cuts, s.From, s.To)
+	}
 	slices.SortFunc(cuts, time.Time.Compare)
 	cuts = slices.CompactFunc(cuts, time.Time.Equal)
-	p := b.price(open)
+	usual := b.price(open)
 	var all []Row
 	for i := range len(cuts) - 1 {
+		p := usual
+		if slices.ContainsFunc(free, func(s price.Span) bool { return !s.From.After(cuts[i]) && !s.To.Before(cuts[i+1]) }) {
+			p = MonthPaid
+		}
 		var piece []Row
 		for _, s := range spans {
 			if !s.from.After(cuts[i]) && !s.to.Before(cuts[i+1]) && !slices.ContainsFunc(piece, func(r Row) bool { return r.Job == s.job.ID }) {
@@ -157,7 +166,7 @@ func same(open, next []Row) bool {
 	}
 	for _, n := range next {
 		if !slices.ContainsFunc(open, func(o Row) bool {
-			return o.Job == n.Job && o.Node == n.Node && (o.Price == n.Price || !o.Price.Known())
+			return o.Job == n.Job && o.Node == n.Node && (o.Price == n.Price || !o.Price.Known() && n.Price != MonthPaid)
 		}) {
 			return false
 		}

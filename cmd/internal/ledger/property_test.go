@@ -52,6 +52,9 @@ func TestAllTimeIsBookedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawLife(t)
 		b := &book{price: 1}
+		if rapid.Bool().Draw(t, "long units") { // with a month that has its most soon
+			b.bills = &price.Increment{Unit: 5 * time.Minute, Min: 10 * time.Minute, Month: time.Duration(rapid.IntRange(1, 12).Draw(t, "most")) * 5 * time.Minute}
+		}
 		steps := rapid.Bool().Draw(t, "clock steps")
 		now := 0
 		for now < l.length {
@@ -89,10 +92,11 @@ func TestAllTimeIsBookedOnce(t *testing.T) {
 // checkTiles: the pieces lie end to end over the time that is billed, and each
 // is shared out whole.
 func checkTiles(t *rapid.T, b *book, i power.Instance) {
-	end := i.Launched.Add(price.PerSecond.Billed(i.Ended.Sub(i.Launched)))
+	inc := b.increment("", i.Offering)
+	end := i.Launched.Add(inc.Billed(i.Ended.Sub(i.Launched)))
 	rows := slices.DeleteFunc(slices.Clone(b.rows), func(r Row) bool { return r.From.Equal(r.To) })
 	slices.SortStableFunc(rows, func(x, y Row) int { return x.From.Compare(y.From) })
-	next, sum := i.Launched, 0.0
+	next, sum, free := i.Launched, 0.0, time.Duration(0)
 	for k := 0; k < len(rows); {
 		if !rows[k].From.Equal(next) {
 			t.Fatalf("a piece begins at %s, and the one before ends at %s: %s", rows[k].From.Sub(t0), next.Sub(t0), b.text())
@@ -108,10 +112,16 @@ func checkTiles(t *rapid.T, b *book, i power.Instance) {
 			t.Fatalf("the piece at %s is shared out by %v: %s", first.From.Sub(t0), share, b.text())
 		}
 		sum += first.To.Sub(first.From).Seconds()
+		if first.Price == MonthPaid {
+			free += first.To.Sub(first.From)
+		}
 		next = first.To
 	}
 	if want := end.Sub(i.Launched).Seconds(); math.Abs(sum-want) > 1e-6 {
 		t.Fatalf("%v s are booked of %v: %s", sum, want, b.text())
+	}
+	if want := end.Sub(i.Launched) - inc.Charged(i.Launched, i.Ended); free != want {
+		t.Fatalf("%s cost nothing, want %s: %s", free, want, b.text())
 	}
 }
 

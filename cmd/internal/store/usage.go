@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -99,6 +100,8 @@ type UsageQuery struct {
 	Since time.Time // what was before is left out, also of rows that go over it
 	By    string    // "job", "user", "account", "pool" or "offering"
 	UID   int       // of one user's jobs only; below 0: everything
+	// Owed are rows that count beside those written: an instance's begun hour.
+	Owed []ledger.Row
 }
 
 // Usage is what one job, user, account, pool or offering has used.
@@ -131,14 +134,18 @@ func (s *Store) Usage(ctx context.Context, q UsageQuery) ([]Usage, error) {
 	if q.UID < 0 {
 		whose = "?2 < 0"
 	}
+	owed, err := owedRows(q.Owed)
+	if err != nil {
+		return nil, fmt.Errorf("reading the ledger: %w", err)
+	}
 	all, err := queryLong(ctx, s, `SELECT key, min(job), min(user), min(account), sum(s), coalesce(sum(s * usd_per_hour / 3600), 0),
 		coalesce(sum(s) FILTER (WHERE usd_per_hour IS NULL), 0), count(DISTINCT instance)
 		FROM (SELECT `+key+` AS key, job, user, account, instance, usd_per_hour, share * (until - max(began, ?1)) / 1e6 AS s
-			FROM usage WHERE until > ?1 AND until > began AND `+whose+`)
+			FROM (SELECT `+summedColumns+` FROM usage UNION ALL SELECT `+owedColumns+` FROM json_each(?3)) WHERE until > ?1 AND until > began AND `+whose+`)
 		GROUP BY key ORDER BY 6 DESC, 5 DESC, 1`, func(scan scanner) (u Usage, err error) {
 		err = scan(&u.Key, &u.Job, &u.User, &u.Account, &u.Seconds, &u.USD, &u.Unpriced, &u.Instances)
 		return u, err
-	}, fromTime(q.Since), q.UID)
+	}, fromTime(q.Since), q.UID, owed)
 	if err != nil {
 		return nil, fmt.Errorf("reading the ledger: %w", err)
 	}
@@ -148,6 +155,27 @@ func (s *Store) Usage(ctx context.Context, q UsageQuery) ([]Usage, error) {
 		}
 	}
 	return all, nil
+}
+
+// summedColumns are what the sums need of a row, and owedColumns the same of an
+// element of owedRows.
+const (
+	summedColumns = `instance, pool, type, zone, market, job, uid, user, account, began, until, share, usd_per_hour`
+	owedColumns   = `value->>0, value->>1, value->>2, value->>3, value->>4, 0, -1, '', '', value->>5, value->>6, 1.0, value->>7`
+)
+
+// owedRows are rows that no job has, as SQLite's JSON.
+func owedRows(rows []ledger.Row) (string, error) {
+	all := make([][8]any, 0, len(rows))
+	for _, r := range rows {
+		var usd any // null: not known
+		if r.Price.Known() {
+			usd = r.Price.USDPerHour
+		}
+		all = append(all, [8]any{r.Instance, r.Pool, r.Offering.Type, r.Offering.Zone, r.Offering.Market, fromTime(r.From), fromTime(r.To), usd})
+	}
+	text, err := json.Marshal(all)
+	return string(text), err
 }
 
 // usageKeep is how much longer the ledger is kept than other closed records:

@@ -169,7 +169,7 @@ func TestBookedThroughTheStore(t *testing.T) {
 		}
 		rows = ledger.Book(rows, ledger.Input{Instances: instances, Snapshot: snap,
 			Price:     func(string, cloud.Offering) ledger.Price { return ledger.Price{USDPerHour: 3600} },
-			Increment: func(string) price.Increment { return price.PerSecond }})
+			Increment: func(string, cloud.Offering) price.Increment { return price.PerSecond }})
 		for range 2 { // the second changes nothing
 			putRows(t, s, rows...)
 		}

@@ -86,7 +86,7 @@ var programs = []string{
 // internals are the rooms of cmd/internal.
 var internals = []string{
 	"agent", "api", "bench", "benchft", "chaos", "cli", "clouds", "config", "crash", "daemon", "demo", "e2e", "endpoint", "handover", "history", "jobword", "journald", "ledger", "munge", "nodeapi",
-	"quick", "rehearse", "rig", "spool", "srun", "steprecord", "stopall", "store", "tree", "vacated",
+	"paidhour", "quick", "rehearse", "rig", "spool", "srun", "steprecord", "stopall", "store", "tree", "vacated",
 }
 
 // top is what may lie at the top, besides names that begin with a dot.

@@ -1,0 +1,299 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/cmd/internal/store"
+	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/power"
+	"github.com/burst-hpc/burst/slurm/sandbox"
+	"github.com/burst-hpc/burst/slurm/slurmtest"
+)
+
+// The programs of Slurm's power saving, which start and end slurmds.
+const (
+	resumeNodes = `#!/bin/sh
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+spool=$(sed -n 's/^SlurmdSpoolDir=//p' "$SLURM_CONF")
+for node in $(scontrol show hostnames "$1"); do
+	mkdir -p "${spool%%\%n}$node"
+	env --default-signal slurmd -b -N "$node" -f "$SLURM_CONF" </dev/null >/dev/null 2>&1
+done
+`
+	suspendNodes = `#!/bin/sh
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+pids=$(sed -n 's/^SlurmdPidFile=//p' "$SLURM_CONF")
+for node in $(scontrol show hostnames "$1"); do
+	echo "$node" >>"${SLURM_CONF%/*}/suspended"
+	kill "$(cat "${pids%%\%n.pid}$node.pid")"
+done
+`
+)
+
+// withHours gives d a pool that is paid by the hour, and an engine that knows these nodes
+// as up, with the ages of their instances at a time.
+func withHours(t *testing.T, d *Daemon, ages map[string]time.Duration, now time.Time) *hours {
+	t.Helper()
+	var nodes []string
+	for n := range ages {
+		nodes = append(nodes, n)
+	}
+	pool := power.Pool{Name: "vhp", Provider: "lon", Nodes: nodes}
+	d.cfg = &config.Config{Pools: []config.Pool{{Power: pool, PaidUnit: time.Hour}, {Power: power.Pool{Name: "other"}}}}
+	d.journal = d.store
+	var c power.Change
+	for n, age := range ages {
+		c.Nodes = append(c.Nodes, power.Node{Name: n, Pool: "vhp", Phase: power.Up, Instance: "i-" + n})
+		c.Instances = append(c.Instances, power.Instance{Provider: "lon", Assigned: n, Instance: cloud.Instance{ID: "i-" + n, Pool: "vhp", State: cloud.Running,
+			Offering: cloud.Offering{Type: "vhp", Market: cloud.OnDemand}, Launched: now.Add(-age)}})
+	}
+	if err := d.store.CommitPower(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	d.engine = power.New(power.Config{Pools: []power.Pool{pool}}, d.store, controller{d.client, d.watcher}, nil, d.log)
+	if err := d.engine.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return d.newHours()
+}
+
+// TestPaidHoursOnARealSlurm: of nodes whose hour is about to end, those go that are
+// idle, and nobody's.
+func TestPaidHoursOnARealSlurm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts real daemons: slow end-to-end, run by make test")
+	}
+	program := func(name, text string) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	c, err := sandbox.Start(t.Context(), sandbox.Options{CloudNodes: 9, SuspendTime: time.Hour, Extra: "SuspendExcNodes=c6",
+		ResumeProgram: program("resume", resumeNodes), SuspendProgram: program("suspend", suspendNodes)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	command := func(name string, args ...string) string {
+		t.Helper()
+		var out []byte
+		cmd := c.Command(t.Context(), name, args...)
+		cmd.Dir = c.Dir
+		out, err := cmd.Output()
+		if err != nil {
+			stderr := ""
+			if exit, ok := err.(*exec.ExitError); ok {
+				stderr = string(exit.Stderr)
+			}
+			t.Fatalf("%s %q: %v: %s", name, args, err, stderr)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	st, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "burst.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	client := slurm.New(slurm.Exec{Conf: c.Conf})
+	d := &Daemon{store: st, log: slog.New(slog.DiscardHandler), client: client, watcher: slurm.NewWatcher(client.Snapshot, minGap)}
+	until := func(what string, cond func(*slurm.Snapshot) bool) {
+		t.Helper()
+		for end := time.Now().Add(90 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+			snap, err := d.watcher.Fresh(t.Context(), time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cond(snap) {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("not in time: %s: %+v", what, snap.Nodes)
+			}
+		}
+	}
+	state := func(node string, snap *slurm.Snapshot) string { return snap.Nodes[node].State.String() }
+	command("scontrol", "update", "nodename=c[1-9]", "state=power_up")
+	until("all are up", func(s *slurm.Snapshot) bool {
+		return !slices.ContainsFunc(c.CloudNodes(), func(n string) bool { return state(n, s) != "IDLE+CLOUD" })
+	})
+
+	// c1 is idle, c2 has a job, c3 to c6 are kept, each in another way, of c7 the hour
+	// is not at its end, and c8 is given a job while its end is decided.
+	busy := command("sbatch", "--parsable", "-p", "cloud", "-w", "c2", "--exclusive", "--wrap", "until test -e go; do sleep 0.1; done")
+	command("scontrol", "update", "nodename=c3", "state=drain", "reason=the site's")
+	command("scontrol", "create", "reservation", "starttime=now", "duration=60", "user=root", "nodes=c4", "reservationname=theirs")
+	command("scontrol", "create", "reservation", "starttime=now", "duration=60", "user=root", "nodes=c5", "flags=maint", "reservationname=work")
+	command("scontrol", "update", "nodename=c9", "state=down", "reason=the site's")
+	until("they are as they are to be", func(s *slurm.Snapshot) bool {
+		return state("c2", s) == "ALLOCATED+CLOUD" && state("c4", s) != "IDLE+CLOUD" && state("c5", s) != "IDLE+CLOUD" && strings.HasPrefix(state("c9", s), "DOWN")
+	})
+	now := time.Now().Add(time.Minute) // all have been up for longer than Quiet
+	ages := map[string]time.Duration{}
+	for _, n := range c.CloudNodes() {
+		ages[n] = 57 * time.Minute
+	}
+	ages["c7"] = 50 * time.Minute
+	ages["c1"] = 5*time.Hour + 57*time.Minute
+	h := withHours(t, d, ages, now)
+	raced := make(chan string, 1)
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	defer stop()
+	go func() {
+		cmd := c.Command(ctx, "sbatch", "--parsable", "-p", "cloud", "-w", "c8", "--no-requeue", "--wrap", "sleep 2")
+		cmd.Dir = c.Dir
+		out, _ := cmd.Output()
+		raced <- strings.TrimSpace(string(out))
+	}()
+	begun := time.Now()
+	if err := h.round(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	until("c1 goes", func(s *slurm.Snapshot) bool { return s.Nodes["c1"].State.Has(slurm.PoweringDown) })
+	told := func() map[string]int {
+		t.Helper()
+		events, err := st.Events(t.Context(), 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := map[string]int{}
+		for _, e := range events {
+			if e.Kind == "power-down" {
+				told[e.Node]++
+			}
+		}
+		delete(told, "c8") // as the moment has it
+		return told
+	}
+	if all := told(); len(all) != 1 || all["c1"] != 1 {
+		t.Errorf("events of %v", all)
+	}
+	t.Logf("from the decision to SuspendProgram's call: %s", time.Since(begun).Round(10*time.Millisecond))
+	race := <-raced
+	if race == "" {
+		t.Fatal("the job for c8 was not taken")
+	}
+	until("the job for c8 has run to its end, on this or its next instance", func(s *slurm.Snapshot) bool {
+		return command("squeue", "-h", "-t", "all", "-j", race, "-o", "%T") == "COMPLETED"
+	})
+	// Nothing more is to be done; but of c9, which Slurm may have taken back by now
+	// (ReturnToService), no more is said.
+	for range 2 {
+		if err := h.round(t.Context(), now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until("c1 is off", func(s *slurm.Snapshot) bool { return state("c1", s) == "IDLE+CLOUD+POWERED_DOWN" })
+	if got := command("squeue", "-h", "-t", "all", "-j", busy, "-o", "%T"); got != "RUNNING" {
+		t.Errorf("the job on c2 is %s", got)
+	}
+	text, err := os.ReadFile(filepath.Join(c.Dir, "suspended"))
+	went := strings.Fields(string(text))
+	if err != nil || !slices.Contains(went, "c1") {
+		t.Errorf("%v have gone: %v", went, err)
+	}
+	for _, n := range []string{"c2", "c3", "c4", "c5", "c6", "c7"} {
+		if slices.Contains(went, n) {
+			t.Errorf("%s has gone", n)
+		}
+	}
+	if all := told(); all["c1"] != 1 || all["c2"]+all["c3"]+all["c4"]+all["c5"]+all["c6"]+all["c7"] > 0 {
+		t.Errorf("events of %v", all)
+	}
+	if err := os.WriteFile(filepath.Join(c.Dir, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	until("the job on c2 ends", func(s *slurm.Snapshot) bool {
+		return command("squeue", "-h", "-t", "all", "-j", busy, "-o", "%T") == "COMPLETED"
+	})
+}
+
+// TestPaidHoursRounds: what a round of burstd does, with a Slurm that answers or does not.
+func TestPaidHoursRounds(t *testing.T) {
+	begin := func(t *testing.T) (*past, *hours, time.Time) {
+		p := newPast(t, slurmtest.Options{})
+		p.client = slurm.New(p.Controller)
+		if _, _, err := p.Controller.Run(t.Context(), "scontrol", "update", "nodename=c[1-2]", "state=power_up"); err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+			snap, err := p.watcher.Fresh(t.Context(), time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if snap.Nodes["c1"].State.String() == "IDLE+CLOUD" && snap.Nodes["c2"].State.String() == "IDLE+CLOUD" {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%+v", snap.Nodes)
+			}
+		}
+		now := time.Now().Add(time.Minute)
+		return p, withHours(t, p.Daemon, map[string]time.Duration{"c1": 57 * time.Minute, "c2": 30 * time.Minute}, now), now
+	}
+	t.Run("one is due", func(t *testing.T) {
+		p, h, now := begin(t)
+		defer p.stop()
+		if err := h.round(t.Context(), now.Add(-10*time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if n := powerDowns(p); n != "" {
+			t.Errorf("too soon: %s", n)
+		}
+		if err := h.round(t.Context(), now); err != nil {
+			t.Fatal(err)
+		}
+		if n := powerDowns(p); n != "c1" {
+			t.Errorf("%q was powered down", n)
+		}
+		if err := h.round(t.Context(), now); err != nil {
+			t.Fatal(err)
+		}
+		if n := powerDowns(p); n != "c1" {
+			t.Errorf("once more: %s", n)
+		}
+	})
+	t.Run("Slurm is away", func(t *testing.T) {
+		p, h, now := begin(t)
+		defer p.stop()
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		if err := h.round(ctx, now); err == nil {
+			t.Error("no error")
+		}
+		if n := powerDowns(p); n != "" {
+			t.Errorf("%s", n)
+		}
+	})
+	t.Run("no pool is paid by the hour", func(t *testing.T) {
+		if err := (&Daemon{cfg: &config.Config{Pools: []config.Pool{{}}}}).keepHours(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// powerDowns are the nodes that Slurm was told to power down.
+func powerDowns(p *past) string {
+	var all []string
+	for _, c := range p.Calls() {
+		if line := strings.Join(c.Args, " "); strings.HasSuffix(line, "state=power_down") {
+			all = append(all, strings.TrimSuffix(strings.TrimPrefix(line, "update nodename="), " state=power_down"))
+		}
+	}
+	return strings.Join(all, " ")
+}

@@ -1,0 +1,100 @@
+package paidhour
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/burst-hpc/burst/slurm"
+)
+
+var launched = time.Date(2026, 3, 29, 0, 30, 0, 0, time.UTC)
+
+func TestDue(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		age   time.Duration
+		unit  time.Duration
+		due   bool
+		until time.Duration // after the launch
+	}{
+		{"just launched", 0, time.Hour, false, time.Hour},
+		{"in the middle", 30 * time.Minute, time.Hour, false, time.Hour},
+		{"shortly before", 56*time.Minute - 1, time.Hour, false, time.Hour},
+		{"from then on", 56 * time.Minute, time.Hour, true, time.Hour},
+		{"to here", 59 * time.Minute, time.Hour, true, time.Hour},
+		{"too late", 59*time.Minute + 1, time.Hour, false, time.Hour},
+		{"the next hour", time.Hour, time.Hour, false, 2 * time.Hour},
+		{"its end", 118 * time.Minute, time.Hour, true, 2 * time.Hour},
+		{"a week later", 168*time.Hour + 57*time.Minute, time.Hour, true, 169 * time.Hour},
+		{"by the second", 57 * time.Minute, time.Second, false, 57*time.Minute + time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, now := Paid{launched, c.unit}, launched.Add(c.age)
+			if p.Due(now) != c.due {
+				t.Errorf("due is %v", !c.due)
+			}
+			if got := p.Until(now).Sub(launched); got != c.until {
+				t.Errorf("paid until %s, want %s", got, c.until)
+			}
+		})
+	}
+	if (Paid{time.Time{}, time.Hour}).Due(launched) || (Paid{launched.Add(time.Hour), time.Hour}).Due(launched.Add(57*time.Minute)) {
+		t.Error("due without a launch, or before it")
+	}
+}
+
+// An idle node has, in each hour, a time that is long enough for burstd to look, and its
+// instance then has at least Last to end in.
+func TestDueProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := Paid{launched, time.Hour}
+		hour := launched.Add(time.Duration(rapid.IntRange(0, 5000).Draw(t, "hour")) * time.Hour)
+		looks, every := 0, time.Duration(rapid.IntRange(1, 60).Draw(t, "every"))*time.Second
+		for at := hour.Add(time.Duration(rapid.Int64Range(0, int64(every)-1).Draw(t, "first"))); at.Before(hour.Add(time.Hour)); at = at.Add(every) {
+			if p.Due(at) {
+				looks++
+				if left := hour.Add(time.Hour).Sub(at); left < Last || left > Lead {
+					t.Fatalf("due %s before the end", left)
+				}
+			}
+		}
+		if looks < 2 {
+			t.Fatalf("looked at every %s it is due %d times", every, looks)
+		}
+	})
+}
+
+func TestIdle(t *testing.T) {
+	now := launched.Add(time.Hour)
+	good := slurm.Node{Name: "c1", State: slurm.NodeState{Base: "IDLE", Flags: []string{"CLOUD"}}, LastBusy: now.Add(-time.Minute), Started: launched}
+	if !Idle(good, now) {
+		t.Error("an idle node is not")
+	}
+	for name, change := range map[string]func(*slurm.Node){
+		"a job":                    func(n *slurm.Node) { n.State.Base, n.AllocCPUs = "MIXED", 1 },
+		"all of it":                func(n *slurm.Node) { n.State.Base = "ALLOCATED" },
+		"a job ends":               func(n *slurm.Node) { n.State.Flags = []string{"CLOUD", slurm.Completing} },
+		"a job was there just now": func(n *slurm.Node) { n.LastBusy = now.Add(-29 * time.Second) },
+		"it has come up just now":  func(n *slurm.Node) { n.Started = now.Add(-29 * time.Second) },
+		"planned":                  func(n *slurm.Node) { n.State.Flags = append(n.State.Flags, "PLANNED") },
+		"drained":                  func(n *slurm.Node) { n.State.Flags = append(n.State.Flags, slurm.Drain) },
+		"reserved":                 func(n *slurm.Node) { n.State.Flags = append(n.State.Flags, "RESERVED") },
+		"in maintenance":           func(n *slurm.Node) { n.State.Flags = append(n.State.Flags, "MAINTENANCE") },
+		"down":                     func(n *slurm.Node) { n.State.Base = "DOWN" },
+		"it boots":                 func(n *slurm.Node) { n.State.Flags = append(n.State.Flags, slurm.PoweringUp) },
+		"it goes":                  func(n *slurm.Node) { n.State.Flags = append(n.State.Flags, slurm.PoweringDown) },
+		"it is to go":              func(n *slurm.Node) { n.State.Flags = append(n.State.Flags, slurm.PowerDown) },
+		"it is gone":               func(n *slurm.Node) { n.State.Flags = append(n.State.Flags, slurm.PoweredDown) },
+		"it does not answer":       func(n *slurm.Node) { n.State.Flags = append(n.State.Flags, slurm.NotResponding) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := good
+			change(&n)
+			if Idle(n, now) {
+				t.Errorf("%s is idle", n.State)
+			}
+		})
+	}
+}
