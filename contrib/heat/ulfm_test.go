@@ -187,7 +187,7 @@ func (s survivor) started(t *testing.T, dir string) {
 
 func (s survivor) testKilled(t *testing.T) {
 	dir := t.TempDir()
-	o := finish(t, s.command(t, dir, 6, "--pace", "10", "--trace"), func() {
+	o := finish(t, s.command(t, dir, 6, "--pace", "10", "--trace", "--stall", "20"), func() {
 		s.started(t, dir)
 		pids := s.ranks(t)
 		for _, rank := range []string{"2", "3"} {
