@@ -42,9 +42,11 @@ func TestULFM(t *testing.T) {
 	t.Run("deaths", s.testDeaths)
 	t.Run("killed from outside", s.testKilled)
 	t.Run("moved", s.testMoved)
+	t.Run("lost in a move", s.testLostInMove)
 	t.Run("told to stop", s.testStop)
 	t.Run("stuck", s.testStuck)
 	t.Run("a new rank dies", s.testNewDies)
+	t.Run("mpirun hangs", s.testHung)
 	t.Run("bad input", s.testBadInput)
 }
 
@@ -185,7 +187,7 @@ func (s survivor) started(t *testing.T, dir string) {
 
 func (s survivor) testKilled(t *testing.T) {
 	dir := t.TempDir()
-	o := finish(t, s.command(t, dir, 6, "--pace", "10", "--trace"), func() {
+	o := finish(t, s.command(t, dir, 6, "--pace", "10", "--trace", "--stall", "20"), func() {
 		s.started(t, dir)
 		pids := s.ranks(t)
 		for _, rank := range []string{"2", "3"} {
@@ -240,6 +242,25 @@ func (s survivor) testMoved(t *testing.T) {
 	}
 	if got := strings.Join(places, "; "); got != "a b c a b c; a a c a c c; a a c d c d" {
 		t.Errorf("the ranks were on %s", got)
+	}
+}
+
+// A rank that is lost in a move ends the move; it is made again then.
+func (s survivor) testLostInMove(t *testing.T) {
+	dir := t.TempDir()
+	var last string
+	o := finish(t, s.command(t, dir, 4, "--pace", "15", "--trace", "--copy-every", "1000", "--die", "copy:2:2"), func() {
+		s.started(t, dir)
+		writePlan(t, dir, "plan 100\nnode a\nnode b\n")
+	})
+	s.came(t, o, 199)
+	for _, line := range strings.Split(o.stdout, "\n") {
+		if _, at, ok := strings.Cut(line, " s, on "); ok {
+			last = at
+		}
+	}
+	if !strings.Contains(o.stdout, "heat: lost 1 ranks") || !strings.Contains(o.stdout, "heat: plan 100: moved ") || strings.Trim(last, "ab ") != "" {
+		t.Errorf("the ranks are on %q:\n%s", last, o.stdout)
 	}
 }
 
@@ -311,6 +332,40 @@ func (s survivor) testNewDies(t *testing.T) {
 		t.Errorf("it ended after %s", took)
 	}
 	until(t, "no rank is left", func() bool { return len(s.ranks(t)) == 0 })
+}
+
+// An mpirun that has no rank any more and does not end, nor hears SIGTERM, is killed,
+// and the program started again.
+func (s survivor) testHung(t *testing.T) {
+	dir := t.TempDir()
+	script := fmt.Sprintf("#!/bin/sh\nmkdir %[1]s/one 2>/dev/null || exec %[2]s/bin/mpirun \"$@\"\ntrap '' TERM\nsleep 1\necho $$ >%[1]s/pid\nexec sleep 1000\n", dir, s.mpi)
+	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "bin", "mpirun"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(s.mpi, "bin", "ompi_info"), filepath.Join(dir, "bin", "ompi_info")); err != nil {
+		t.Fatal(err)
+	}
+	hung := s
+	hung.mpi = dir
+	o := finish(t, hung.command(t, dir, 4), nil)
+	s.came(t, o, 0)
+	if !strings.Contains(o.stderr, "ulfm-run: mpirun hangs") {
+		t.Errorf("it said nothing of the hung mpirun:\n%s", o.stderr)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("the hung mpirun, process %d, is still there: %v", pid, err)
+	}
 }
 
 func (s survivor) testBadInput(t *testing.T) {

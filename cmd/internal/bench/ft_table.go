@@ -137,10 +137,11 @@ func FTTable(out io.Writer, rows []FTRow) error {
 		fmt.Fprintf(w, "%s\t%.1f s\t%s\t%.3f\t%s\t%d\t%.1f s\t%.1f s\t%d, %.1f s\t%s\t%.1f s\t%.5f\t%.5f\t%s\n", r.Name(), r.Seconds, ratio, r.LessBoots, r.goal(),
 			r.Checkpoints, r.CheckpointSeconds, r.IdleSeconds, r.LostIterations, r.LostSeconds, from, r.StartSeconds, r.USD, r.AllUSD, r.saved())
 	}
-	if err := w.Flush(); err != nil || len(rows) == 0 {
+	i := slices.IndexFunc(rows, func(r FTRow) bool { return r.ComputeSeconds > 0 }) // heat-ulfm does not tell
+	if err := w.Flush(); err != nil || i < 0 {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "\nOf the %.3f s of an iteration heat computes for %.4f s, and sleeps for the rest, but not while it is stopped.\n", rows[0].IterationSeconds, rows[0].ComputeSeconds)
+	_, err := fmt.Fprintf(out, "\nOf the %.3f s of an iteration heat computes for %.4f s, and sleeps for the rest, but not while it is stopped.\n", rows[i].IterationSeconds, rows[i].ComputeSeconds)
 	return err
 }
 

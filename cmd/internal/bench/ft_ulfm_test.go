@@ -57,6 +57,10 @@ func TestOutlived(t *testing.T) {
 	base := FTRun{FTCase: c.Undisturbed(), Seconds: 100, AllUSD: 1}
 	for seconds, holds := range map[float64]bool{110: true, 111: false} {
 		rows := FTRows([]FTRun{base, {FTCase: c, Seconds: seconds, BootSeconds: 5, AllUSD: 1}})
+		var table strings.Builder
+		if err := FTTable(&table, rows); err != nil || strings.Contains(table.String(), "computes") {
+			t.Errorf("%v: it tells of what is not known:\n%s", err, table.String())
+		}
 		if r := rows[1]; r.Goal == nil || *r.Goal != 1.1 || r.Holds != holds || r.LessBoots != r.Ratio {
 			t.Errorf("%g s over 100: %+v", seconds, r)
 		}

@@ -118,8 +118,11 @@ func (w *ulfmWorld) run(ctx context.Context, evictions int) (float64, error) {
 			}
 		}
 		if m := ulfmDone.FindSubmatch(out); m != nil {
-			if n := len(ulfmMove.FindAll(out, -1)); evictions > 0 {
-				w.moves = append(w.moves, n)
+			if done == evictions {
+				err = w.moved(out, evictions)
+			}
+			if err != nil {
+				return 0, err
 			}
 			return w.judge(m, done == evictions)
 		}
@@ -145,6 +148,18 @@ func (w *ulfmWorld) evict(ctx context.Context, id uint32) error {
 		}
 	}
 	return fmt.Errorf("job %d has no node but its batch host", id)
+}
+
+// moved says whether the ranks have left each node that was evicted, by what heat has said.
+func (w *ulfmWorld) moved(out []byte, evictions int) error {
+	n := len(ulfmMove.FindAll(out, -1))
+	if n < evictions {
+		return fmt.Errorf("its ranks moved %d times, and %d nodes were to go", n, evictions)
+	}
+	if evictions > 0 {
+		w.moves = append(w.moves, n)
+	}
+	return nil
 }
 
 // judge reads checksum, seconds and iterations done twice.

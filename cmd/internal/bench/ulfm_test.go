@@ -22,6 +22,20 @@ func TestMPIBenches(t *testing.T) {
 	}
 }
 
+// TestULFMMoved: a run whose ranks stayed where they were says nothing of evictions.
+func TestULFMMoved(t *testing.T) {
+	const one = "heat: step 1\nheat: plan 2: moved 2 ranks at iteration 1\n"
+	w := ulfmWorld{}
+	for out, good := range map[string]bool{"heat: step 1\n": false, one: false, one + one: true, one + one + one: true} {
+		if err := w.moved([]byte(out), 2); (err == nil) != good {
+			t.Errorf("%q: %v", out, err)
+		}
+	}
+	if err := w.moved(nil, 0); err != nil || len(w.moves) != 2 {
+		t.Errorf("undisturbed: %v, %d noted", err, len(w.moves))
+	}
+}
+
 // TestULFMJudge: a run that was not what it should have been has no time.
 func TestULFMJudge(t *testing.T) {
 	w := ulfmWorld{}

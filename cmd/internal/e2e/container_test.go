@@ -38,6 +38,8 @@ func TestHeatInContainers(t *testing.T) {
 	c.images()
 	t.Run("the same field on the host and in images, on one to four nodes", c.sameField)
 	t.Run("what is wrong is said before the step", c.wrong)
+	t.Run("in user namespaces", c.userns)
+	t.Run("a heterogeneous job", c.parts)
 	t.Run("an eviction", c.evicted)
 	t.Run("from a registry", c.registry)
 }
@@ -188,6 +190,32 @@ func (c *contained) wrong(t *testing.T) {
 		if !strings.Contains(said, tt.want) || !strings.HasPrefix(rest, "2\n") {
 			t.Errorf("%s: %s, exit code %.1s, want %q", tt.name, said, rest, tt.want)
 		}
+	}
+}
+
+// userns: as of an Apptainer that is not setuid, two ranks on a node and ranks on two.
+func (c *contained) userns(t *testing.T) {
+	want := c.undisturbed(t, 64, 200)
+	for nodes, perNode := range map[int]int{1: 2, 2: 1} {
+		out := c.batch(t, fmt.Sprintf("export APPTAINER_USERNS=1\n$burst --container %s /opt/heat %s", c.folder, boxed), fmt.Sprintf("-N%d", nodes), fmt.Sprintf("--ntasks-per-node=%d", perNode), "-pcloud")
+		if sums := checksum.FindAllString(out, -1); len(sums) != 1 || sums[0] != want || !strings.Contains(out, " 2 ranks as") {
+			t.Errorf("on %d nodes %v, want %s:\n%s", nodes, sums, want, out)
+		}
+	}
+}
+
+// parts: a step of a heterogeneous job's components has its image made ready on the nodes of all.
+func (c *contained) parts(t *testing.T) {
+	cache := filepath.Join(c.Dir, "parts-%n")
+	out := c.batch(t, fmt.Sprintf(`export BURST_CONTAINER_CACHE=%s
+$burst --container %s --het-group=0,1 /usr/bin/env sh -c 'echo ran on $SLURMD_NODENAME'
+env | grep ^SLURM_JOB_NUM_NODES_HET_GROUP
+ls "${TMPDIR:-/tmp}"/burst-srun-*/$SLURM_JOB_ID.*image-*`, cache, c.sif), "-N1", "--ntasks-per-node=1", "-pcloud", ":", "-N2", "--ntasks-per-node=1", "-pcloud", "--exclusive")
+	if copies := glob(c.Dir, "parts-*/*.sif"); strings.Count(out, "ran on ") != 3 || len(copies) != 3 {
+		t.Errorf("copies in %v:\n%s", copies, out)
+	}
+	if !strings.Contains(out, "_HET_GROUP_1=2") || !strings.Contains(out, ".image-sif-") {
+		t.Errorf("the nodes of the components were not asked:\n%s", out)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -32,16 +33,18 @@ const (
 // ahead has the image ready on the step's nodes before the step begins: ranks that wait for
 // others to fetch an image wait in MPI_Init, and may give up there.
 func (p *program) ahead(ctx context.Context, k known, in inside) error {
-	here := k.job.Place == step.Batch && k.job.Nodes == 1
-	switch {
-	case in.image.Key == "" || k.explain && !in.cheap():
+	here := k.job.Place == step.Batch && k.job.Nodes == 1 && k.job.Components == 0
+	if in.image.Key == "" || k.explain && !in.cheap() {
 		return nil
-	case here || k.explain || k.job.Components > 0:
-		// A component's nodes are not known here: there each rank has it made ready.
+	}
+	parts := [][]string{p.aheadNodes(k)}
+	if k.job.Components > 0 {
+		parts = p.aheadParts(k)
+	}
+	if here || k.explain || len(parts) == 0 {
 		return in.here(ctx, p.environ)
 	}
-	where := p.aheadNodes(k)
-	sign := "image-" + in.image.Key + "-" + hexSum([]byte(strings.Join(where, " ")))[:8]
+	sign := "image-" + in.image.Key + "-" + hexSum(fmt.Append(nil, parts))[:8]
 	recent := func() bool { return left(os.TempDir(), k.job, sign, time.Now().Add(-aheadTime)) }
 	if !recent() {
 		unlock, err := p.lockSign(ctx, k, sign)
@@ -50,7 +53,7 @@ func (p *program) ahead(ctx context.Context, k known, in inside) error {
 		}
 		defer unlock()
 		if !recent() {
-			if err := p.everywhere(ctx, in, where); err != nil {
+			if err := p.everywhere(ctx, in, parts); err != nil {
 				return err
 			}
 			renew(os.TempDir(), k.job, sign)
@@ -99,6 +102,27 @@ func (p *program) aheadNodes(k known) []string {
 	return append(where, "--nodes="+n, "--ntasks="+n)
 }
 
+// aheadParts are srun's options for the nodes of each component of a heterogeneous job that the
+// step runs on; none: how many those are is not known, and each rank has the image made ready.
+func (p *program) aheadParts(k known) (parts [][]string) {
+	all, err := k.call.Components()
+	if err != nil {
+		return nil // srun says so
+	}
+	for _, c := range all {
+		n, err := strconv.Atoi(p.env(fmt.Sprintf("SLURM_JOB_NUM_NODES_HET_GROUP_%d", c)))
+		if err != nil || n < 1 {
+			list, err := hostlist.Expand(p.env(fmt.Sprintf("SLURM_JOB_NODELIST_HET_GROUP_%d", c)))
+			if err != nil || len(list) == 0 {
+				return nil
+			}
+			n = len(list)
+		}
+		parts = append(parts, []string{fmt.Sprintf("--het-group=%d", c), fmt.Sprintf("--nodes=%d", n), fmt.Sprintf("--ntasks=%d", n)})
+	}
+	return parts
+}
+
 // lockSign has one step of the job at a time make the image ready.
 func (p *program) lockSign(ctx context.Context, k known, sign string) (unlock func(), err error) {
 	root := signs(os.TempDir())
@@ -128,12 +152,26 @@ func (p *program) lockSign(ctx context.Context, k known, sign string) (unlock fu
 	}
 }
 
-// everywhere runs burst-srun once on each of some nodes.
-func (p *program) everywhere(ctx context.Context, in inside, where []string) error {
+// everywhere runs burst-srun once on each node of the step's parts, of all at once.
+func (p *program) everywhere(ctx context.Context, in inside, parts [][]string) error {
 	words, err := in.words(aheadWord)
 	if err != nil {
 		return err
 	}
+	errs := make([]error, len(parts))
+	var wg sync.WaitGroup
+	for i, where := range parts {
+		wg.Go(func() { errs[i] = p.onNodes(ctx, where, words) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("%s is not ready on all nodes of the step, and the step is not started: %w: its nodes say why", in.image, err)
+	}
+	return nil
+}
+
+// onNodes runs burst-srun with words once on each of some nodes.
+func (p *program) onNodes(ctx context.Context, where, words []string) error {
 	args := []string{"--overlap", "--ntasks-per-node=1", "--cpus-per-task=1", "--mem=0", "--mpi=none", "--cpu-bind=none",
 		"--input=none", "--job-name=burst-images", "--quiet", "--kill-on-bad-exit=0", "--wait=0"}
 	cmd := exec.CommandContext(ctx, p.srun, slices.Concat(args, where, words)...)
@@ -142,10 +180,7 @@ func (p *program) everywhere(ctx context.Context, in inside, where []string) err
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = aheadStop
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s is not ready on all nodes of the step, and the step is not started: %w: its nodes say why", in.image, err)
-	}
-	return nil
+	return cmd.Run()
 }
 
 // aheadEnviron is without what would shape a step: the job's own options are not this one's.

@@ -28,7 +28,8 @@ type inside struct {
 	binds []string // folders that they need beside it
 	where []string // words for the nodes about the tool and the cache
 	found mpi.Found
-	blind error // why found is not known; nil: it is
+	sets  map[string]string // what files set for its Open MPI; nil: it is not known
+	blind error             // why found is not known; nil: it is
 }
 
 // contained says why the method cannot checkpoint ranks in a container; nil: it can, or
@@ -72,7 +73,8 @@ func (p *program) container(ctx context.Context, k *known) (step.Settings, error
 	if err := p.ahead(ctx, *k, in); err != nil {
 		return nil, err
 	}
-	in.found, in.blind = p.probe(ctx, in, k.call.Program())
+	seen, err := p.probe(ctx, in, k.call.Program())
+	in.found, in.sets, in.blind = seen.Found, seen.Params, err
 	switch f := in.found; {
 	case errors.Is(in.blind, errNoProgram):
 		return nil, wrongError{in.blind}

@@ -39,18 +39,19 @@ const probeTime = 5 * time.Minute
 // answer is what a probe prints.
 type answer struct {
 	Found  mpi.Found
-	Absent string // why there is no such program
-	Unread string // why it cannot be read
+	Params map[string]string // of Open MPI's, which files of the image set, and the user's
+	Absent string            // why there is no such program
+	Unread string            // why it cannot be read
 }
 
 // probe says which MPI a program has in the image. What was found is kept beside the
 // image: a look costs a container. An error says that it is not known.
-func (p *program) probe(ctx context.Context, in inside, program []string) (mpi.Found, error) {
+func (p *program) probe(ctx context.Context, in inside, program []string) (answer, error) {
 	if in.tool.Path == "" {
-		return mpi.Found{}, fmt.Errorf("%s: this host has no tool to look into it", in.image)
+		return answer{}, fmt.Errorf("%s: this host has no tool to look into it", in.image)
 	}
 	if len(program) == 0 || in.image.Key != "" && !in.cheap() {
-		return mpi.Found{}, fmt.Errorf("%s is not on this host yet", in.image)
+		return answer{}, fmt.Errorf("%s is not on this host yet", in.image)
 	}
 	word := program[0]
 	note := in.note(word, p.environ)
@@ -58,7 +59,7 @@ func (p *program) probe(ctx context.Context, in inside, program []string) (mpi.F
 	if !readNote(note, &a) {
 		var err error
 		if a, err = p.looked(ctx, in, word); err != nil {
-			return mpi.Found{}, err
+			return answer{}, err
 		}
 		if note != "" && a.Absent == "" && a.Unread == "" && a.Found.Missing == "" {
 			keepNote(note, a)
@@ -66,11 +67,11 @@ func (p *program) probe(ctx context.Context, in inside, program []string) (mpi.F
 	}
 	switch {
 	case a.Absent != "":
-		return mpi.Found{}, fmt.Errorf("container %s: %w: %s", in.image, errNoProgram, a.Absent)
+		return answer{}, fmt.Errorf("container %s: %w: %s", in.image, errNoProgram, a.Absent)
 	case a.Unread != "":
-		return mpi.Found{}, fmt.Errorf("%w: %s", errUnread, a.Unread)
+		return answer{}, fmt.Errorf("%w: %s", errUnread, a.Unread)
 	}
-	return a.Found, nil
+	return a, nil
 }
 
 // looked starts a container for a look.
@@ -112,7 +113,7 @@ func (p *program) probed(words []string) int {
 	case err != nil:
 		a.Unread = err.Error()
 	}
-	a.Found = found
+	a.Found, a.Params = found, mpi.Params(found, p.env)
 	if err := json.NewEncoder(p.stdout).Encode(a); err != nil {
 		return p.failed(err)
 	}

@@ -2,6 +2,7 @@ package srun
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -118,6 +119,25 @@ func TestANodeWithoutATool(t *testing.T) {
 	}
 }
 
+// TestAheadParts: of a heterogeneous job the nodes of the components that the step runs on are asked for.
+func TestAheadParts(t *testing.T) {
+	for args, want := range map[string]string{
+		"sim":                       "[[--het-group=0 --nodes=1 --ntasks=1]]",
+		"--het-group=1-2 sim":       "[[--het-group=1 --nodes=4 --ntasks=4] [--het-group=2 --nodes=3 --ntasks=3]]",
+		"--het-group=3 sim":         "[]", // not known
+		"--het-group=1 -n2 -N2 sim": "[[--het-group=1 --nodes=4 --ntasks=4]]",
+	} {
+		p := &program{environ: []string{"SLURM_JOB_NUM_NODES=1", "SLURM_JOB_NUM_NODES_HET_GROUP_0=1", "SLURM_JOB_NUM_NODES_HET_GROUP_1=4", "SLURM_JOB_NODELIST_HET_GROUP_2=n[1-3]"}}
+		r, err := read(t.Context(), strings.Fields(args), p.env, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(p.aheadParts(known{facts: facts{request: r, job: step.Job{Nodes: 1, Components: 4}}})); got != want {
+			t.Errorf("%s: %s, want %s", args, got, want)
+		}
+	}
+}
+
 // TestOneStepAsksTheNodes: of two steps at once one has the nodes make the image ready.
 func TestOneStepAsksTheNodes(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
@@ -223,6 +243,29 @@ func TestBeforeStar(t *testing.T) {
 	for glob, want := range map[string]string{"/s/a.ckpt": "/s", "/s/*/a": "/s", "/s/run[0-9]/a": "/s", "/*": "/", "/s/t/x?": "/s/t"} {
 		if got := beforeStar(glob); got != want {
 			t.Errorf("%s: %s, want %s", glob, got, want)
+		}
+	}
+}
+
+// TestFilesOfAnImage: what an image's files set for its Open MPI is known by the look into it.
+func TestFilesOfAnImage(t *testing.T) {
+	var out strings.Builder
+	p := &program{stdout: &out, stderr: io.Discard, environ: []string{"PATH=" + os.Getenv("PATH")}}
+	if code := p.probed([]string{"sh"}); code != cli.OK {
+		t.Fatal(out.String())
+	}
+	var a answer
+	if err := json.Unmarshal([]byte(out.String()), &a); err != nil || a.Params != nil {
+		t.Errorf("of a program without MPI: %s, %v", out.String(), err)
+	}
+	for _, want := range []map[string]string{nil, {}, {"btl_tcp_if_include": "/etc/x"}} {
+		r, err := read(t.Context(), []string{"sim"}, p.env, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := known{facts: facts{request: r}, inside: &inside{sets: want}}
+		if got := p.mpiWorld(t.Context(), k, k.inside.found).Params(k.inside.found); (got == nil) != (want == nil) || len(got) != len(want) {
+			t.Errorf("%v, want %v", got, want)
 		}
 	}
 }

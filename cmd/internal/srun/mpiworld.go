@@ -98,7 +98,9 @@ func (p *program) mpiWorld(ctx context.Context, k known, f mpi.Found) mpi.World 
 	w.Launcher = func(f mpi.Found) string { return mpi.FindLauncher(f, p.env) }
 	w.Bridges, w.Params = mpi.Bridges, func(f mpi.Found) map[string]string { return mpi.Params(f, p.env) }
 	w.Library, w.Fabric = func(string) string { return "" }, p.fabricInside
-	if k.inside == nil {
+	if k.inside != nil {
+		w.Params = func(mpi.Found) map[string]string { return k.inside.sets }
+	} else {
 		w.Library = func(name string) string { return mpi.FindLibrary("", name, p.env) }
 		w.Fabric = func(f mpi.Found) mpi.Fabric { return mpi.ReadFabric("/sys", f, p.env) }
 	}

@@ -8,8 +8,11 @@ import (
 
 // Params are the parameters that an Open MPI on this host has from files, each with its file:
 // those of the site, beside its library or where Debian and Red Hat have them, and the user's own. A variable
-// of the environment would count over them.
+// of the environment would count over them. nil: its library is not known.
 func Params(f Found, env func(string) string) map[string]string {
+	if f.Library == "" {
+		return nil
+	}
 	s := &search{}
 	var files []string
 	for _, dir := range s.homes(f.Library) {

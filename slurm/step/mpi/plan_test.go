@@ -85,7 +85,12 @@ func world(types string, env ...string) World {
 	return World{
 		Env: environment(env...), Types: func() []string { return ReadTypes(types) },
 		Launcher: func(Found) string { return "" }, Library: func(string) string { return "" },
-		Bridges: func() []string { return nil }, Params: func(Found) map[string]string { return nil },
+		Bridges: func() []string { return nil }, Params: func(f Found) map[string]string {
+			if f.Library == "" {
+				return nil
+			}
+			return map[string]string{}
+		},
 		Fabric: func(Found) Fabric { return Fabric{} }, Free: true,
 	}
 }
@@ -240,6 +245,10 @@ func TestSettings(t *testing.T) {
 			mesh(w)
 			w.Params = func(Found) map[string]string { return map[string]string{"btl_tcp_if_include": "/etc/x.conf"} }
 		}, "(SLURM_PMIX_FENCE=tree) (btl_tcp_if_include)"},
+		{"bridges, Open MPI in an image", Found{Kind: OpenMPI4, PMI: []PMI{PMIx}}, Step{Nodes: 2, Tasks: 2}, "SLURM_PMIX_FENCE=tree", func(w *World) {
+			mesh(w)
+			w.Params = func(Found) map[string]string { return map[string]string{} }
+		}, "(SLURM_PMIX_FENCE=tree) OMPI_MCA_btl_tcp_if_exclude=127.0.0.0/8,docker0,virbr0"},
 		{"bridges, and its parameter files are not known", Found{Kind: OpenMPI4, PMI: []PMI{PMIx}}, Step{Nodes: 2, Tasks: 2}, "SLURM_PMIX_FENCE=tree", mesh, "(SLURM_PMIX_FENCE=tree)"},
 
 		{"EFA", mpich, Step{Nodes: 2, Tasks: 2}, "", efa, "FI_PROVIDER=efa"},

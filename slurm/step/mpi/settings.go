@@ -144,14 +144,14 @@ func (b *build) loose() {
 // param puts a parameter of Open MPI's, unless the environment or a file of the site's or the
 // user's has it or what excludes it. Where it is not known which files count it is left out.
 func (b *build) param(prefix, name, value, why string, others ...string) {
-	if b.f.Library == "" {
+	files := b.Params(b.f)
+	if files == nil || b.l.Launcher != "" && b.f.Library == "" { // a launcher of this host's reads others than an image's MPI
 		return
 	}
 	var in []string
 	for _, n := range others {
 		in = append(in, prefix+n)
 	}
-	files := b.Params(b.f)
 	for _, n := range append([]string{name}, others...) {
 		if file := files[n]; file != "" && b.Env(prefix+n) == "" {
 			b.all = append(b.all, step.Setting{Kept: n, Why: file + " has it"})

@@ -30,7 +30,7 @@ type World struct {
 	Launcher func(Found) string            // the launcher of an implementation; "": there is none
 	Library  func(name string) string      // where ld.so has a library; "": nowhere
 	Bridges  func() []string               // the names of this host's interfaces that lead to no other
-	Params   func(Found) map[string]string // what files set for Open MPI, and which file
+	Params   func(Found) map[string]string // what files set for Open MPI, and which file; nil: it is not known which files count
 	Fabric   func(Found) Fabric
 	Fence    string // PMIxCollFence of mpi.conf
 	Free     bool   // Slurm is known to leave ranks all CPUs of their node

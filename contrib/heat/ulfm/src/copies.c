@@ -127,6 +127,10 @@ bool copies_take(struct copies *c, const struct grid *g, const struct crew *crew
 	struct generation *to = &c->spare;
 	drop(to);
 	*to = (struct generation){.serial = ++c->serial, .iteration = iteration, .ranks = g->ranks, .prows = g->prows, .pcols = g->pcols};
+	if (!good) { /* the others wait for our block */
+		world_broken = true;
+		MPIX_Comm_revoke(world);
+	}
 	good = good && exchange(to, g, crew);
 	if (!all_good(world, good))
 		return false;

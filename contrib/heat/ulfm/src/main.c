@@ -106,24 +106,37 @@ static bool copy(struct run *r)
 	return !r->lost;
 }
 
+/* So often a plan is tried. */
+enum { MOVES = 3 };
+
 /* look has all ranks follow rank 0's plan, and says whether they are to stop. */
 static bool look(struct run *r)
 {
 	if (r->plan.stop) /* and a failure has come between */
 		return true;
-	int64_t newest = r->plan.number;
 	struct plan p = r->plan;
-	if (r->x.plan && r->g.rank == 0 && plan_read(r->x.plan, &p))
-		newest = p.number;
+	if (r->x.plan && r->g.rank == 0) {
+		plan_read(r->x.plan, &r->told);
+		if (r->told.number > p.number)
+			p = r->told;
+	}
+	int64_t newest = p.number;
 	MPI_Bcast(&newest, 1, MPI_INT64_T, 0, world);
-	if (world_broken || newest == r->plan.number)
-		return false;
-	MPI_Bcast(&p, sizeof p, MPI_BYTE, 0, world);
 	if (world_broken)
 		return false;
-	r->plan = p;
+	if (newest != r->plan.number) {
+		MPI_Bcast(&p, sizeof p, MPI_BYTE, 0, world);
+		if (world_broken)
+			return false;
+		r->plan = p;
+		r->tries = 0;
+	}
 	if (p.stop)
 		return true;
+	/* A move that a failure has ended is made again, but not for ever. */
+	if (r->moved == newest || r->tries >= MOVES)
+		return false;
+	r->tries++;
 	if (copy(r))
 		rebuild(r, MOVED);
 	return false;
@@ -221,6 +234,7 @@ static int heat(struct run *r, MPI_Comm parents)
 		if (r->x.plan && r->g.rank == 0)
 			plan_read(r->x.plan, &r->plan);
 		MPI_Bcast(&r->plan, sizeof r->plan, MPI_BYTE, 0, world);
+		r->moved = r->plan.number;
 		say("%" PRId64 " x %" PRId64 " cells, seed %" PRIu64 ", iterations %" PRId64 " to %" PRId64 ", %d ranks as %d x %d",
 			r->g.n, r->g.n, r->g.seed, r->iteration, r->o.iterations, r->g.ranks, r->g.prows, r->g.pcols);
 		copy(r);

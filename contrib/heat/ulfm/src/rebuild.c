@@ -38,12 +38,18 @@ bool all_good(MPI_Comm c, bool good)
 	return flag;
 }
 
-void depart(void)
+/* progress has Open MPI go on with what it has to do, for 0.2 s. */
+static void progress(void)
 {
 	int flag;
-	fflush(stdout);
-	for (double end = now() + 0.2; now() < end;) /* what others still want of us goes out */
+	for (double end = now() + 0.2; now() < end;)
 		MPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
+}
+
+void depart(void)
+{
+	fflush(stdout);
+	progress(); /* what others still want of us goes out */
 	_exit(0);
 }
 
@@ -52,7 +58,8 @@ struct head {
 	uint64_t seed;
 	int64_t n, serial, computed, iteration;
 	double started;
-	int size, spawned, lost, cause;
+	int64_t moved;
+	int size, spawned, lost, cause, tries;
 	struct plan plan;
 };
 
@@ -93,7 +100,8 @@ static bool describe(struct run *r, MPI_Comm base, enum cause why, struct head *
 	int *index = malloc((size_t)r->crew.size * sizeof *index);
 	MPI_Allgather(own, 2, MPI_INT64_T, all, 2, MPI_INT64_T, base);
 	roster_make(to, r->crew.size);
-	*h = (struct head){.seed = r->g.seed, .n = r->g.n, .computed = r->computed, .iteration = r->iteration, .started = r->started, .cause = why, .plan = r->plan};
+	*h = (struct head){.seed = r->g.seed, .n = r->g.n, .computed = r->computed, .iteration = r->iteration, .started = r->started, .cause = why, .plan = r->plan,
+		.moved = why == MOVED ? r->plan.number : r->moved, .tries = r->tries};
 	if (me == 0 && !world_broken) {
 		memset(index, -1, (size_t)r->crew.size * sizeof *index);
 		for (int i = 0; i < ranks; i++) {
@@ -180,6 +188,9 @@ static bool enter(struct run *r, MPI_Comm all, struct head *h, struct roster *to
 	to->at = NULL;
 	r->iteration = iteration;
 	r->computed = h->computed;
+	r->plan = h->plan; /* some may have heard of another before the failure */
+	r->moved = h->moved;
+	r->tries = h->tries;
 	return true;
 }
 
@@ -209,6 +220,9 @@ void rebuild(struct run *r, enum cause why)
 		MPI_Comm base = world, all;
 		if (why == LOST) {
 			alive(r, "shrink");
+			/* Ranks seldom go alone, and Open MPI 5.0.11 crashes, or waits for ever, when
+			 * it hears of another in the midst of a shrink or a spawn. */
+			progress();
 			world_broken = false;
 			if (MPIX_Comm_shrink(world, &base) != MPI_SUCCESS)
 				break;
@@ -219,6 +233,7 @@ void rebuild(struct run *r, enum cause why)
 		struct roster to = {0};
 		bool done = describe(r, base, why, &h, &to);
 		if (done && why == MOVED && to.spawned == 0) {
+			r->moved = h.moved;
 			tell(r, &h, &to, began);
 			roster_free(&to);
 			return;
@@ -257,7 +272,6 @@ void join(struct run *r, MPI_Comm parents)
 	share(all, &h, &to);
 	if (world_broken)
 		_exit(0);
-	r->plan = h.plan;
 	r->started = h.started;
 	if (!enter(r, all, &h, &to))
 		_exit(0);

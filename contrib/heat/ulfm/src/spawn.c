@@ -55,6 +55,9 @@ MPI_Comm gather(struct run *r, MPI_Comm base, const struct roster *to)
 	if (to->spawned == 0)
 		return base;
 	alive(r, "spawn");
+	/* Nothing ends a spawn in which a rank is lost: not into it with one that is. */
+	if (!all_good(base, true))
+		return MPI_COMM_NULL;
 	ring = launch(r, base, to);
 	if (!all_good(base, true))
 		return MPI_COMM_NULL;

@@ -115,6 +115,9 @@ struct run {
 	struct grid g;
 	struct crew crew;
 	struct plan plan;
+	struct plan told; /* on rank 0: the last that was read, the others may not have it yet */
+	int64_t moved;    /* number of the last plan by which all ranks are placed */
+	int tries;        /* moves by the present plan that a failure has ended */
 	struct copies copies;
 	int64_t iteration;
 	int64_t computed; /* iterations in all, those done twice included */
