@@ -104,7 +104,7 @@ func (l *launch) denied(ctx context.Context, due []int) error {
 		case it.kind != cloud.Transient:
 			return l.why(ctx, &cloud.Error{Kind: it.kind, Op: opLaunch, Err: errors.New(it.said)})
 		case it.faults >= maxFaults:
-			return l.why(ctx, &cloud.Error{Kind: cloud.Capacity, Op: opLaunch, Err: fmt.Errorf("Vultr has failed %d times: %s", it.faults, it.said)})
+			return l.why(ctx, &cloud.Error{Kind: cloud.Capacity, Op: opLaunch, Err: fmt.Errorf("%d requests in a row have met a fault of Vultr's: %s", it.faults, it.said)})
 		}
 	}
 	return nil

@@ -144,6 +144,10 @@ func runExplain(ctx context.Context, out io.Writer, o explainOptions, j batchJob
 	e.fill(m)
 	e.Advice = append(e.Advice, directive.Overlooked(j.script)...)
 	e.Advice = append(e.Advice, directive.Advise(m, jobOf(ctx, cfg, j))...)
+	if len(e.silent) > 0 && m.Method != directive.None && m.Strategy == directive.Preemptive {
+		e.Advice = append(e.Advice, directive.Advice{Level: directive.Warning, About: "strategy",
+			Text: fmt.Sprintf("preemptive makes a checkpoint on a notice alone, and Vultr, where %s is, gives none: write strategy=periodic", poolNames(e.silent))})
+	}
 	e.rehearsed(m, j)
 	if o.json {
 		return writeJSON(out, e)
@@ -167,6 +171,9 @@ func (e *explained) place(cfg *config.Config, o explainOptions, j batchJob) erro
 	for _, p := range cfg.Pools {
 		if o.pool == p.Power.Name || o.pool == "" && slices.Contains(partitions, p.Slurm.Partition) {
 			fit = append(fit, p)
+			if provider, _ := cfg.Provider(p.Power.Provider); provider.Kind == "vultr" {
+				e.silent = append(e.silent, p)
+			}
 		}
 	}
 	switch {

@@ -28,6 +28,7 @@ type explained struct {
 	Advice    []directive.Advice `json:"advice"`
 
 	comment sbatch.Option // where the job's comment stands in the script; zero: it does not
+	silent  []config.Pool // of those that the job may get, the ones on a cloud that gives no notices
 }
 
 // explainedSetting is one key: what holds, or what has no effect and why.
