@@ -29,7 +29,9 @@ type Provider struct {
 	turns turns
 	know  knowledge
 	names names
-	keys  sync.Mutex // held while a public key is looked for and given to the account
+	// snapped is when a snapshot was asked for last, by token.
+	snapped recent[time.Time]
+	keys    sync.Mutex // held while a public key is looked for and given to the account
 
 	mu   sync.Mutex
 	seen map[string]sight  // our instances, by id
