@@ -83,9 +83,6 @@ func (p *Provider) MakeImage(ctx context.Context, r cloud.ImageRequest) (cloud.I
 			return cloud.Image{}, transient(opImage, fmt.Errorf("waiting to see what became of the snapshot of %s: %w", r.Instance, ctx.Err()))
 		}
 	}
-	if s, ok := p.recall(r.Instance); ok && s.metal {
-		return cloud.Image{}, invalid(opImage, "%s is bare metal, of which Vultr makes no snapshots", r.Instance)
-	}
 	return p.snap(ctx, r)
 }
 

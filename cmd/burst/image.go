@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"os/user"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -53,8 +57,8 @@ func imageBuildCommand() *cobra.Command {
 			"two instances must not share (keys, machine id, logs); have the cloud make an image of\n" +
 			"it; end it; print what to write into the pool. An interrupt ends the instance and removes\n" +
 			"the image that was begun. burstd must run on this host: it ends the instance if this\n" +
-			"command is killed." + imageExits,
-		Example: "  burst image build --pool c6i",
+			"command is killed. burstd's user may." + imageExits,
+		Example: "  sudo -u slurm burst image build --pool c6i",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.config = configFlag(cmd)
@@ -135,11 +139,23 @@ func noImager(cfg *config.Config, name string) error {
 }
 
 // builtFor is the cluster's id. Its burstd must answer: nobody else would end
-// what a command that is killed leaves behind.
+// what a command that is killed leaves behind. What another user wrote into its state
+// folder, burstd could not use, or not write to.
 func builtFor(ctx context.Context, cfg *config.Config) (string, error) {
+	info, err := os.Stat(cfg.Endpoint.State)
+	if err != nil {
+		return "", cli.WithHint(fmt.Errorf("burstd's state folder: %w", err), "images are made on burstd's host, by its user")
+	}
+	if owner := info.Sys().(*syscall.Stat_t).Uid; int(owner) != os.Geteuid() {
+		name := fmt.Sprintf("#%d", owner)
+		if u, err := user.LookupId(strconv.Itoa(int(owner))); err == nil {
+			name = u.Username
+		}
+		return "", cli.UsageError(fmt.Errorf("images are made by burstd's user, %s, to whom %s belongs", name, cfg.Endpoint.State), fmt.Sprintf("sudo -u %s burst image build …", name))
+	}
 	id, why := clusterID(cfg.Endpoint.ClusterFile())
 	if id == "" {
-		return "", cli.WithHint(fmt.Errorf("the cluster's id is not known: %s", why.Text), "run this as root, or as burstd's user, on burstd's host")
+		return "", cli.WithHint(fmt.Errorf("the cluster's id is not known: %s", why.Text), "start burstd once: it makes the id")
 	}
 	client := api.NewClient(cfg.Endpoint.Socket)
 	defer client.Close()
@@ -149,6 +165,8 @@ func builtFor(ctx context.Context, cfg *config.Config) (string, error) {
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("without burstd nobody would end the instance if this command were killed: %w", explain(err))
+	case status.Paused != nil:
+		return "", cli.WithHint(fmt.Errorf("nothing is launched: burstd is paused: %s", printable(status.Paused.Why)), "burst resume ends the pause")
 	case status.Cluster != id:
 		return "", cli.UsageError(fmt.Errorf("%s says that this cluster is %s, and burstd that it is %s", cfg.Endpoint.ClusterFile(), printable(id), printable(status.Cluster)),
 			"[daemon] state and socket must be those of one burstd")

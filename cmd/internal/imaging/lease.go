@@ -36,12 +36,11 @@ func (l Leases) Take(token string) (*lease, error) {
 	if !plain.MatchString(token) {
 		return nil, fmt.Errorf("%q is no builder's token", token)
 	}
-	if err := os.Mkdir(string(l), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(string(l), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("making the folder of builders in burstd's state folder: %w", err)
 	}
 	l.sweep(time.Now())
-	// burstd, which may be another user, reads it: it needs no right to write.
-	f, err := os.OpenFile(l.path(token), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
+	f, err := os.OpenFile(l.path(token), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("writing down in burstd's state folder that an instance is asked for: %w", err)
 	}
