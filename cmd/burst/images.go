@@ -197,7 +197,7 @@ func pickImages(all []listedImage, ids []string) (named []listedImage, err error
 			found, named = true, append(named, i)
 		}
 		if !found {
-			return nil, cli.WithHint(fmt.Errorf("Burst has made no image %s for this cluster; nothing is deleted", printable(id)), "burst image list shows them")
+			return nil, cli.WithHint(fmt.Errorf("no image %s of this cluster was made by Burst; nothing is deleted", printable(id)), "burst image list shows them")
 		}
 	}
 	return named, nil
