@@ -150,6 +150,7 @@ func (b *build) boot(ctx context.Context) error {
 		case shown && (i.State == cloud.Terminated || i.State == cloud.Terminating):
 			return fmt.Errorf("%w: %s", errEnded, b.instance.ID)
 		}
+		b.tell(-1, nil)
 		if err := b.pause(ctx, b.Poll); err != nil {
 			return fmt.Errorf("waiting for instance %s to run: %w", b.instance.ID, err)
 		}
@@ -174,6 +175,7 @@ func (b *build) setUp(ctx context.Context) error {
 			return err
 		case <-time.After(3 * b.Poll):
 		}
+		b.tell(-1, nil)
 		i, shown, err := b.look(ctx)
 		if err == nil && shown && (i.State == cloud.Terminated || i.State == cloud.Terminating) {
 			cancel(fmt.Errorf("%w: %s", errEnded, b.instance.ID))

@@ -127,6 +127,7 @@ func Build(ctx context.Context, c Config) (Result, error) {
 	ended, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
 	left := b.end(ended, err != nil)
+	r.Image = b.image // one that was begun in vain is removed
 	if dead(left) {
 		return r, left
 	}
