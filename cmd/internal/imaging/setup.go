@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"time"
 
-	xssh "golang.org/x/crypto/ssh"
-
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/bootstrap"
 	"github.com/burst-hpc/burst/cloud/bootstrap/ssh"
@@ -80,8 +78,14 @@ func (w Way) SetUp(ctx context.Context, i cloud.Instance) error {
 	}
 	h := ssh.Host{Instance: i.ID, Node: "image-" + w.Pool.Power.Name, Addr: addr, Port: w.Pool.SSH.Port, User: w.Pool.SSH.User}
 	if w.Pool.SSH.Console {
-		if h.HostKeys, err = w.hostKeys(ctx, i); err != nil {
-			return err
+		err := w.console(ctx, i, func(text string) error {
+			if h.HostKeys = ssh.ConsoleKeys(text); len(h.HostKeys) == 0 {
+				return errWait
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("the instance's console has shown no host keys (is host_key = \"pin\" what you want?): %w", err)
 		}
 	}
 	script, err := bootstrap.ForHost(w.Pool.Boot.ForImage(), i.ID, addr)
@@ -98,20 +102,6 @@ func (w Way) SetUp(ctx context.Context, i cloud.Instance) error {
 
 // consolePace is the time between two looks at a console: EC2 shows it minutes late.
 const consolePace = 15 * time.Second
-
-// hostKeys waits for those that the cloud's console shows.
-func (w Way) hostKeys(ctx context.Context, i cloud.Instance) (keys []xssh.PublicKey, err error) {
-	err = w.console(ctx, i, func(text string) error {
-		if keys = ssh.ConsoleKeys(text); len(keys) == 0 {
-			return errWait
-		}
-		return nil
-	})
-	if err != nil {
-		err = fmt.Errorf("the instance's console has shown no host keys (is host_key = \"pin\" what you want?): %w", err)
-	}
-	return keys, err
-}
 
 // watch waits for the last word of the bootstrap on the console.
 func (w Way) watch(ctx context.Context, i cloud.Instance) error {
