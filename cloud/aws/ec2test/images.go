@@ -16,21 +16,6 @@ type made struct {
 	snapshotGone       bool
 }
 
-// Made are the ids of the images of instances that exist, and of their snapshots.
-func (c *Cloud) Made() (images, snapshots []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, m := range c.made {
-		if !m.gone {
-			images = append(images, m.id)
-		}
-		if !m.snapshotGone {
-			snapshots = append(snapshots, m.snapshot)
-		}
-	}
-	return images, snapshots
-}
-
 func (c *Cloud) createImage(p *params) (body, *failure) {
 	tags := map[string]map[string]string{}
 	for _, s := range p.list("TagSpecification") {

@@ -72,9 +72,9 @@ type Config struct {
 
 // Result is what a build has come to.
 type Result struct {
-	Image    cloud.Image             `json:"image"`
-	Instance string                  `json:"instance"` // the builder
-	Took     map[Stage]time.Duration `json:"-"`
+	Image    cloud.Image
+	Instance string // the builder
+	Took     map[Stage]time.Duration
 }
 
 // ErrNoImager is wrapped when a provider makes no images.
