@@ -104,6 +104,22 @@ var launchGaps = []gap{
 		},
 	},
 	{
+		"CreateImage does not take tags of snapshots", "", []string{"image"}, // TestConformanceFake has it
+		func(ctx context.Context, m *mototest.Moto) (bool, error) {
+			out, err := m.EC2.RunInstances(ctx, runOne(m))
+			if err != nil {
+				return false, err
+			}
+			_, err = m.EC2.CreateImage(ctx, &ec2.CreateImageInput{
+				InstanceId: out.Instances[0].InstanceId, Name: awssdk.String("one"),
+				TagSpecifications: []types.TagSpecification{{
+					ResourceType: types.ResourceTypeSnapshot, Tags: []types.Tag{{Key: awssdk.String("a"), Value: awssdk.String("b")}},
+				}},
+			})
+			return err == nil, answered(err)
+		},
+	},
+	{
 		"there is always capacity: of a type in a zone that does not have it too", "",
 		[]string{"partial launch", "all or nothing", "choice among offerings", "choice, all or nothing", "choice, an error for each", "choice, throttled"},
 		refused(func(in *ec2.RunInstancesInput) { in.InstanceType = "hpc6a.48xlarge" }), // sold in us-east-2 and few others

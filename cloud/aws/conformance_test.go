@@ -102,6 +102,7 @@ func TestConformanceFake(t *testing.T) {
 				const pageSize, lag = 5, 20 * time.Millisecond
 				c := fakeCloud(t, ec2test.Options{
 					PageSize: pageSize, Lag: lag / 2, Boot: 5 * time.Millisecond, AddrDelay: 10 * time.Millisecond, Shutdown: 5 * time.Millisecond,
+					Image: 15 * time.Millisecond,
 				})
 				r := request
 				r.Offering.Market = tt.market
@@ -118,6 +119,8 @@ func TestConformanceFake(t *testing.T) {
 					Throttle:    func(o cloud.Offering) { c.FailPool(poolOf(o), "RequestLimitExceeded") },
 					PageSize:    pageSize,
 					FailPage:    func() { c.Fail("DescribeInstances", ec2test.Fault{Code: "InternalError", Skip: 1}) },
+					LoseImage:   func() { c.Fail("CreateImage", ec2test.Fault{Lost: true}) },
+					CutDelete:   func() { c.Fail("DeleteSnapshot", ec2test.Fault{Code: "UnauthorizedOperation"}) },
 					LoseAnswer:  func() { c.Fail(tt.action, ec2test.Fault{Lost: true}) },
 					SetCapacity: func(n int) { c.SetCapacity(poolOf(r.Offering), n) },
 					Fail:        func(op cloudtest.Op, kind cloud.Kind) { c.Fail(ops[op], ec2test.Fault{Code: codes[kind]}) },

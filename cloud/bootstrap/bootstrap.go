@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -38,6 +39,9 @@ var site string
 //go:embed node/start.sh
 var start string
 
+//go:embed node/image.sh
+var clean string
+
 //go:embed node/main.sh
 var last string
 
@@ -45,7 +49,7 @@ var last string
 // same for the same c, and for all instances of a pool. A script that is too long as
 // it is comes packed: it unpacks itself on the node.
 func UserData(c Config) (string, error) {
-	if c.Sent() != "" {
+	if c.Sent() != "" && !c.image {
 		return "", errors.New("the MUNGE key is sent over SSH only: user data holds no secret")
 	}
 	script, err := Script(c)
@@ -98,7 +102,11 @@ func write(c Config, edit func(part string) string) string {
 	var b strings.Builder
 	b.WriteString("#!/bin/bash\n# Made by Burst.\n")
 	c.withDefaults().header(&b)
-	for _, part := range []string{tools, strings.Replace(machine, "@key.py@\n", key, 1), slurm, site, start, last} {
+	parts := []string{tools, strings.Replace(machine, "@key.py@\n", key, 1), slurm, site, start, last}
+	if c.image {
+		parts = slices.Insert(parts, len(parts)-1, clean)
+	}
+	for _, part := range parts {
 		_, text, _ := strings.Cut(part, "\n") // without its line for shellcheck
 		b.WriteByte('\n')
 		b.WriteString(edit(text))

@@ -43,6 +43,7 @@ type Config struct {
 	ResumeTimeout time.Duration // Slurm's: so long after its boot a node gives up asking who it is; 15 min
 	SetupTimeout  time.Duration // of each command; 10 min
 
+	image bool   // no node, but what an image is to be made of
 	given string // instance and address, of a host that asks no metadata service
 }
 

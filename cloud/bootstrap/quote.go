@@ -34,6 +34,7 @@ func (c Config) header(b *strings.Builder) {
 	scalar("SLURM_VERSION", c.SlurmVersion)
 	scalar("MUNGE_KEY", c.MungeKey)
 	scalar("GIVEN", c.given)
+	scalar("IMAGE", flag(c.image))
 	scalar("KEY_ENDPOINT", strings.TrimRight(c.KeyEndpoint, "/"))
 	scalar("REGION", c.Region)
 	scalar("NTP", c.NTP)

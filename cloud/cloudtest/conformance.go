@@ -63,12 +63,16 @@ type Cloud struct {
 	Throttle func(o cloud.Offering)
 	// Fail makes the next call of op (Launch, List, Terminate) fail.
 	Fail func(op Op, kind cloud.Kind)
+	// LoseImage lets the next MakeImage have its effect but not its answer.
+	LoseImage func()
+	// CutDelete lets the next DeleteImage fail after its first step, if it has several.
+	CutDelete func()
 	// Announce makes a notice of the instance's interruption in a minute.
 	Announce func(id string)
 }
 
 // Conformance checks all that cloud.Provider promises, and NoticeSource,
-// Acknowledger, Assigner, Evicter and Census where they are met.
+// Acknowledger, Assigner, Evicter, Census and Imager where they are met.
 func Conformance(t *testing.T, h Harness) {
 	setDefault(&h.Timeout, 10*time.Second)
 	setDefault(&h.Poll, 5*time.Millisecond)
@@ -100,6 +104,9 @@ func Conformance(t *testing.T, h Harness) {
 		{"evict", testEvict},
 		{"account", testAccount},
 		{"census", testCensus},
+		{"image", testImage},
+		{"image, answer lost", testImageLost},
+		{"image, removal cut off", testImageCut},
 	} {
 		gap, known := gaps[tt.name]
 		delete(gaps, tt.name)

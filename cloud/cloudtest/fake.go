@@ -27,6 +27,9 @@ const (
 	Account     Op = "account"
 	Evict       Op = "evict"
 	Clusters    Op = "clusters"
+	MakeImage   Op = "image"
+	Images      Op = "images"
+	DeleteImage Op = "delete-image"
 )
 
 // Options are a fake cloud's constants. The zero value answers at once, from
@@ -43,6 +46,7 @@ type Options struct {
 	MaxLaunch int                  // Count of one Launch; 1,000
 	Choice    bool                 // Limits().Choice: one launch may choose among offerings
 	Prepare   bool                 // requests are completed by Prepare
+	Image     time.Duration        // from MakeImage to an available image
 }
 
 // Fault makes calls fail.
@@ -74,6 +78,8 @@ type Fake struct {
 	changed  chan struct{} // closed and made anew when a notice comes
 	moved    chan struct{} // closed and made anew when a call changes an instance
 	account  string
+	images   []*made // in the order in which they were made
+	imaged   int     // so many were made
 }
 
 var (

@@ -24,6 +24,7 @@ func TestConformance(t *testing.T) {
 			Latency: map[Op]time.Duration{Launch: 2 * time.Millisecond, List: time.Millisecond, Terminate: time.Millisecond},
 			Boot:    20 * time.Millisecond, AddrDelay: 30 * time.Millisecond, Lag: 15 * time.Millisecond,
 			Shutdown: 10 * time.Millisecond, Retry: time.Millisecond, PageSize: 4, MaxLaunch: 8,
+			Image: 25 * time.Millisecond,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,6 +44,7 @@ func TestConformance(t *testing.T) {
 						SetRoom:     f.SetCapacity,
 						Throttle:    func(o cloud.Offering) { f.Throttle(o, 1) },
 						Fail:        f.Fail,
+						LoseImage:   func() { f.LoseAnswer(MakeImage) },
 						Announce:    func(id string) { f.Announce(interruption(id, time.Minute)) },
 					}
 				},

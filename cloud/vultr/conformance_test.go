@@ -88,9 +88,15 @@ func TestConformance(t *testing.T) {
 				t.Skip("the same calls of the other kind: run by make test")
 			}
 			t.Parallel()
-			cloudtest.Conformance(t, cloudtest.Harness{NoTokens: true, Apart: true, New: func(t *testing.T) cloudtest.Cloud {
+			gaps := map[string]string{}
+			if tt.plan == vultrtest.Metal {
+				for _, name := range []string{"image", "image, answer lost", "image, removal cut off"} {
+					gaps[name] = "Vultr makes no snapshots of bare metal"
+				}
+			}
+			cloudtest.Conformance(t, cloudtest.Harness{NoTokens: true, Apart: true, Gaps: gaps, New: func(t *testing.T) cloudtest.Cloud {
 				const pageSize = 5
-				c := fakeCloud(t, vultrtest.Options{PageSize: pageSize, Lag: lag / 2, Boot: 10 * time.Millisecond, Metal: 30 * time.Millisecond})
+				c := fakeCloud(t, vultrtest.Options{PageSize: pageSize, Lag: lag / 2, Boot: 10 * time.Millisecond, Metal: 30 * time.Millisecond, Snapshot: 20 * time.Millisecond})
 				dir := t.TempDir()
 				open := func() cloud.Provider { return over(t, c, func(v *vultr.Config) { v.Dir = dir }) }
 				ops := map[cloudtest.Op]string{cloudtest.Launch: "POST ", cloudtest.List: "GET ", cloudtest.Terminate: "DELETE "}
@@ -102,6 +108,7 @@ func TestConformance(t *testing.T) {
 					FailPage: func() {
 						c.Fail("GET "+tt.resource, vultrtest.Fault{Status: http.StatusBadGateway, Skip: 1, Times: tries})
 					},
+					LoseImage:   func() { c.Fail("POST snapshots", vultrtest.Fault{Lost: true}) },
 					LoseAnswer:  func() { c.Fail("POST "+tt.resource, vultrtest.Fault{Lost: true}) },
 					SetCapacity: func(n int) { c.SetCapacity(tt.plan, n) },
 					Fail: func(op cloudtest.Op, kind cloud.Kind) {

@@ -76,6 +76,9 @@ func (p *Provider) specOf(ctx context.Context, op string, r cloud.LaunchRequest)
 	pool := p.c.Pools[r.Pool]
 	s := spec{Metal: plan.metal, Region: p.c.Region, VPC: pool.VPC, VPCOnly: pool.VPCOnly,
 		Limited: pool.Login == LimitedUser, Script: pool.StartupScript, Firewall: pool.FirewallGroup, Word: pool.Word}
+	if _, builder := cloud.BuilderUntil(r.Token); builder && plan.metal {
+		return spec{}, invalid(op, "%s is bare metal, of which Vultr makes no snapshots", plan.ID)
+	}
 	if err := fits(op, plan, pool); err != nil {
 		return spec{}, err
 	}

@@ -320,3 +320,16 @@ func TestRegions(t *testing.T) {
 		t.Errorf("counted are %v", p.Counts())
 	}
 }
+
+// TestNoBuilderOfBareMetal: it is refused before it has cost an hour.
+func TestNoBuilderOfBareMetal(t *testing.T) {
+	t.Parallel()
+	p := over(t, fakeCloud(t, vultrtest.Options{}))
+	for plan, want := range map[string]bool{vultrtest.Metal: false, vultrtest.Plan: true} {
+		r := request(plan)
+		r.Token, r.Cluster, r.Pool, r.Count = cloud.BuilderToken(time.Now()), "c", "pool", 1
+		if err := p.Prepare(t.Context(), []cloud.LaunchRequest{r})[0]; (err == nil) != want || !want && !strings.Contains(err.Error(), "bare metal, of which Vultr makes no snapshots") {
+			t.Errorf("%s: %v", plan, err)
+		}
+	}
+}

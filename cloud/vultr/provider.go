@@ -30,7 +30,9 @@ type Provider struct {
 	turns turns
 	know  knowledge
 	names *names.Writer
-	keys  sync.Mutex // held while a public key is looked for and given to the account
+	// snapped is when a snapshot was asked for last, by token.
+	snapped recent[time.Time]
+	keys    sync.Mutex // held while a public key is looked for and given to the account
 
 	secrets sync.Mutex
 	wordKey []byte // from which words follow; nil: not read yet

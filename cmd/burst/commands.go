@@ -15,6 +15,7 @@ func commands() []*cobra.Command {
 		eventsCommand(),
 		jobsCommand(),
 		poolCommand(),
+		imageCommand(),
 		pauseCommand(),
 		resumeCommand(),
 		stopAllCommand(),

@@ -81,7 +81,7 @@ func TestBothPermitTheSame(t *testing.T) {
 	if diff := cmp.Diff(yaml, hcl); diff != "" {
 		t.Errorf("burst.yaml and main.tf differ:\n%s", diff)
 	}
-	if len(yaml["Look"]) != 14 || len(yaml) != 13 {
+	if len(yaml["Look"]) != 15 || len(yaml) != 14 {
 		t.Errorf("%d statements: %v", len(yaml), yaml)
 	}
 }

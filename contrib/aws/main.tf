@@ -38,6 +38,7 @@ resource "aws_iam_policy" "controller" {
           "ec2:DescribeLaunchTemplates",
           "ec2:DescribePlacementGroups",
           "ec2:DescribeSecurityGroups",
+          "ec2:DescribeSnapshots",
           "ec2:DescribeSpotPriceHistory",
           "ec2:DescribeSubnets",
           "pricing:GetProducts",
@@ -80,21 +81,34 @@ resource "aws_iam_policy" "controller" {
         Condition = local.new
       },
       {
+        Sid    = "ImageTagged"
+        Effect = "Allow"
+        Action = "ec2:CreateImage"
+        Resource = [
+          "arn:${data.aws_partition.here.partition}:ec2:*::image/*",
+          "arn:${data.aws_partition.here.partition}:ec2:*::snapshot/*",
+        ]
+        Condition = local.new
+      },
+      {
         Sid       = "TagAtBirth"
         Effect    = "Allow"
         Action    = "ec2:CreateTags"
         Resource  = "*"
-        Condition = { StringEquals = { "ec2:CreateAction" = ["RunInstances", "CreateFleet", "CreateLaunchTemplate", "CreatePlacementGroup"] } }
+        Condition = { StringEquals = { "ec2:CreateAction" = ["RunInstances", "CreateFleet", "CreateLaunchTemplate", "CreatePlacementGroup", "CreateImage"] } }
       },
       {
         Sid    = "Ours"
         Effect = "Allow"
         Action = [
+          "ec2:CreateImage",
           "ec2:CreateLaunchTemplateVersion",
           "ec2:CreateTags",
           "ec2:DeleteLaunchTemplate",
           "ec2:DeleteLaunchTemplateVersions",
           "ec2:DeletePlacementGroup",
+          "ec2:DeleteSnapshot",
+          "ec2:DeregisterImage",
           "ec2:GetConsoleOutput",
           "ec2:ModifyLaunchTemplate",
           "ec2:TerminateInstances",

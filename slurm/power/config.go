@@ -63,6 +63,9 @@ type Config struct {
 	// type's number of cores; false where not known. They must not block; nil: none is known.
 	Price func(provider string, o cloud.Offering) (float64, bool)
 	Cores func(provider, instanceType string) (int, bool)
+	// Held says that an instance of ours, which serves no node, is somebody's who is at
+	// work on it: it is left alone for as long. It must not block; nil: none is.
+	Held func(i cloud.Instance) bool
 	// Tried, unless nil, is told of each answer to a launch. It must not block.
 	Tried func(l Launch, got []cloud.Instance, err error)
 }

@@ -103,8 +103,16 @@ func TestTakeStray(t *testing.T) {
 		record *Node  // of that node
 		listed bool   // the record's instance lives
 		first  bool
+		token  string
+		held   bool // the instance, by somebody who is no node
 		want   []string
 	}{
+		{name: "a builder at work", token: cloud.BuilderToken(at), held: true},
+		{name: "a builder at work, at a node's address", token: cloud.BuilderToken(at), held: true, at: "10.0.0.1", slurm: up},
+		{name: "a builder that nobody holds", token: cloud.BuilderToken(at), want: []string{"i-1 doomed"}},
+		{name: "a builder that nobody holds, at a node's address", token: cloud.BuilderToken(at), at: "10.0.0.1", slurm: up, want: []string{"i-1 doomed"}},
+		{name: "a builder that nobody holds, first round", token: cloud.BuilderToken(at), first: true},
+		{name: "no builder, held", held: true, want: []string{"i-1 doomed"}},
 		{name: "says no node", want: []string{"i-1 doomed"}},
 		{name: "says no node, first round", first: true},
 		{name: "a node that is up", node: "c1", slurm: up, want: []string{"c1 booting"}},
@@ -140,7 +148,8 @@ func TestTakeStray(t *testing.T) {
 			}
 			e, _ := testEngine(st)
 			e.heard["east"] = !tt.first
-			list := []cloud.Instance{{ID: "i-1", Pool: "p", Node: tt.node, Addr: tt.at, State: cloud.Running}}
+			e.cfg.Held = func(i cloud.Instance) bool { return tt.held && i.ID == "i-1" }
+			list := []cloud.Instance{{ID: "i-1", Token: tt.token, Pool: "p", Node: tt.node, Addr: tt.at, State: cloud.Running}}
 			if tt.listed {
 				list = append(list, former.Instance)
 			}

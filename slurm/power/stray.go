@@ -44,8 +44,12 @@ func (e *Engine) takeLists(c *Change, l *listing, snap *slurm.Snapshot) {
 			if _, closed := e.closed[i.ID]; have && serves || closed || !i.State.Live() {
 				continue
 			}
+			_, builder := cloud.BuilderUntil(i.Token) // never was a node's
+			if builder && e.cfg.Held != nil && e.cfg.Held(i) {
+				continue
+			}
 			i.Node = cmp.Or(i.Node, rec.Assigned)
-			if i.Node == "" {
+			if i.Node == "" && !builder {
 				i.Node = e.nodeAt(snap, i)
 			}
 			e.takeStray(c, Instance{Instance: i, Provider: name, Account: l.accounts[name]}, e.claim(i, snap, live), l)

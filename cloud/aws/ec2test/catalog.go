@@ -226,6 +226,9 @@ func (c *Cloud) describeSpotPrices(p *params) (body, *failure) {
 }
 
 func (c *Cloud) describeImages(p *params) (body, *failure) {
+	if slices.Equal(p.strings("Owner"), []string{"self"}) {
+		return c.describeMade(p)
+	}
 	var all []Image
 	ids := p.strings("ImageId")
 	if len(ids) == 0 {

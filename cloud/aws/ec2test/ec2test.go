@@ -33,6 +33,7 @@ type Options struct {
 	Lag       time.Duration // from launch to the first Describe that shows it
 	AddrDelay time.Duration // from launch to a known address
 	Shutdown  time.Duration // from TerminateInstances to terminated
+	Image     time.Duration // from CreateImage to an available image
 	Keep      time.Duration // how long a terminated instance is shown; 1 h
 	PageSize  int           // the largest page of DescribeInstances; 1,000
 	Throttle  bool          // EC2's token buckets, at their real sizes
@@ -72,6 +73,7 @@ type Cloud struct {
 	buckets    map[string]*bucket
 	log        []Call
 	busy, peak int
+	made       []*made // images of instances, in the order in which they were made
 }
 
 // What is there by default, beside SubnetIn.

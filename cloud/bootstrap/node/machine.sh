@@ -34,7 +34,7 @@ step_metadata() {
 	mkdir -p "$STATE"
 	machine | put "$STATE/machine" 0600
 	[ "$0" -ef "$SBIN/burst-bootstrap" ] || put "$SBIN/burst-bootstrap" 0755 <"$0"
-	systemd || return 0
+	systemd && [ "$IMAGE" = 0 ] || return 0
 	put "$R/etc/systemd/system/burst-bootstrap.service" 0644 <<-END
 		[Unit]
 		Description=Burst: make this instance a node again after a reboot
@@ -65,7 +65,9 @@ metadata() {
 
 step_munge() {
 	local key=$R/etc/munge/munge.key fresh=''
+	[ "$IMAGE$MUNGE_KEY" != 1image ] || [ -s "$key" ] || die "/etc/munge/munge.key is missing on the image that this one is made of"
 	have munged || packages MUNGE munge munge
+	[ "$IMAGE" = 0 ] || return 0 # the key is the nodes'
 	if [ "$MUNGE_KEY" != image ] && ! is_done key; then
 		retry 60 fetch_key "$key.new" || die "the MUNGE key could not be read from $MUNGE_KEY"
 		chown munge:munge "$key.new"

@@ -14,20 +14,25 @@ ended() {
 	output=$(last_output)
 	say "FAILED: $WHY"
 	printf '%s\n' "$output" >&3
-	[ -z "$INSTANCE" ] || retry 30 report failed "$WHY|$output" || say "burstd was not told \"failed\": $ERROR"
+	[ "$IMAGE" = 1 ] || [ -z "$INSTANCE" ] || retry 30 report failed "$WHY|$output" || say "burstd was not told \"failed\": $ERROR"
 }
 
 if ! flock -n 9; then
 	# Whoever set the host up over SSH takes our end for the node's: after a restart
 	# in the middle burst-bootstrap.service may be at it, and may fail.
-	[ "$GIVEN" ] && [ -z "${BURST_REBOOT:-}" ] || { say 'another bootstrap runs: this one leaves' && exit 0; }
+	[ "$GIVEN${BURST_STEPS:-}" ] && [ -z "${BURST_REBOOT:-}" ] || { say 'another bootstrap runs: this one leaves' && exit 0; }
 	say 'another bootstrap runs: this one waits for its end'
 	flock 9
 fi
 trap 'AT=$LINENO CMD=$BASH_COMMAND' ERR
 trap 'ended $?' EXIT
 trap 'WHY="ended by a signal" && exit 143' TERM INT HUP
-for STEP in clock metadata munge imds slurmd whoami users mounts setup agent start ready fetch; do
+STEPS='clock metadata munge imds slurmd whoami users mounts setup agent start ready fetch'
+if [ "$IMAGE" = 1 ]; then # no node: whoever has started this waits for its last word
+	STEPS=${BURST_STEPS:-clock metadata munge imds slurmd users mounts setup clean}
+	export BURST_IMAGE=1
+fi
+for STEP in $STEPS; do
 	say "step $STEP"
 	output_from_here
 	[ -z "$TOLD" ] || [ "$STEP" = ready ] || [ "$STEP" = fetch ] || tell setup "$STEP"

@@ -3,6 +3,7 @@
 
 step_users() {
 	if [ "$SSSD" = 1 ]; then have sssd || packages SSSD 'sssd libnss-sss libpam-sss' sssd; fi
+	[ "$IMAGE" = 0 ] || return 0 # to join a directory makes a machine known there
 	commands users "${USER_COMMANDS[@]}"
 	if [ "$SSSD" = 1 ]; then
 		[ -s "$R/etc/sssd/sssd.conf" ] || die "SSSD has no /etc/sssd/sssd.conf: put it on the image, or write it by the users' commands"
@@ -60,6 +61,7 @@ mount_one() {
 			nfs_client
 			options=${options:-rw,hard,noatime} ;;
 	esac
+	[ "$IMAGE" = 0 ] || return 0 # has the client; the servers are the nodes' affair
 	mkdir -p "$R$target"
 	say "mounting $source on $target"
 	retry 180 mounted "$kind" "$options,_netdev" "$source" "$target" || die "$source could not be mounted on $target within 180 s"
@@ -81,6 +83,7 @@ cvmfs() { # REPOSITORY PROXY
 			packages CVMFS '' "cvmfs $eessi-latest.noarch.rpm"
 		fi
 	fi
+	[ "$IMAGE" = 0 ] || return 0
 	if [ "$2" ]; then echo "CVMFS_HTTP_PROXY='$2'"; else echo 'CVMFS_CLIENT_PROFILE=single'; fi | put "$R/etc/cvmfs/default.d/90-burst.conf" 0644
 	timeout 120 cvmfs_config setup
 	retry 180 timeout 60 cvmfs_config probe "$1" || die "CVMFS repository $1 could not be reached within 180 s"

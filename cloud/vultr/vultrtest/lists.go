@@ -43,37 +43,6 @@ func (c *Cloud) addKey(body []byte) reply {
 	return reply{http.StatusCreated, object{"ssh_key": k}}
 }
 
-type snapshot struct {
-	ID          string `json:"id"`
-	Created     string `json:"date_created"`
-	Description string `json:"description"`
-	Size        int64  `json:"size"`
-	Status      string `json:"status"`
-	OS          int    `json:"os_id"`
-}
-
-// AddSnapshot gives the account a snapshot of a time and status ("pending",
-// "complete"), and returns its id.
-func (c *Cloud) AddSnapshot(description, status string, at time.Time) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := snapshot{ID: newID(), Created: at.UTC().Format(time.RFC3339), Description: description, Size: 42 << 30, Status: status, OS: OS}
-	c.snapshots = append(c.snapshots, s)
-	return s.ID
-}
-
-func (c *Cloud) showSnapshots(r *http.Request, id string) reply {
-	if id == "" {
-		return c.page(r, "snapshots", anys(c.snapshots))
-	}
-	for _, s := range c.snapshots {
-		if s.ID == id {
-			return reply{http.StatusOK, object{"snapshot": s}}
-		}
-	}
-	return no(http.StatusNotFound, "Invalid snapshot")
-}
-
 func systems() []any {
 	return []any{
 		object{"id": OS, "name": OSName, "arch": "x64", "family": "debian"},

@@ -129,6 +129,9 @@ func (c *Cloud) do(op string, parts []string, r *http.Request, body []byte) repl
 		}
 		return c.list(r, metal)
 	case "POST instances", "POST bare-metals":
+		if len(parts) == 2 && parts[1] == "halt" && op == "POST instances" {
+			return c.halt(id)
+		}
 		if id != "" {
 			return no(http.StatusNotFound, "Invalid resource")
 		}
@@ -152,6 +155,10 @@ func (c *Cloud) do(op string, parts []string, r *http.Request, body []byte) repl
 		return reply{http.StatusOK, object{"account": object{"name": "HPC", "email": Email, "acls": []string{"provisioning"}, "balance": -10.5, "pending_charges": 1.25}}}
 	case "GET snapshots":
 		return c.showSnapshots(r, id)
+	case "POST snapshots":
+		return c.addSnapshot(body)
+	case "DELETE snapshots":
+		return c.deleteSnapshot(id)
 	case "GET vpcs":
 		return one("vpc", id, object{"id": VPC, "region": Region, "description": "burst", "v4_subnet": "192.168.0.0", "v4_subnet_mask": 16})
 	case "GET firewalls":

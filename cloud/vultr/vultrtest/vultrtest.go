@@ -38,6 +38,7 @@ type Options struct {
 	Boot     time.Duration // from its creation until cloud compute runs
 	Metal    time.Duration // the same for bare metal
 	Latency  time.Duration // of each answer
+	Snapshot time.Duration // from its request to a complete snapshot
 	// Locked is how long Vultr refuses to destroy a new instance.
 	Locked time.Duration
 	// Linger is how long lists still show a machine that has been destroyed.

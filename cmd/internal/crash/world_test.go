@@ -39,6 +39,7 @@ type world struct {
 	until func()                            // ends the world
 	// complains takes an instance that runs, and says whether its boot has failed; nil: none fails.
 	complains func(i cloud.Instance) bool
+	held      func(i cloud.Instance) bool // by somebody who makes an image of it; nil: none is
 
 	mu     sync.Mutex
 	life   *life
@@ -179,7 +180,7 @@ func (w *world) start(at string) *life {
 	l.fresh = ctl.Fresh
 	journal := crash.InJournal(st, l.point)
 	providers := map[string]cloud.Provider{"fake": provider}
-	l.engine = power.New(power.Config{Cluster: id, Pools: []power.Pool{w.pool}, BootTimeout: w.boot}, journal, ctl, providers, log)
+	l.engine = power.New(power.Config{Cluster: id, Pools: []power.Pool{w.pool}, BootTimeout: w.boot, Held: w.held}, journal, ctl, providers, log)
 	l.guard = ft.New(ft.Config{Pools: w.rules, Ask: func(instance string) { l.engine.Ask(instance) }}, journal, ctl, providers, log)
 	if err := l.engine.Load(l.ctx); err != nil {
 		w.t.Fatal(err)

@@ -26,6 +26,7 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/clouds"
 	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/cmd/internal/crash"
+	"github.com/burst-hpc/burst/cmd/internal/imaging"
 	"github.com/burst-hpc/burst/cmd/internal/nodeapi"
 	"github.com/burst-hpc/burst/cmd/internal/store"
 	"github.com/burst-hpc/burst/ft"
@@ -167,6 +168,8 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	d.market = newMarket(o.Config.Pools, d.prices.tables, providers, o.Log)
 	engine := o.Config.Power(id)
 	engine.Price, engine.Cores, engine.Tried = d.market.price, d.market.coresOf, d.meters.Tried
+	builders := imaging.LeasesIn(ep.State)
+	engine.Held = func(i cloud.Instance) bool { return builders.Held(i.Token, time.Now()) }
 	d.engine = power.New(engine, fallen{journal, d}, ctl, providers, o.Log)
 	d.setups = d.newSetups(news, o.Point)
 	d.rates = newRates(d, o.Config.Pools)

@@ -85,7 +85,7 @@ var programs = []string{
 
 // internals are the rooms of cmd/internal.
 var internals = []string{
-	"agent", "api", "bench", "benchft", "chaos", "cli", "clouds", "config", "crash", "daemon", "demo", "e2e", "endpoint", "handover", "history", "jobword", "journald", "ledger", "munge", "nodeapi",
+	"agent", "api", "bench", "benchft", "chaos", "cli", "clouds", "config", "crash", "daemon", "demo", "e2e", "endpoint", "handover", "history", "imaging", "jobword", "journald", "ledger", "munge", "nodeapi",
 	"paidhour", "quick", "rehearse", "rig", "spool", "srun", "steprecord", "stopall", "store", "tree", "vacated",
 }
 

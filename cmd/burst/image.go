@@ -1,0 +1,280 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cmd/internal/api"
+	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/cmd/internal/endpoint"
+	"github.com/burst-hpc/burst/cmd/internal/imaging"
+)
+
+const imageExits = "\n\nExit codes: 0 done, 1 failed, 2 wrong usage or configuration."
+
+func imageCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "image",
+		Short: "Make a machine image for a pool, list those made, delete them",
+		Long: "Make a machine image for a pool, so that its nodes need not install themselves; list\n" +
+			"those that Burst has made, and delete them." + imageExits,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return cli.UsageError(errors.New("burst image needs build, list or delete"), "see burst image --help")
+		},
+	}
+	cmd.AddCommand(imageBuildCommand(), imageListCommand(), imageDeleteCommand())
+	return cmd
+}
+
+type imageBuildOptions struct {
+	config, pool string
+	within       time.Duration
+	json         bool
+}
+
+func imageBuildCommand() *cobra.Command {
+	var o imageBuildOptions
+	cmd := &cobra.Command{
+		Use:   "build --pool POOL",
+		Short: "Make an image of a pool's node, set up but not joined",
+		Long: "Launch one instance of the pool's first type, on demand; have it install the packages\n" +
+			"and run the setup commands of the pool's nodes, with BURST_IMAGE=1; remove from it what\n" +
+			"two instances must not share (keys, machine id, logs); have the cloud make an image of\n" +
+			"it; end it; print what to write into the pool. An interrupt ends the instance and removes\n" +
+			"the image that was begun. burstd must run on this host: it ends the instance if this\n" +
+			"command is killed. burstd's user may." + imageExits,
+		Example: "  sudo -u slurm burst image build --pool c6i",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.config = configFlag(cmd)
+			return runImageBuild(cmd.Context(), streams{cmd.OutOrStdout(), cmd.ErrOrStderr()}, o)
+		},
+	}
+	cmd.Flags().StringVar(&o.pool, "pool", "", "the `pool` whose nodes the image is for")
+	cmd.Flags().DurationVar(&o.within, "within", 2*time.Hour, "end the instance after this `time`, whatever has come of it: from 10m to 12h")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print the image as JSON")
+	return cmd
+}
+
+// builtImage is what burst image build --json prints.
+type builtImage struct {
+	cloud.Image
+	Provider string             `json:"provider"`
+	Instance string             `json:"instance"`
+	Seconds  map[string]float64 `json:"seconds"` // of the stages
+}
+
+func runImageBuild(ctx context.Context, s streams, o imageBuildOptions) error {
+	cfg, err := config.Load(endpoint.Path(o.config))
+	if err != nil {
+		return err
+	}
+	n := slices.IndexFunc(cfg.Pools, func(p config.Pool) bool { return p.Power.Name == o.pool })
+	switch {
+	case o.pool == "":
+		return cli.UsageError(errors.New("--pool is missing: it says for whose nodes the image is"), "see burst image build --help")
+	case n < 0:
+		return cli.UsageError(fmt.Errorf("%s has no pool %s", cfg.Path, printable(o.pool)), "see [pool.NAME] there")
+	case o.within < imaging.Least || o.within > imaging.Most:
+		return cli.UsageError(fmt.Errorf("--within %s is not from %s to %s", o.within, imaging.Least, imaging.Most), "see burst image build --help")
+	}
+	pool := cfg.Pools[n]
+	provider, err := openedOf(cfg).get(ctx, pool.Power.Provider)
+	if err != nil {
+		return err
+	}
+	if _, ok := provider.(cloud.Imager); !ok {
+		return noImager(cfg, pool.Power.Provider)
+	}
+	log := slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	way := imaging.Way{Pool: pool, Provider: provider, State: cfg.Endpoint.State, Limit: o.within, Log: log}
+	cluster, err := builtFor(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	request, err := way.Request(cluster)
+	if err != nil {
+		return cli.UsageError(fmt.Errorf("no image can be made for pool %s: %w", o.pool, err), "docs/images.md says what pools can have images made")
+	}
+	if pool.SSH != nil {
+		if err := pool.SSH.Auth.Check(); err != nil {
+			return fmt.Errorf("the instance could not be set up over SSH: %w", err)
+		}
+	}
+	line := &imageLine{w: s.err, tty: isTerminal(s.err), began: time.Now()}
+	result, err := imaging.Build(ctx, imaging.Config{Provider: provider, Request: request, Leases: imaging.LeasesIn(cfg.Endpoint.State),
+		Within: o.within, SetUp: way.SetUp, Report: line.report})
+	line.end()
+	if result.Image.State == cloud.ImageAvailable {
+		if werr := tellImage(s.out, o, pool.Power.Provider, result); werr != nil {
+			err = errors.Join(err, werr)
+		}
+	}
+	return buildError(ctx, s.err, err)
+}
+
+// noImager is the error of a provider that makes no images.
+func noImager(cfg *config.Config, name string) error {
+	p, _ := cfg.Provider(name)
+	why := "its clouds make none that Burst knows how to ask for"
+	if p.Kind == "local" {
+		why = "its nodes are processes of this host, and have what it has"
+	}
+	return cli.UsageError(fmt.Errorf("provider %s (%s) has no machine images: %s", name, p.Kind, why), "docs/images.md says which providers have")
+}
+
+// builtFor is the cluster's id. Its burstd must answer: nobody else would end
+// what a command that is killed leaves behind. What another user wrote into its state
+// folder, burstd could not use, or not write to.
+func builtFor(ctx context.Context, cfg *config.Config) (string, error) {
+	info, err := os.Stat(cfg.Endpoint.State)
+	if err != nil {
+		return "", cli.WithHint(fmt.Errorf("burstd's state folder: %w", err), "images are made on burstd's host, by its user")
+	}
+	if owner := info.Sys().(*syscall.Stat_t).Uid; int(owner) != os.Geteuid() {
+		name := fmt.Sprintf("#%d", owner)
+		if u, err := user.LookupId(strconv.Itoa(int(owner))); err == nil {
+			name = u.Username
+		}
+		return "", cli.UsageError(fmt.Errorf("images are made by burstd's user, %s, to whom %s belongs", name, cfg.Endpoint.State), fmt.Sprintf("sudo -u %s burst image build …", name))
+	}
+	id, why := clusterID(cfg.Endpoint.ClusterFile())
+	if id == "" {
+		return "", cli.WithHint(fmt.Errorf("the cluster's id is not known: %s", why.Text), "start burstd once: it makes the id")
+	}
+	client := api.NewClient(cfg.Endpoint.Socket)
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, burstdTimeout)
+	defer cancel()
+	status, err := client.Status(ctx)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("without burstd nobody would end the instance if this command were killed: %w", explain(err))
+	case status.Paused != nil:
+		return "", cli.WithHint(fmt.Errorf("nothing is launched: burstd is paused: %s", printable(status.Paused.Why)), "burst resume ends the pause")
+	case status.Cluster != id:
+		return "", cli.UsageError(fmt.Errorf("%s says that this cluster is %s, and burstd that it is %s", cfg.Endpoint.ClusterFile(), printable(id), printable(status.Cluster)),
+			"[daemon] state and socket must be those of one burstd")
+	}
+	return id, nil
+}
+
+// tellImage prints what has been made.
+func tellImage(w io.Writer, o imageBuildOptions, provider string, r imaging.Result) error {
+	if o.json {
+		b := builtImage{Image: r.Image, Provider: provider, Instance: r.Instance, Seconds: map[string]float64{}}
+		for stage, took := range r.Took {
+			b.Seconds[string(stage)] = took.Round(time.Millisecond).Seconds()
+		}
+		return writeJSON(w, b)
+	}
+	var parts []string
+	total := time.Duration(0)
+	for _, took := range r.Took {
+		total += took
+	}
+	for _, stage := range []imaging.Stage{imaging.Booting, imaging.SettingUp, imaging.Imaging} {
+		parts = append(parts, fmt.Sprintf("%s %s", stage, r.Took[stage].Round(time.Second)))
+	}
+	_, err := fmt.Fprintf(w, "%s is made, in %s (%s). For nodes of it, write into [pool.%s]:\n\nimage = %q\n",
+		printable(r.Image.ID), total.Round(time.Second), strings.Join(parts, ", "), o.pool, r.Image.ID)
+	return err
+}
+
+// buildError shows the output of a failing setup line before the error that names it.
+func buildError(ctx context.Context, w io.Writer, err error) error {
+	if err == nil {
+		return nil
+	}
+	var setup *imaging.SetupError
+	if errors.As(err, &setup) {
+		for line := range strings.Lines(setup.Tail) {
+			fmt.Fprintf(w, "  %s\n", printable(strings.TrimRight(line, "\n")))
+		}
+		return cli.WithHint(fmt.Errorf("the setup has failed, no image is made: %w", err), "mend the line in the pool's setup, and build again")
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted, no image is made: %w", err)
+	}
+	return err
+}
+
+// imageLine shows how far a build is: in one line of a terminal, else in a line for
+// each stage and each quarter of the image.
+type imageLine struct {
+	w     io.Writer
+	tty   bool
+	began time.Time
+	stage imaging.Stage
+	shown int // of the per cent
+	drawn bool
+	said  string // the last problem
+}
+
+var stageWords = map[imaging.Stage]string{
+	imaging.Launching: "launching an instance", imaging.Booting: "waiting for it to run", imaging.SettingUp: "setting it up",
+	imaging.Imaging: "making the image", imaging.Ending: "ending the instance",
+}
+
+func (l *imageLine) report(p imaging.Progress) {
+	if p.Problem != nil {
+		if text := printable(p.Problem.Error()); text != l.said {
+			l.end()
+			l.said = text
+			fmt.Fprintf(l.w, "%s; it is tried again\n", text)
+		}
+		return
+	}
+	fresh := p.Stage != l.stage
+	if fresh {
+		l.end()
+		l.stage, l.shown = p.Stage, 0
+	}
+	what := stageWords[p.Stage]
+	for _, id := range []string{p.Instance, p.Image} {
+		if id != "" {
+			what += " " + printable(id)
+		}
+	}
+	if l.tty {
+		const width = 30
+		bar := ""
+		if p.Percent >= 0 {
+			full := width * min(p.Percent, 100) / 100
+			bar = fmt.Sprintf(" [%s%s] %d %%", strings.Repeat("#", full), strings.Repeat(".", width-full), p.Percent)
+		}
+		fmt.Fprintf(l.w, "\r%s %s%s ", time.Since(l.began).Round(time.Second), what, bar)
+		l.drawn = true
+		return
+	}
+	if fresh || p.Percent >= l.shown+25 {
+		if p.Percent >= 0 {
+			l.shown = p.Percent
+			what += fmt.Sprintf(", %d %%", p.Percent)
+		}
+		fmt.Fprintf(l.w, "%s %s\n", time.Since(l.began).Round(time.Second), what)
+	}
+}
+
+// end leaves the line.
+func (l *imageLine) end() {
+	if l.drawn {
+		fmt.Fprintln(l.w)
+	}
+	l.drawn = false
+}

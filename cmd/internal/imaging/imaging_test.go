@@ -1,0 +1,290 @@
+package imaging
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/cloudtest"
+)
+
+var small = cloud.Offering{Type: "small", Zone: "a", Market: cloud.OnDemand}
+
+// bench is a cloud, and a build on it.
+type bench struct {
+	*cloudtest.Fake
+	Config
+	stages []Stage
+}
+
+func newBench(t *testing.T) *bench {
+	b := &bench{Fake: cloudtest.NewFake(cloudtest.Options{Boot: 30 * time.Second, AddrDelay: 10 * time.Second, Lag: 5 * time.Second, Shutdown: 20 * time.Second,
+		Image: 3 * time.Minute, Prepare: true})}
+	b.Config = Config{Provider: b.Fake, Leases: LeasesIn(t.TempDir()), Within: time.Hour,
+		Request: cloud.LaunchRequest{Cluster: "c", Pool: "p", Image: "ssm:/base", Offering: small},
+		SetUp: func(ctx context.Context, i cloud.Instance) error {
+			if i.Addr == "" || i.State != cloud.Running {
+				t.Errorf("the builder that is set up is %+v", i)
+			}
+			return sleep(ctx, 5*time.Minute)
+		},
+		Report: func(p Progress) {
+			if len(b.stages) == 0 || b.stages[len(b.stages)-1] != p.Stage {
+				b.stages = append(b.stages, p.Stage)
+			}
+		},
+	}
+	return b
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// live are the builders that cost money, by whether somebody holds them.
+func (b *bench) live() (held, free []string) {
+	for _, i := range b.Instances() {
+		switch {
+		case !i.State.Live():
+		case b.Leases.Held(i.Token, time.Now()):
+			held = append(held, i.ID)
+		default:
+			free = append(free, i.ID)
+		}
+	}
+	return held, free
+}
+
+func (b *bench) images(t *testing.T) []cloud.Image {
+	t.Helper()
+	all, err := b.Fake.Images(context.Background(), "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// nothing checks that no builder and no image is left, nor a lease.
+func (b *bench) nothing(t *testing.T, images int) {
+	t.Helper()
+	if held, free := b.live(); len(held)+len(free) > 0 {
+		t.Errorf("builders are left: %v, %v", held, free)
+	}
+	if all := b.images(t); len(all) != images {
+		t.Errorf("images are %+v, want %d", all, images)
+	}
+	if left, err := os.ReadDir(string(b.Leases)); err != nil || len(left) > 0 {
+		t.Errorf("leases are left: %v, %v", left, err)
+	}
+}
+
+func TestBuild(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		r, err := Build(t.Context(), b.Config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := b.images(t)
+		if len(all) != 1 || all[0] != r.Image || r.Image.State != cloud.ImageAvailable || r.Image.Pool != "p" || r.Image.Source != "ssm:/base" {
+			t.Errorf("made is %+v, there are %+v", r.Image, all)
+		}
+		if want := []Stage{Launching, Booting, SettingUp, Imaging, Ending}; !slices.Equal(b.stages, want) {
+			t.Errorf("stages are %v, want %v", b.stages, want)
+		}
+		if r.Took[SettingUp] != 5*time.Minute || r.Took[Imaging] < 3*time.Minute {
+			t.Errorf("it took %v", r.Took)
+		}
+		b.nothing(t, 1)
+		if n := len(b.Instances()); n != 1 {
+			t.Errorf("%d instances were launched", n)
+		}
+	})
+}
+
+// TestFaults: calls that fail or lose their answers are repeated; what fails for
+// good leaves nothing.
+func TestFaults(t *testing.T) {
+	lost := func(op cloudtest.Op) func(b *bench) { return func(b *bench) { b.LoseAnswer(op) } }
+	refused := func(op cloudtest.Op, kind cloud.Kind) func(b *bench) { return func(b *bench) { b.Fail(op, kind) } }
+	for name, tt := range map[string]struct {
+		with   func(b *bench)
+		err    string // "": none
+		images int
+	}{
+		"launch lost":        {lost(cloudtest.Launch), "", 1},
+		"launch throttled":   {refused(cloudtest.Launch, cloud.Throttled), "", 1},
+		"launch refused":     {refused(cloudtest.Launch, cloud.Auth), "launching small/a/on-demand", 0},
+		"no capacity":        {func(b *bench) { b.SetCapacity(small, 0) }, "0 of 1", 0},
+		"pool refused":       {func(b *bench) { b.RefusePool("p", errors.New("no such image")) }, "no such image", 0},
+		"never boots":        {func(b *bench) { b.NeverBoot(1) }, "was not done within 58m", 0},
+		"lists fail":         {func(b *bench) { b.Inject(cloudtest.List, cloudtest.Fault{Err: transient, Times: 9}) }, "", 1},
+		"image lost":         {lost(cloudtest.MakeImage), "", 1},
+		"image refused":      {refused(cloudtest.MakeImage, cloud.Quota), "making an image of i-00000001", 0},
+		"images not listed":  {func(b *bench) { b.Inject(cloudtest.Images, cloudtest.Fault{Err: transient, Times: 9}) }, "", 1},
+		"termination fails":  {func(b *bench) { b.Inject(cloudtest.Terminate, cloudtest.Fault{Err: transient, Times: 5}) }, "", 1},
+		"setup fails":        {func(b *bench) { b.SetUp = failing }, "setup line 3: \"make\": exit 2", 0},
+		"ended by somebody":  {func(b *bench) { b.Step = at("setup", func() { b.killLater(time.Minute) }) }, "somebody has ended the instance", 0},
+		"ended in its boot":  {func(b *bench) { b.Step = at("launched", func() { b.killLater(0) }) }, "somebody has ended the instance", 0},
+		"the cloud fails it": {func(b *bench) { b.Step = at("imaged", func() { b.FailImages("no room") }) }, "no room", 0},
+		"the image goes": {func(b *bench) {
+			b.Step = at("imaged", func() {
+				time.Sleep(10 * time.Second)
+				all, _ := b.Fake.Images(context.Background(), "c")
+				for _, i := range all {
+					_ = b.DeleteImage(context.Background(), "c", i.ID)
+				}
+			})
+		}, "does not show image", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				tt.with(b)
+				_, err := Build(t.Context(), b.Config)
+				switch {
+				case tt.err == "" && err != nil:
+					t.Error(err)
+				case tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)):
+					t.Errorf("error is %v, want one with %q", err, tt.err)
+				}
+				b.nothing(t, tt.images)
+				if n := len(b.Instances()); n > 1 {
+					t.Errorf("%d builders were launched", n)
+				}
+			})
+		})
+	}
+}
+
+var transient = &cloud.Error{Kind: cloud.Transient, Op: "x", Err: errors.New("injected")}
+
+func failing(context.Context, cloud.Instance) error {
+	return &SetupError{Why: `setup line 3: "make": exit 2`, Tail: "no rule"}
+}
+
+// at does something when a step comes for the first time.
+func at(step string, do func()) func(string) error {
+	done := false
+	return func(name string) error {
+		if name == step && !done {
+			done = true
+			do()
+		}
+		return nil
+	}
+}
+
+func (b *bench) killLater(d time.Duration) {
+	go func() {
+		time.Sleep(d)
+		b.Kill("i-00000001")
+	}()
+}
+
+// steps are all that Build tells of in a build that goes well, and in one that fails.
+var steps = []string{"lease", "launch", "launched", "setup", "image", "imaged", "terminate", "gone"}
+
+// TestKilled: whatever the process is killed at, a builder that lives is nobody's, and
+// an image that was begun is listed.
+func TestKilled(t *testing.T) {
+	for _, step := range steps {
+		for _, lost := range []bool{false, true} { // the answer of the call after the step, which the dead process never saw
+			t.Run(fmt.Sprint(step, lost), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					b := newBench(t)
+					seen := false
+					b.Step = func(name string) error {
+						if name != step {
+							return nil
+						}
+						seen = true
+						if held, free := b.live(); len(free) > 0 || len(held) == 0 && name == "setup" {
+							t.Errorf("before the death: held %v, free %v", held, free)
+						}
+						if lost {
+							b.carryOut(name)
+						}
+						return ErrDied
+					}
+					if _, err := Build(t.Context(), b.Config); !errors.Is(err, ErrDied) || !seen {
+						t.Fatalf("%v, seen %v", err, seen)
+					}
+					time.Sleep(time.Minute)
+					held, free := b.live()
+					want := 1
+					if step == "lease" || step == "launch" && !lost || step == "gone" || step == "terminate" && lost {
+						want = 0
+					}
+					if len(held) > 0 || len(free) != want {
+						t.Errorf("held by a dead process: %v; free: %v, want %d", held, free, want)
+					}
+					begun := step == "imaged" || step == "terminate" || step == "gone" || step == "image" && lost
+					if all := b.images(t); (len(all) == 1) != begun {
+						t.Errorf("images are %+v, begun: %v", all, begun)
+					}
+				})
+			})
+		}
+	}
+}
+
+// carryOut does what a dead process had asked for a moment before.
+func (b *bench) carryOut(step string) {
+	ctx := context.Background()
+	entries, _ := os.ReadDir(string(b.Leases))
+	if len(entries) == 0 {
+		return
+	}
+	r := b.Config.Request
+	r.Token, r.Count = entries[0].Name(), 1
+	switch step {
+	case "launch":
+		_, _ = b.Launch(ctx, r)
+	case "image":
+		_, _ = b.MakeImage(ctx, cloud.ImageRequest{Token: r.Token, Cluster: "c", Pool: "p", Instance: "i-00000001"})
+	case "terminate":
+		_ = b.Terminate(ctx, []string{"i-00000001"})
+	}
+}
+
+// TestInterrupted: an interrupt at any time ends the builder, and removes what has
+// been begun of the image.
+func TestInterrupted(t *testing.T) {
+	for after := time.Duration(0); after < 9*time.Minute; after += 17 * time.Second {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t)
+			ctx, cancel := context.WithTimeout(t.Context(), after)
+			defer cancel()
+			_, err := Build(ctx, b.Config)
+			want := 0
+			if err == nil {
+				want = 1
+			}
+			b.nothing(t, want)
+			if err == nil && after < 8*time.Minute {
+				t.Errorf("done after %s?", after)
+			}
+		})
+	}
+}
+
+func TestNoImager(t *testing.T) {
+	b := newBench(t)
+	b.Provider = struct{ cloud.Provider }{b.Fake}
+	if _, err := Build(t.Context(), b.Config); !errors.Is(err, ErrNoImager) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,146 @@
+package imaging
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/netip"
+	"path/filepath"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/bootstrap"
+	"github.com/burst-hpc/burst/cloud/bootstrap/ssh"
+	"github.com/burst-hpc/burst/cmd/internal/config"
+)
+
+// Way is how a pool's builder is set up.
+type Way struct {
+	Pool     config.Pool
+	Provider cloud.Provider
+	State    string        // burstd's state folder
+	Limit    time.Duration // of the whole setup
+	Log      *slog.Logger
+}
+
+// SetupError is a bootstrap that has failed on the builder: nothing will mend it.
+type SetupError struct {
+	Why  string // the failing line
+	Tail string // the last lines of its output
+}
+
+func (e *SetupError) Error() string { return e.Why }
+
+// Request is the launch of the pool's builder, all but its token: one instance of
+// the pool's first type, on demand, in any of the pool's zones.
+func (w Way) Request(cluster string) (cloud.LaunchRequest, error) {
+	p := w.Pool.Power
+	switch {
+	case len(p.Fleet.Types) == 0:
+		return cloud.LaunchRequest{}, errors.New("the pool names no instance type")
+	case w.Pool.SSH == nil && len(w.Pool.Boot.URLs) == 0:
+		return cloud.LaunchRequest{}, errors.New("the pool has user_data of its own, of which Burst cannot know when its work is done, nor what it leaves")
+	}
+	r := cloud.LaunchRequest{Cluster: cluster, Pool: p.Name, Image: p.Image, Tags: p.Tags,
+		Offering: cloud.Offering{Type: p.Fleet.Types[0], Market: cloud.OnDemand}}
+	if len(p.Fleet.Zones) > 0 {
+		r.Offering.Zone = p.Fleet.Zones[0]
+	}
+	for n := 1; n < len(p.Fleet.Zones) && w.Provider.Limits().Choice; n++ {
+		o := r.Offering
+		o.Zone = p.Fleet.Zones[n]
+		r.Or = append(r.Or, o)
+	}
+	if w.Pool.SSH != nil {
+		return r, nil
+	}
+	if _, ok := w.Provider.(cloud.Consoler); !ok {
+		return r, errors.New("the pool's instances are set up by user data, and the provider shows no console to see the end of it")
+	}
+	var err error
+	r.UserData, err = bootstrap.UserData(w.Pool.Boot.ForImage())
+	return r, err
+}
+
+// SetUp returns when the builder is ready.
+func (w Way) SetUp(ctx context.Context, i cloud.Instance) error {
+	ctx, cancel := context.WithTimeout(ctx, w.Limit)
+	defer cancel()
+	if w.Pool.SSH == nil {
+		return w.watch(ctx, i)
+	}
+	addr, err := netip.ParseAddr(i.Addr)
+	if err != nil {
+		return fmt.Errorf("the cloud's address of the instance: %w", err)
+	}
+	h := ssh.Host{Instance: i.ID, Node: "image-" + w.Pool.Power.Name, Addr: addr, Port: w.Pool.SSH.Port, User: w.Pool.SSH.User}
+	if w.Pool.SSH.Console {
+		err := w.console(ctx, i, func(text string) error {
+			if h.HostKeys = ssh.ConsoleKeys(text); len(h.HostKeys) == 0 {
+				return errWait
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("the instance's console has shown no host keys (is host_key = \"pin\" what you want?): %w", err)
+		}
+	}
+	script, err := bootstrap.ForHost(w.Pool.Boot.ForImage(), i.ID, addr)
+	if err != nil {
+		return fmt.Errorf("writing the bootstrap: %w", err)
+	}
+	runner := ssh.New(ssh.Config{Auth: w.Pool.SSH.Auth, Keys: ssh.Folder(filepath.Join(w.State, "hostkeys")), Logs: filepath.Join(w.State, "setup"), Log: w.Log})
+	err = runner.Run(ctx, h, ssh.Work{Script: []byte(script), Limit: w.Limit})
+	if f := (*ssh.Failure)(nil); errors.As(err, &f) {
+		return &SetupError{f.Why, f.Tail}
+	}
+	return err
+}
+
+// consolePace is the time between two looks at a console: EC2 shows it minutes late.
+const consolePace = 15 * time.Second
+
+// watch waits for the last word of the bootstrap on the console.
+func (w Way) watch(ctx context.Context, i cloud.Instance) error {
+	return w.console(ctx, i, func(text string) error {
+		ended, why, tail := bootstrap.ImageEnd(text)
+		switch {
+		case !ended:
+			return errWait
+		case why != "":
+			return &SetupError{why, tail}
+		}
+		return nil
+	})
+}
+
+// errWait: the console does not show yet what is waited for.
+var errWait = errors.New("the console does not show it")
+
+// console reads the console until see has seen what it wants there.
+func (w Way) console(ctx context.Context, i cloud.Instance, see func(text string) error) error {
+	c, ok := w.Provider.(cloud.Consoler)
+	if !ok {
+		return errors.New("the provider shows no consoles")
+	}
+	var last error
+	for {
+		text, err := c.Console(ctx, i.ID)
+		if err == nil {
+			if err = see(text); !errors.Is(err, errWait) {
+				return err
+			}
+		}
+		if ctx.Err() == nil {
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the console of %s: %w", i.ID, cmp.Or(last, context.Cause(ctx)))
+		case <-time.After(consolePace*4/5 + rand.N(consolePace*2/5)):
+		}
+	}
+}
