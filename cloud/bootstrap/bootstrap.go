@@ -35,6 +35,9 @@ var slurm string
 //go:embed node/site.sh
 var site string
 
+//go:embed node/export.sh
+var export string
+
 //go:embed node/start.sh
 var start string
 
@@ -98,7 +101,7 @@ func write(c Config, edit func(part string) string) string {
 	var b strings.Builder
 	b.WriteString("#!/bin/bash\n# Made by Burst.\n")
 	c.withDefaults().header(&b)
-	for _, part := range []string{tools, strings.Replace(machine, "@key.py@\n", key, 1), slurm, site, start, last} {
+	for _, part := range []string{tools, strings.Replace(machine, "@key.py@\n", key, 1), slurm, site, export, start, last} {
 		_, text, _ := strings.Cut(part, "\n") // without its line for shellcheck
 		b.WriteByte('\n')
 		b.WriteString(edit(text))

@@ -27,7 +27,7 @@ fi
 trap 'AT=$LINENO CMD=$BASH_COMMAND' ERR
 trap 'ended $?' EXIT
 trap 'WHY="ended by a signal" && exit 143' TERM INT HUP
-for STEP in clock metadata munge imds slurmd whoami users mounts setup agent start ready fetch; do
+for STEP in clock metadata munge imds slurmd whoami users mounts setup export agent start ready fetch; do
 	say "step $STEP"
 	output_from_here
 	[ -z "$TOLD" ] || [ "$STEP" = ready ] || [ "$STEP" = fetch ] || tell setup "$STEP"

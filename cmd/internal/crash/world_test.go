@@ -33,7 +33,7 @@ type world struct {
 	cloud cloud.Provider // the fake, or what stands before it
 	db    string
 	pool  power.Pool
-	more  []power.Pool // beside it
+	more  []power.Pool                      // beside it
 	rules func(node string) (ft.Pool, bool) // of notices that are no interruption; nil: none
 	boot  time.Duration                     // burstd's BootTimeout
 	skew  time.Duration                     // of the clock by which orders are made
