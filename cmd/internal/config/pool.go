@@ -39,13 +39,14 @@ func pool(s *section, c *Config, def times) Pool {
 	if named, _ := s.value("provider").(string); hasMetal(c, named, s.table["instance_types"]) {
 		def.resumeTimeout = max(def.resumeTimeout, metalTimeout)
 	}
+	server := serves(s)
 	t := poolTimes(s, def)
 	p := Pool{
 		Power: power.Pool{
 			Name:      s.name(),
 			Provider:  s.required("provider", `"here"`),
 			Nodes:     nodes(s),
-			Partition: s.required("partition", `"cloud"`),
+			Partition: partitionOf(s, server),
 			Fleet: fleet.Config{
 				Types:  s.texts("instance_types"),
 				Zones:  s.texts("zones"),
@@ -69,6 +70,9 @@ func pool(s *section, c *Config, def times) Pool {
 		OnMaintenance: cmp.Or(s.choice("on_maintenance", Ignore, Drain, Reserve), Drain),
 		Measured:      history.Measured{NetworkGbit: s.measured("network_gbit"), StorageIOPS: s.measured("storage_iops")},
 	}
+	if server {
+		asServer(s, &p)
+	}
 	p.Slurm.Name, p.Slurm.Nodes, p.Slurm.Partition = p.Power.Name, p.Power.Nodes, p.Power.Partition
 	if p.Power.Fleet.Order == "written" {
 		p.Power.Fleet.Order = ""
@@ -79,6 +83,13 @@ func pool(s *section, c *Config, def times) Pool {
 	c.Checkpoint.read(s, directive.Pool)
 	s.done()
 	return p
+}
+
+func partitionOf(s *section, server bool) string {
+	if server {
+		return s.name() // what the key says is refused
+	}
+	return s.required("partition", `"cloud"`)
 }
 
 // nodes expands the pool's hostlist.
