@@ -114,7 +114,7 @@ func TestKillWithAServer(t *testing.T) {
 	chosen := choose(points)
 	every, tried := max(1, len(chosen)/most), 0
 	for n, p := range chosen {
-		if about := strings.Contains(p, "power_up") || strings.Contains(p, "power_down"); n%every != 0 && !about {
+		if about := strings.Contains(p, "scontrol update") || strings.Contains(p, "server-"); n%every != 0 && !about {
 			continue
 		}
 		tried++
@@ -129,7 +129,7 @@ func TestKillWithAServer(t *testing.T) {
 	}
 	t.Logf("%d points passed, %d tried", len(points), tried)
 	if tried < 10 {
-		t.Errorf("only these points: %v", points)
+		t.Errorf("only %d points", tried)
 	}
 }
 
