@@ -32,13 +32,19 @@ type serving struct {
 	leaves  map[string]time.Time // server -> power_down
 	used    map[string]time.Time // server -> when a node that needs it was there last
 	failed  map[string]string    // server -> why it was given back last
-	told    map[uint32]string    // jobs that have been told, and the orders of their nodes
+	told    map[asking]bool      // who has been told
 	telling bool
+}
+
+// asking is a job with an order of Slurm's for its nodes, of which there is another after a requeue.
+type asking struct {
+	job   uint32
+	order string
 }
 
 func newServing(pools []Pool) serving {
 	s := serving{clients: map[string][]string{}, asked: map[string]time.Time{}, leaves: map[string]time.Time{}, used: map[string]time.Time{},
-		failed: map[string]string{}, told: map[uint32]string{}}
+		failed: map[string]string{}, told: map[asking]bool{}}
 	for _, p := range pools {
 		for _, n := range p.Needs {
 			s.clients[n] = append(s.clients[n], p.Name)
@@ -146,7 +152,7 @@ func (e *Engine) newsOf(raise map[string][]Node) bool {
 	return false
 }
 
-func (e *Engine) untold(n Node) bool { return n.Job != 0 && e.servers.told[n.Job] != n.Order }
+func (e *Engine) untold(n Node) bool { return n.Job != 0 && !e.servers.told[asking{n.Job, n.Order}] }
 
 // serversDue are the servers that are to be raised, each with the nodes that wait for it, and
 // those to end, if Slurm says so too.
@@ -159,20 +165,22 @@ func (e *Engine) serversDue(now time.Time) (raise map[string][]Node, end []strin
 	for _, i := range e.mem.instances {
 		there[i.Pool] = true
 	}
-	waits := map[uint32]bool{}
+	waits := map[asking]bool{}
 	for _, n := range e.mem.inPhase(Wanted) {
-		waits[n.Job] = true
+		waits[asking{n.Job, n.Order}] = true
 		if _, stopped := e.mem.stopped(n.Pool); stopped {
 			continue
 		}
 		for _, server := range e.pools[n.Pool].Needs {
 			if _, stopped := e.mem.stopped(e.poolOf[server]); !stopped && e.mem.nodes[server].Phase != Up {
 				raise[server] = append(raise[server], n)
-				due = sooner(due, max(time.Second, raiseAgain-now.Sub(e.servers.asked[server])))
+				if _, have := e.mem.nodes[server]; !have {
+					due = sooner(due, max(time.Second, raiseAgain-now.Sub(e.servers.asked[server])))
+				}
 			}
 		}
 	}
-	maps.DeleteFunc(e.servers.told, func(id uint32, _ string) bool { return !waits[id] })
+	maps.DeleteFunc(e.servers.told, func(a asking, _ bool) bool { return !waits[a] })
 	for name, pools := range e.servers.clients {
 		n := e.mem.nodes[name]
 		switch n.Phase {
@@ -243,7 +251,7 @@ func (e *Engine) tellWaiting(ctx context.Context, server string, nodes []Node, s
 		if !e.untold(n) || len(jobs) == maxTelling {
 			continue
 		}
-		e.servers.told[n.Job] = n.Order
+		e.servers.told[asking{n.Job, n.Order}] = true
 		if j, known := snap.Jobs[n.Job]; known && (j.AdminComment == "" || strings.HasPrefix(j.AdminComment, "burst: ")) {
 			jobs[n.Job] = true
 		}

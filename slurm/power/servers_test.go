@@ -132,7 +132,7 @@ func TestAServerIsAskedForOnce(t *testing.T) {
 
 // TestAServerThatDoesNotComeIsAskedForAgain: and the job is told once.
 func TestAServerThatDoesNotComeIsAskedForAgain(t *testing.T) {
-	st := State{Nodes: []Node{{Name: "c1", Pool: "p", Phase: Wanted, Job: 7, Order: "o"}}}
+	st := State{Nodes: []Node{{Name: "c1", Pool: "p", Phase: Wanted, Job: 7, Order: "o"}, {Name: "c2", Pool: "p", Phase: Wanted, Job: 7, Order: "o2"}}}
 	inServed(t, st, 0, map[string]string{"s1": "IDLE+CLOUD+POWERED_DOWN"}, func(t *testing.T, e *Engine, s *scripted) {
 		s.fail["power_up s1"] = errors.New("slurmctld is busy")
 		if _, err := e.seeToServers(t.Context()); err == nil {
@@ -210,4 +210,22 @@ func TestServers(t *testing.T) {
 				}
 			})
 	}
+}
+
+// TestACutOffServerIsNotEnded: slurmctld has given it up, as behind a broken VPN. No job runs there that
+// would have to end, and nodes may mount from it all the while.
+func TestACutOffServerIsNotEnded(t *testing.T) {
+	i := onInstance("i-s1", "s1", at)
+	i.State = cloud.Running
+	st := State{Nodes: []Node{{Name: "s1", Pool: "s", Phase: Up, Instance: "i-s1", AddrSet: true}, {Name: "c1", Pool: "p", Phase: Up, Instance: "i-c1"}},
+		Instances: []Instance{i, onInstance("i-c1", "c1", at)}}
+	const cut = "DOWN+CLOUD+NOT_RESPONDING"
+	inServed(t, st, 0, map[string]string{"s1": cut, "c1": cut}, func(t *testing.T, e *Engine, s *scripted) {
+		l := &listing{lists: map[string][]cloud.Instance{"east": nil}}
+		for node, want := range map[string]bool{"s1": false, "c1": true} {
+			if c := e.cellOf(s.snap, l, node); c.cut != want {
+				t.Errorf("%s: %+v", node, c)
+			}
+		}
+	})
 }
