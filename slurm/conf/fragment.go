@@ -37,7 +37,7 @@ func Fragment(site Site, in Input) string {
 		b.WriteByte('\n')
 		what := "nodes that exist while jobs need them"
 		if p.Server {
-			what = "a server of files, which burstd has powered up while nodes that mount them are wanted"
+			what = "a server of files, powered up when nodes that mount from it are wanted, and kept"
 		}
 		comment(&b, fmt.Sprintf("Pool %s: %s.", p.Name, what))
 		b.WriteString(p.nodeLine() + "\n")
