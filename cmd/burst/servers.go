@@ -13,7 +13,10 @@ import (
 func checkServers(ctx context.Context, cfg *config.Config, offline bool) []conf.Finding {
 	ctx, cancel := context.WithTimeout(ctx, cloudTimeout)
 	defer cancel()
-	open := openedOf(cfg)
+	var open *opened
+	if !offline {
+		open = openedOf(cfg)
+	}
 	var all []conf.Finding
 	of := map[string]config.Pool{} // by node
 	for _, p := range cfg.Pools {
@@ -25,7 +28,7 @@ func checkServers(ctx context.Context, cfg *config.Config, offline bool) []conf.
 		}
 		f := conf.Finding{Level: conf.OK, Key: "exports", Have: p.Boot.Export.Folder}
 		cost := "what it costs is not known here"
-		if usd := hourly(ctx, cfg, p, offline, open); usd > 0 {
+		if usd := hourly(ctx, cfg, p, open); usd > 0 {
 			cost = fmt.Sprintf("%.2f USD a day", 24*usd)
 		}
 		if p.Power.EndUnused > 0 {
@@ -47,10 +50,10 @@ func checkServers(ctx context.Context, cfg *config.Config, offline bool) []conf.
 	return all
 }
 
-// hourly is what the dearest of a pool's offerings costs in USD; 0: not known.
-func hourly(ctx context.Context, cfg *config.Config, p config.Pool, offline bool, open *opened) (usd float64) {
+// hourly is what the dearest of a pool's offerings costs in USD, by the site's table alone if open is nil; 0: not known.
+func hourly(ctx context.Context, cfg *config.Config, p config.Pool, open *opened) (usd float64) {
 	var rows []priced
-	if offline {
+	if open == nil {
 		for _, o := range p.Power.Fleet.Offerings() {
 			rows = append(rows, priced{Offering: o})
 		}

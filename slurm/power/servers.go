@@ -115,8 +115,8 @@ func (e *Engine) seeToServers(ctx context.Context) (time.Duration, error) {
 		if powerOf(snap, name) != off {
 			continue // on its way, or going
 		}
-		if err := e.askFor(ctx, name, "power_up", "server-wanted",
-			fmt.Sprintf("Slurm is asked to power it up: %s mount what it serves", folded(raise[name]))); err != nil {
+		if err := e.askFor(ctx, "power_up", Event{Kind: "server-wanted", Node: name,
+			Text: fmt.Sprintf("Slurm is asked to power it up: %s mount what it serves", folded(raise[name]))}); err != nil {
 			return 0, err
 		}
 	}
@@ -126,8 +126,8 @@ func (e *Engine) seeToServers(ctx context.Context) (time.Duration, error) {
 			continue
 		}
 		e.servers.leaves[name] = time.Now() // also if Slurm's answer is lost
-		if err := e.askFor(ctx, name, "power_down", "server-unused", fmt.Sprintf("no node has mounted what it serves for %s: Slurm is asked to "+
-			"power it down, and its files go with it", e.pools[e.poolOf[name]].EndUnused)); err != nil {
+		if err := e.askFor(ctx, "power_down", Event{Kind: "server-unused", Node: name, Text: fmt.Sprintf("no node has mounted what it serves for %s: "+
+			"Slurm is asked to power it down, and its files go with it", e.pools[e.poolOf[name]].EndUnused)}); err != nil {
 			return 0, err
 		}
 	}
@@ -224,12 +224,13 @@ func (e *Engine) unneeded(snap *slurm.Snapshot, server string) bool {
 	return true
 }
 
-// askFor has Slurm power a server up or down, and notes that it was asked.
-func (e *Engine) askFor(ctx context.Context, server, state, kind, text string) error {
-	if err := e.slurm.UpdateNodes(ctx, slurm.NodeUpdate{Nodes: []string{server}, State: state}); err != nil {
-		return fmt.Errorf("asking Slurm to %s server %s: %w", state, server, err)
+// askFor has Slurm power the server of an event up or down, and notes that it was asked.
+func (e *Engine) askFor(ctx context.Context, state string, ev Event) error {
+	if err := e.slurm.UpdateNodes(ctx, slurm.NodeUpdate{Nodes: []string{ev.Node}, State: state}); err != nil {
+		return fmt.Errorf("asking Slurm to %s server %s: %w", state, ev.Node, err)
 	}
-	return e.commit(ctx, Change{Events: []Event{{Time: time.Now(), Kind: kind, Node: server, Pool: e.poolOf[server], Text: text}}})
+	ev.Time, ev.Pool = time.Now(), e.poolOf[ev.Node]
+	return e.commit(ctx, Change{Events: []Event{ev}})
 }
 
 func folded(nodes []Node) string {

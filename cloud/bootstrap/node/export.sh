@@ -41,7 +41,7 @@ own_network() {
 
 # open_nfs NETWORK: where the image has a firewall that is on.
 open_nfs() {
-	if have ufw && ufw status | grep -q '^Status: active'; then ufw allow proto tcp from "$1" to any port 2049; fi
+	if have ufw && [[ $(ufw status) == *'Status: active'* ]]; then ufw allow proto tcp from "$1" to any port 2049; fi
 	if have firewall-cmd && firewall-cmd -q --state; then
 		firewall-cmd -q --permanent --add-rich-rule="rule family=ipv4 source address=$1 service name=nfs accept"
 		firewall-cmd -q --reload
