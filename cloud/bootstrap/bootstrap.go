@@ -36,6 +36,9 @@ var slurm string
 //go:embed node/site.sh
 var site string
 
+//go:embed node/export.sh
+var export string
+
 //go:embed node/start.sh
 var start string
 
@@ -102,7 +105,7 @@ func write(c Config, edit func(part string) string) string {
 	var b strings.Builder
 	b.WriteString("#!/bin/bash\n# Made by Burst.\n")
 	c.withDefaults().header(&b)
-	parts := []string{tools, strings.Replace(machine, "@key.py@\n", key, 1), slurm, site, start, last}
+	parts := []string{tools, strings.Replace(machine, "@key.py@\n", key, 1), slurm, site, export, start, last}
 	if c.image {
 		parts = slices.Insert(parts, len(parts)-1, clean)
 	}

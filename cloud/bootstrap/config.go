@@ -30,6 +30,7 @@ type Config struct {
 	KeyEndpoint string // in place of that service's own URL, for private endpoints
 	Region      string // of the key and of EFS; empty: the instance's
 	Mounts      []Mount
+	Export      Export
 	Users       Users
 	Setup       []string // commands, run by bash as root, one by one, once; they have BURST_NODE in their environment
 	Packages    bool     // install what the image lacks (slurmd, MUNGE, clients of mounts)
@@ -50,11 +51,18 @@ type Config struct {
 // Mount is a file system that all nodes of a pool see.
 type Mount struct {
 	Kind string // "nfs", "efs", "fsx" (for Lustre) or "cvmfs"
-	// Source: "host:/path"; "fs-0123" or "fs-0123:/path"; "host@tcp:/name"; "software.eessi.io".
+	// Source: "host:/path"; "server:NODE:/path" of a node that burstd says the address of; "fs-0123" or "fs-0123:/path"; "host@tcp:/name"; "software.eessi.io".
 	Source string
 	Target string // absolute; cvmfs may leave it out
 	// Options replace the defaults of the kind, all but _netdev; of cvmfs: its HTTP proxies.
 	Options string
+}
+
+// Export is a folder that the node serves by NFS; the zero Export: none.
+type Export struct {
+	Folder string
+	// To are the networks that may mount it, with private addresses; none: the one of the node's own address.
+	To []string
 }
 
 // Users says how the site's users come to be known on a node. Homes are a mount, or Commands' work.
@@ -150,6 +158,9 @@ func (c Config) Validate() error {
 			wrong("mount %s %s: %w", m.Kind, m.Source, err)
 		}
 	}
+	if err := c.Export.validate(); err != nil {
+		wrong("export %s: %w", c.Export.Folder, err)
+	}
 	errs = append(errs, c.texts()...)
 	return errors.Join(errs...)
 }
@@ -178,6 +189,9 @@ func (m Mount) validate() error {
 	case "nfs":
 		if host == "" || !strings.Contains(m.Source, ":/") {
 			return errors.New("source: want host:/path")
+		}
+		if node, ok := strings.CutPrefix(host, "server:"); ok && !name.MatchString(node) {
+			return errors.New("source: want server:NODE:/path")
 		}
 	case "efs":
 		if !efs.MatchString(m.Source) {

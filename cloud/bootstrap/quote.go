@@ -51,6 +51,8 @@ func (c Config) header(b *strings.Builder) {
 	scalar("CHECK_USER", c.Users.Check)
 	list("MOUNTS", mounts)
 	list("SETUP", c.Setup)
+	scalar("EXPORT", c.Export.Folder)
+	list("EXPORT_TO", c.Export.To)
 }
 
 // quote makes one word of any text without a NUL, for any POSIX shell.

@@ -38,6 +38,7 @@ type world struct {
 	unmunge   func(credential string) string // opens as burstd
 	mungeKeys []string
 	script    func(Config) (string, error) // that is run; UserData
+	servers   string                       // whose addresses burstd says
 }
 
 // answer is what burstd says, for a test to spoil.
@@ -68,7 +69,9 @@ printf %s "${c%:}" | base64 -d >$4`,
 	"mount":      `takes mount && { echo mount.nfs: Connection timed out >&2; exit 32; }; for last; do :; done; echo "$last" >>$DESK/mounts`,
 	"mountpoint": `grep -qsxF "$2" $DESK/mounts`, "mount.nfs4": "", "mount.efs": "", "mount.lustre": "", "cvmfs_config": "",
 	"sssd": "", "burst-agent": "",
-	"sleep": `read u _ <$DESK/uptime; echo $((u + ${1%%.*} + 1)) >$DESK/uptime`,
+	"exportfs": `[ "$1" != -s ] || sed 's/ /  /' $ROOT/etc/exports.d/burst.exports`,
+	"ip":       `echo '10.1.0.1 dev eth0 scope link src 10.1.2.3'; echo '10.1.0.0/20 dev eth0 proto kernel scope link src 10.1.2.3 metric 512'`,
+	"sleep":    `read u _ <$DESK/uptime; echo $((u + ${1%%.*} + 1)) >$DESK/uptime`,
 }
 
 // takes fails, or lets wait, as often as a file of the state says.
@@ -284,7 +287,7 @@ func (w *world) serveBurstd(rw http.ResponseWriter, r *http.Request, body []byte
 	}
 	name, reply := strings.TrimPrefix(r.URL.Path, "/v1/node/"), "{}"
 	if name == "whoami" {
-		reply = fmt.Sprintf(`{"instance":%q,"node":"c1","cluster":"f00d","slurm":"22.05.8"}`, w.instance)
+		reply = fmt.Sprintf(`{"instance":%q,"node":"c1","cluster":"f00d","slurm":"22.05.8","servers":%q}`, w.instance, w.servers)
 	}
 	if name == "agent" {
 		reply = w.agent

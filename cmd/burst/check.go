@@ -78,6 +78,7 @@ func runCheck(ctx context.Context, w io.Writer, o checkOptions) error {
 	r.Findings = append(r.Findings, checkPrograms(in.Programs, both.chained(in.Programs))...)
 	unheard := checkListen(cfg)
 	r.Findings = append(r.Findings, unheard...)
+	r.Findings = append(r.Findings, checkServers(ctx, cfg, o.offline)...)
 	logins := checkLogins(cfg)
 	r.Findings = append(r.Findings, logins...)
 	total := len(r.Findings)

@@ -158,7 +158,11 @@ func poolPart(s api.Status) part {
 		if l.Ending > 0 {
 			line += fmt.Sprintf("%d ending, ", l.Ending)
 		}
-		p.lines = append(p.lines, line+counts(l.Nodes))
+		line += counts(l.Nodes)
+		if l.Unused {
+			line += fmt.Sprintf(", unused: %.2f USD/day", 24*l.USDPerHour)
+		}
+		p.lines = append(p.lines, line)
 	}
 	return p
 }

@@ -46,7 +46,7 @@ func conflicts(site Site, in Input) []Finding {
 		add(Wrong, "SuspendExcParts", fmt.Sprintf("Idle nodes of %s would never be powered down: remove it from the list.", shared))
 	}
 	excluded, err := hostlist.Expand(nodesBeforeCounts(site.Get("SuspendExcNodes")))
-	if shared := overlap(excluded, poolNodes(in)); err == nil && shared != "" {
+	if shared := overlap(excluded, idleNodes(in)); err == nil && shared != "" {
 		add(Wrong, "SuspendExcNodes", fmt.Sprintf("%s would never be powered down: remove it from the list.", shared))
 	}
 	if in.configless() {
@@ -78,9 +78,13 @@ func partitionNames(in Input) map[string]bool {
 	return names
 }
 
-func poolNodes(in Input) map[string]bool {
+// idleNodes are those that are powered down when they are idle.
+func idleNodes(in Input) map[string]bool {
 	names := map[string]bool{}
 	for _, p := range in.Pools {
+		if p.Server {
+			continue
+		}
 		for _, n := range p.Nodes {
 			names[n] = true
 		}

@@ -37,6 +37,11 @@ type Pool struct {
 	Features   []string
 	Options    string // raw text for the end of the NodeName line
 	Configless bool   // its nodes fetch their configuration from slurmctld
+	// Server: its node serves files and runs no job. It has its partition for itself, which takes no
+	// jobs, and is never powered down for being idle: SuspendTime is not looked at. In no partition
+	// it would have the cluster's ResumeTimeout, 60 s, and slurmctld 22.05 notes its registration
+	// half a minute late.
+	Server bool
 
 	SuspendTime    time.Duration // idle for so long: powered down
 	SuspendWhy     string        // why SuspendTime is what it is; empty: it is the usual, or the site's

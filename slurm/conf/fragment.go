@@ -3,6 +3,7 @@ package conf
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,7 +35,11 @@ func Fragment(site Site, in Input) string {
 	}
 	for _, p := range in.Pools {
 		b.WriteByte('\n')
-		comment(&b, fmt.Sprintf("Pool %s: nodes that exist while jobs need them.", p.Name))
+		what := "nodes that exist while jobs need them"
+		if p.Server {
+			what = "a server of files, powered up when nodes that mount from it are wanted, and kept"
+		}
+		comment(&b, fmt.Sprintf("Pool %s: %s.", p.Name, what))
 		b.WriteString(p.nodeLine() + "\n")
 		if lines := p.gresConf(); lines != "" {
 			comment(&b, "gres.conf must hold:")
@@ -43,8 +48,12 @@ func Fragment(site Site, in Input) string {
 	}
 	for _, part := range partitions(in) {
 		b.WriteByte('\n')
-		comment(&b, "Power saving is this partition's alone: seconds until an idle node is powered down, a booting "+
-			"one given up, a node powered down may be used again.")
+		if part.Server {
+			comment(&b, "Takes no jobs, and its node, which is idle for ever, is not powered down for that.")
+		} else {
+			comment(&b, "Power saving is this partition's alone: seconds until an idle node is powered down, a booting "+
+				"one given up, a node powered down may be used again.")
+		}
 		if part.SuspendWhy != "" {
 			comment(&b, part.SuspendWhy)
 		}
@@ -160,8 +169,23 @@ func partitions(in Input) []partition {
 }
 
 func (p partition) line() string {
-	return fmt.Sprintf("PartitionName=%s Nodes=%s State=UP SuspendTime=%d ResumeTimeout=%d SuspendTimeout=%d",
-		p.name, hostlist.Fold(p.nodes), seconds(p.SuspendTime), seconds(p.ResumeTimeout), seconds(p.SuspendTimeout))
+	return fmt.Sprintf("PartitionName=%s Nodes=%s State=%s SuspendTime=%s ResumeTimeout=%d SuspendTimeout=%d",
+		p.name, hostlist.Fold(p.nodes), p.state(), p.idle(), seconds(p.ResumeTimeout), seconds(p.SuspendTimeout))
+}
+
+func (p partition) state() string {
+	if p.Server {
+		return "INACTIVE"
+	}
+	return "UP"
+}
+
+// idle is the SuspendTime.
+func (p partition) idle() string {
+	if p.Server {
+		return "INFINITE"
+	}
+	return strconv.Itoa(seconds(p.SuspendTime))
 }
 
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }

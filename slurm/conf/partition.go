@@ -53,13 +53,15 @@ func (p partition) differences(attrs map[string]string) string {
 	if lost := without(p.nodes, have); lost != "" {
 		return fmt.Sprintf("It does not hold %s.", lost)
 	}
-	for _, t := range []struct {
-		key  string
-		want time.Duration
-	}{{"SuspendTime", p.SuspendTime}, {"ResumeTimeout", p.ResumeTimeout}, {"SuspendTimeout", p.SuspendTimeout}} {
-		if have := attrs[strings.ToLower(t.key)]; have != strconv.Itoa(seconds(t.want)) {
-			return fmt.Sprintf("%s is %s there and %d in burst.toml.", t.key, orNothing(have), seconds(t.want))
+	for _, t := range []struct{ key, want string }{{"SuspendTime", p.idle()},
+		{"ResumeTimeout", strconv.Itoa(seconds(p.ResumeTimeout))}, {"SuspendTimeout", strconv.Itoa(seconds(p.SuspendTimeout))}} {
+		have := attrs[strings.ToLower(t.key)]
+		if !strings.EqualFold(have, t.want) && !(t.want == "INFINITE" && have == "-1") {
+			return fmt.Sprintf("%s is %s there and %s in burst.toml.", t.key, orNothing(have), t.want)
 		}
+	}
+	if have := attrs["state"]; p.Server && !strings.EqualFold(have, p.state()) {
+		return fmt.Sprintf("State is %s there: jobs would run on a server of files. Write State=%s.", orNothing(have), p.state())
 	}
 	return ""
 }

@@ -46,6 +46,7 @@ NodeName=n1 NodeAddr=127.0.0.1 CPUs=1
 PartitionName=batch Nodes=n1 Default=YES
 `, freePort(t), me.Username, me.Username, dir, dir)
 	in := input()
+	in.Pools = append(in.Pools, server())
 	in.User = me.Username
 	in.Programs = ProgramsIn(dir)
 	for _, program := range []string{in.Programs.Gate, in.Programs.Resume, in.Programs.Suspend, in.Programs.ResumeFail} {

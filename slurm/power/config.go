@@ -25,6 +25,11 @@ type Pool struct {
 	// before the pool is stopped; 0: no limit.
 	MaxBootFailures int
 	BootTimeout     time.Duration // ResumeTimeout of its partition; 0: Config's
+	// Needs are nodes of other pools, servers of files, that are up before one of this pool's is
+	// launched: Slurm is asked to power them up.
+	Needs []string
+	// EndUnused is how long a server that no node needs is kept; 0: for ever.
+	EndUnused time.Duration
 }
 
 // Validate says what is wrong with the pool on its own.

@@ -80,6 +80,7 @@ type Engine struct {
 	unserved  map[string]sighting // instance that serves no node
 	doubtedOf map[string]bool     // providers whose lists are not believed
 	accounts  map[string]string   // provider -> the account that its credentials showed last
+	servers   serving
 	loaded    time.Time
 	plans     *[]Planned // nil, but in an engine that only plans
 	market    market
@@ -106,7 +107,7 @@ func New(cfg Config, j journal, s controller, providers map[string]cloud.Provide
 		spoke: map[string]bool{}, consoles: map[string]time.Time{},
 		questions: questions{open: map[string]bool{}, last: map[string]time.Time{}},
 		watch:     watch{doubted: map[string]sighting{}}, attempts: map[string]attempts{}, warned: map[uint32]int{},
-		unserved: map[string]sighting{}, doubtedOf: map[string]bool{}, accounts: map[string]string{}, batch: map[string]int{}, stubborn: map[string]int{},
+		servers: newServing(cfg.Pools), unserved: map[string]sighting{}, doubtedOf: map[string]bool{}, accounts: map[string]string{}, batch: map[string]int{}, stubborn: map[string]int{},
 	}
 	for _, p := range cfg.Pools {
 		e.pools[p.Name] = p
@@ -207,6 +208,7 @@ func (e *Engine) step(ctx context.Context) time.Duration {
 		do   func(context.Context) (time.Duration, error)
 	}{
 		{"orders", e.takeOrders},
+		{"servers", e.seeToServers},
 		{"launches", e.launchWanted},
 		{"words", e.takeWords},
 		{"addresses", e.setAddresses},

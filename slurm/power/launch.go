@@ -75,7 +75,7 @@ func (e *Engine) planning() (planning, time.Duration) {
 	now := time.Now()
 	maps.DeleteFunc(e.market.pauses, func(_ coolKey, until time.Time) bool { return now.After(until) })
 	p := planning{mem: e.mem, pools: e.pools, limits: map[string]cloud.Limits{}, market: e.market, cluster: e.cfg.Cluster,
-		bootTimeout: e.cfg.BootTimeout, now: now, price: e.cfg.Price, cores: e.cfg.Cores, shut: map[string]bool{}}
+		bootTimeout: e.cfg.BootTimeout, now: now, price: e.cfg.Price, cores: e.cfg.Cores, shut: map[string]bool{}, servers: e.servers}
 	for name, provider := range e.providers {
 		p.limits[name] = provider.Limits()
 	}

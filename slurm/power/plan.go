@@ -23,6 +23,7 @@ type planning struct {
 	price       func(provider string, o cloud.Offering) (float64, bool)
 	cores       func(provider, instanceType string) (int, bool)
 	shut        map[string]bool   // pools that launch nothing now
+	servers     serving           // which are not counted on any more, and why they were given back
 	taken       map[uint32]kind   // what this round chose for a job
 	of          map[uint32][]Node // the nodes of each job
 }
@@ -106,6 +107,9 @@ func (p planning) choose(out *planned, g group) (fleet.Choice, bool) {
 		return fleet.Choice{}, false
 	case !ok:
 		p.free(&out.Change, g, fmt.Sprintf("pool %s has left the configuration", g.pool), retryAt(Hold{}, p.now))
+		return fleet.Choice{}, false
+	case p.unserved(pool) != "":
+		p.waitFor(&out.Change, g, p.unserved(pool))
 		return fleet.Choice{}, false
 	case g.late:
 		p.free(&out.Change, g, tooLate(p.market, g.pool, p.timeout(g.pool)), retryAt(p.mem.holds[g.job], p.now))

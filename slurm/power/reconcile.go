@@ -261,7 +261,8 @@ func (e *Engine) cellOf(snap *slurm.Snapshot, l *listing, name string) cell {
 		c.instance = i.State
 	}
 	c.addrWrong = n.AddrSet && i.Addr != "" && snap.Nodes[name].Addr != i.Addr
-	c.cut = cutOff(snap.Nodes[name])
+	_, serves := e.servers.clients[name] // no job runs there, and its files would go with it
+	c.cut = cutOff(snap.Nodes[name]) && !serves
 	return c
 }
 

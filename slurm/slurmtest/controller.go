@@ -39,6 +39,9 @@ func New(o Options) *Controller {
 	for _, name := range o.Nodes {
 		c.add(&node{name: name, partition: o.Partition, cloud: true, poweredDown: true})
 	}
+	for _, name := range o.Servers {
+		c.add(&node{name: name, partition: servers, cloud: true, poweredDown: true})
+	}
 	for _, name := range o.OnPrem {
 		c.add(&node{name: name, partition: onPrem, alive: true, boot: now, busy: now})
 	}
@@ -51,8 +54,11 @@ func New(o Options) *Controller {
 	return c
 }
 
-// onPrem is the partition of the ordinary nodes.
-const onPrem = "onprem"
+// The partitions of the ordinary nodes, and of servers.
+const (
+	onPrem  = "onprem"
+	servers = "servers"
+)
 
 func (c *Controller) add(n *node) {
 	n.resetAddr()

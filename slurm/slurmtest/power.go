@@ -61,7 +61,7 @@ func (c *Controller) powerRound() {
 
 // idle says whether the node has been idle, or down, for SuspendTime.
 func (c *Controller) idle(n *node) bool {
-	return n.cloud && n.job == nil && !n.drain && !n.poweredDown && !n.busy.IsZero() && over(n.busy, c.opt.SuspendTime)
+	return n.cloud && n.partition != servers && n.job == nil && !n.drain && !n.poweredDown && !n.busy.IsZero() && over(n.busy, c.opt.SuspendTime)
 }
 
 func (c *Controller) callPrograms(resume, suspend, failed []*node) {

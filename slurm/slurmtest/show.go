@@ -208,12 +208,16 @@ func (c *Controller) showPartitions() answer {
 	}
 	var b strings.Builder
 	for _, p := range order {
-		suspend := "INFINITE"
-		if p != onPrem {
+		suspend, state := "INFINITE", "UP"
+		switch p {
+		case onPrem:
+		case servers:
+			state = "INACTIVE"
+		default:
 			suspend = seconds(c.opt.SuspendTime)
 		}
-		fmt.Fprintf(&b, "PartitionName=%s AllowGroups=ALL Default=%s MaxNodes=UNLIMITED Nodes=%s OverSubscribe=NO State=UP TotalCPUs=%d TotalNodes=%d SelectTypeParameters=NONE ResumeTimeout=%s SuspendTimeout=%s SuspendTime=%s\n",
-			p, map[bool]string{true: "YES", false: "NO"}[p == c.opt.Partition], fold(nodes[p]), len(nodes[p])*c.opt.CPUs, len(nodes[p]),
+		fmt.Fprintf(&b, "PartitionName=%s AllowGroups=ALL Default=%s MaxNodes=UNLIMITED Nodes=%s OverSubscribe=NO State=%s TotalCPUs=%d TotalNodes=%d SelectTypeParameters=NONE ResumeTimeout=%s SuspendTimeout=%s SuspendTime=%s\n",
+			p, map[bool]string{true: "YES", false: "NO"}[p == c.opt.Partition], fold(nodes[p]), state, len(nodes[p])*c.opt.CPUs, len(nodes[p]),
 			seconds(c.opt.ResumeTimeout), seconds(c.opt.SuspendTimeout), suspend)
 	}
 	return answer{stdout: b.String()}

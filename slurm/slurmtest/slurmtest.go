@@ -21,6 +21,7 @@ import (
 type Options struct {
 	Nodes     []string // cloud nodes, in partition Partition
 	OnPrem    []string // ordinary nodes, up and idle, in partition "onprem"
+	Servers   []string // cloud nodes in partition "servers", which takes no jobs and has SuspendTime=INFINITE
 	Partition string   // of the cloud nodes; "cloud"
 	CPUs      int      // of every node; 2
 	Memory    int      // of every node, MiB; 1000

@@ -38,7 +38,7 @@ step_mounts() {
 	done
 }
 mount_one() {
-	local kind=$1 source=$2 target=$3 options=$4
+	local kind=$1 source=$2 target=$3 options=$4 server='' from
 	[ "$kind" = cvmfs ] || ! mountpoint -q "$R$target" || return 0
 	case $kind in
 		cvmfs)
@@ -59,12 +59,27 @@ mount_one() {
 			kind=lustre options=${options:-noatime,flock} ;;
 		nfs)
 			nfs_client
+			if [ "$IMAGE" = 0 ] && [[ $source == server:* ]]; then
+				server=${source#server:} && server=${server%%:*}
+				source=${source#server:*:}
+				source=$(server_address "$server"):$source || die "server $server is not up any more: burstd knows no address of it, and $target cannot be mounted"
+				options=${options:-nfsvers=4.2,rw,hard,noatime}
+			fi
 			options=${options:-rw,hard,noatime} ;;
 	esac
 	[ "$IMAGE" = 0 ] || return 0 # has the client; the servers are the nodes' affair
+	from="$source${server:+ (server $server)}"
 	mkdir -p "$R$target"
-	say "mounting $source on $target"
-	retry 180 mounted "$kind" "$options,_netdev" "$source" "$target" || die "$source could not be mounted on $target within 180 s"
+	say "mounting $from on $target"
+	retry 180 mounted "$kind" "$options,_netdev" "$source" "$target" || die "$from could not be mounted on $target within 180 s"
+}
+# server_address NODE: as burstd said it with our name.
+server_address() {
+	local one
+	for one in $SERVERS; do
+		[ "${one%%=*}" != "$1" ] || { echo "${one#*=}" && return; }
+	done
+	return 1
 }
 nfs_client() { have mount.nfs4 || packages 'the NFS client' nfs-common nfs-utils; }
 mounted() { mountpoint -q "$R$4" || timeout -k 5 60 mount -t "$1" -o "$2" "$3" "$R$4"; }

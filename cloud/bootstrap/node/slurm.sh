@@ -71,7 +71,7 @@ identity() {
 	post /v1/node/whoami "{\"instance\":\"$INSTANCE\"}" || return 1
 	whose=$(answer instance)
 	[ "$whose" = "$INSTANCE" ] || { ERROR="the answer is for instance $whose, not for $INSTANCE" && return 1; }
-	NODE=$(answer node) CLUSTER=$(answer cluster)
+	NODE=$(answer node) CLUSTER=$(answer cluster) SERVERS=$(answer servers)
 	[[ $NODE =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] || { ERROR="no node name in $(head -c 300 "$RUN/answer")" && return 1; }
 }
 name_host() {

@@ -150,6 +150,9 @@ func (c *Cloud) view(m *machine) object {
 	if ids, _ := m.Asked["attach_vpc"].([]any); len(ids) > 0 && status == "active" {
 		octets := strings.Split(m.Addr, ".")
 		inside := "192.168." + strings.Join(octets[len(octets)-2:], ".")
+		if c.options.Flat {
+			inside = m.Addr
+		}
 		v["internal_ip"], v["vpcs"] = inside, []any{object{"id": ids[0], "subnet": inside}}
 	}
 	return v

@@ -47,6 +47,8 @@ type Options struct {
 	PerSecond int
 	// Addr is the address of the n-th machine, from 1 on; nil: 10.x.y.z.
 	Addr func(n int) string
+	// Flat: an instance has its address in the VPC too; else 192.168.y.z.
+	Flat bool
 }
 
 // Cloud is a fake of Vultr: one account.

@@ -13,7 +13,8 @@ type PoolLoad struct {
 	Instances  int            `json:"instances"` // live
 	Ending     int            `json:"ending"`    // of these, being ended
 	USDPerHour float64        `json:"usd_per_hour"`
-	Unpriced   int            `json:"unpriced"` // live instances without a known price
+	Unpriced   int            `json:"unpriced"`         // live instances without a known price
+	Unused     bool           `json:"unused,omitempty"` // a server of files runs, and no node is there that mounts from it
 }
 
 // Waiting is a job whose nodes could not be had.

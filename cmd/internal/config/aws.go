@@ -57,7 +57,7 @@ func account(s *section) aws.Config {
 var (
 	launchKeys = []string{"subnets", "security_groups", "key", "instance_profile", "root", "efa", "placement",
 		"capacity_reservation", "threads_per_core", "public_ip", "fleet", "max_price"}
-	bootKeys = []string{"user_data", "mounts", "setup", "munge_key", "users", "sssd", "wait_for_user",
+	bootKeys = []string{"user_data", "exports", "exports_to", "end_unused", "mounts", "setup", "munge_key", "users", "sssd", "wait_for_user",
 		"ntp", "packages", "slurmd", "slurmd_options", "keep_hostname", "bootstrap", "ssh"}
 )
 

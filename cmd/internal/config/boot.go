@@ -87,8 +87,9 @@ func bootConfig(s *section, c *Config, p *Pool) bootstrap.Config {
 		ResumeTimeout: p.Slurm.ResumeTimeout,
 	}
 	for _, m := range s.tables("mounts", `{ kind = "nfs", source = "nas:/home", target = "/home" }`) {
-		b.Mounts = append(b.Mounts, mount(m))
+		b.Mounts = append(b.Mounts, mount(m, c, p))
 	}
+	b.Export = export(s)
 	at, host, why := reached(c.Endpoint)
 	if why != "" {
 		s.failAt("provider", "its nodes ask burstd which node they are: %s [daemon], as in listen = \"head.example.org:9811\"", why)
@@ -151,7 +152,7 @@ func keyEndpoint(account aws.Config, key string) string {
 	return ""
 }
 
-func mount(s *section) bootstrap.Mount {
+func mount(s *section, c *Config, p *Pool) bootstrap.Mount {
 	m := bootstrap.Mount{
 		Kind:    s.required("kind", `"nfs"`),
 		Source:  s.required("source", `"nas.example.org:/home"`),
@@ -167,6 +168,7 @@ func mount(s *section) bootstrap.Mount {
 	default:
 		s.failAt("kind", "%q is not known: write \"nfs\", \"efs\", \"fsx\" or \"cvmfs\"", m.Kind)
 	}
+	fromServer(s, c, p, &m)
 	s.done()
 	return m
 }

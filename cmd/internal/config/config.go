@@ -35,6 +35,7 @@ type Config struct {
 	controllers []string // hosts of slurmctld, as nodes of a cloud know them
 	expand      bool     // jobs may take in more nodes while they run
 	checkpoints bool     // some section asks for checkpoints of jobs that say nothing
+	servers     map[string]server
 }
 
 // Health says when a node that has registered is sick: it is drained then, and

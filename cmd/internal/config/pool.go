@@ -47,8 +47,12 @@ func pool(s *section, c *Config, def times) Pool {
 	if named, _ := s.value("provider").(string); hasMetal(c, named, s.table["instance_types"]) {
 		def.resumeTimeout = max(def.resumeTimeout, metalTimeout)
 	}
+	server := serves(s)
 	t := poolTimes(s, def)
 	paid := paidUnit(s, c, t)
+	if server { // it is idle for ever
+		paid = 0
+	}
 	if paid > 0 {
 		t.suspend = paidhour.SuspendTime
 	}
@@ -58,7 +62,7 @@ func pool(s *section, c *Config, def times) Pool {
 			Name:      s.name(),
 			Provider:  s.required("provider", `"here"`),
 			Nodes:     nodes(s),
-			Partition: s.required("partition", `"cloud"`),
+			Partition: partitionOf(s, server),
 			Fleet: fleet.Config{
 				Types:  s.texts("instance_types"),
 				Zones:  s.texts("zones"),
@@ -82,6 +86,9 @@ func pool(s *section, c *Config, def times) Pool {
 		OnMaintenance: cmp.Or(s.choice("on_maintenance", Ignore, Drain, Reserve), Drain),
 		Measured:      history.Measured{NetworkGbit: s.measured("network_gbit"), StorageIOPS: s.measured("storage_iops")},
 	}
+	if server {
+		asServer(s, &p)
+	}
 	p.Slurm.Name, p.Slurm.Nodes, p.Slurm.Partition = p.Power.Name, p.Power.Nodes, p.Power.Partition
 	if p.Power.Fleet.Order == "written" {
 		p.Power.Fleet.Order = ""
@@ -103,6 +110,13 @@ func paidUnit(s *section, c *Config, t times) time.Duration {
 		return unit
 	}
 	return 0
+}
+
+func partitionOf(s *section, server bool) string {
+	if server {
+		return s.name() // what the key says is refused
+	}
+	return s.required("partition", `"cloud"`)
 }
 
 // nodes expands the pool's hostlist.

@@ -38,6 +38,7 @@ func (f *file) config(tree map[string]any) *Config {
 	c.expand = slurm.on("expand")
 	times := poolTimes(slurm, defaultTimes)
 	slurm.done()
+	c.servers = servers(tree)
 	c.Checkpoint, c.checkpoints = checkpoint(top.sub("checkpoint")), asksForCheckpoints(tree)
 	c.Health = health(top.sub("health"))
 	for _, s := range top.named("provider") {
@@ -48,6 +49,7 @@ func (f *file) config(tree map[string]any) *Config {
 		c.Pools = append(c.Pools, pool(s, c, times))
 	}
 	f.together(subs, c.Pools)
+	f.serverPools(subs, c)
 	f.partitions(top, c)
 	f.judge(c)
 	f.noNotices(c)

@@ -18,23 +18,32 @@ const longest = 18 * time.Hour
 
 // duration is of whole seconds.
 func (s *section) duration(key string, def time.Duration) time.Duration {
+	d := s.span(key, longest)
+	if d == 0 {
+		return def
+	}
+	return d
+}
+
+// span is of whole seconds, at most so many; 0 if it is not there.
+func (s *section) span(key string, most time.Duration) time.Duration {
 	v := s.value(key)
 	if v == nil {
-		return def
+		return 0
 	}
 	text, ok := v.(string)
 	if !ok {
 		s.failAt(key, "is %s: write a duration with its unit in quotes, as in \"600s\" or \"10m\"", kind(v))
-		return def
+		return 0
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
 		s.failAt(key, "%q is no duration: write it with its unit, as in \"600s\" or \"10m\"", text)
-		return def
+		return 0
 	}
-	if d < time.Second || d > longest || d%time.Second != 0 {
-		s.failAt(key, "is %q: write whole seconds, from \"1s\" to \"18h\"", text)
-		return def
+	if d < time.Second || d > most || d%time.Second != 0 {
+		s.failAt(key, "is %q: write whole seconds, from \"1s\" to \"%s\"", text, strings.TrimSuffix(most.String(), "0m0s"))
+		return 0
 	}
 	return d
 }

@@ -157,7 +157,7 @@ func vultrBoot(s *section, c *Config, p *Pool) {
 func (f *file) noNotices(c *Config) {
 	for _, p := range c.Pools {
 		provider, _ := c.Provider(p.Power.Provider)
-		if provider.Kind != "vultr" {
+		if provider.Kind != "vultr" || p.Slurm.Server {
 			continue
 		}
 		m, err := directive.Merge(c.Defaults(p.Slurm.Partition, p.Power.Name).Layers...)

@@ -33,6 +33,7 @@ type world struct {
 	cloud cloud.Provider // the fake, or what stands before it
 	db    string
 	pool  power.Pool
+	more  []power.Pool                      // beside it
 	rules func(node string) (ft.Pool, bool) // of notices that are no interruption; nil: none
 	boot  time.Duration                     // burstd's BootTimeout
 	skew  time.Duration                     // of the clock by which orders are made
@@ -180,7 +181,7 @@ func (w *world) start(at string) *life {
 	l.fresh = ctl.Fresh
 	journal := crash.InJournal(st, l.point)
 	providers := map[string]cloud.Provider{"fake": provider}
-	l.engine = power.New(power.Config{Cluster: id, Pools: []power.Pool{w.pool}, BootTimeout: w.boot, Held: w.held}, journal, ctl, providers, log)
+	l.engine = power.New(power.Config{Cluster: id, Pools: append([]power.Pool{w.pool}, w.more...), BootTimeout: w.boot, Held: w.held}, journal, ctl, providers, log)
 	l.guard = ft.New(ft.Config{Pools: w.rules, Ask: func(instance string) { l.engine.Ask(instance) }}, journal, ctl, providers, log)
 	if err := l.engine.Load(l.ctx); err != nil {
 		w.t.Fatal(err)

@@ -15,6 +15,8 @@ type wards struct {
 	journal interface {
 		CommitPower(ctx context.Context, c power.Change) error
 	}
+	// servers are pools whose node serves files: it is not replaced for being sick, since what it serves would go.
+	servers map[string]bool
 }
 
 // Up implements health.Site.
@@ -28,7 +30,7 @@ func (w wards) Up() []health.Node {
 	}
 	var up []health.Node
 	for _, n := range h.Nodes {
-		if p := provider[n.Instance]; n.Phase == power.Up && p != "" {
+		if p := provider[n.Instance]; n.Phase == power.Up && p != "" && !w.servers[n.Pool] {
 			up = append(up, health.Node{Name: n.Name, Pool: n.Pool, Provider: p, Instance: n.Instance, Since: n.Since})
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/burst-hpc/burst/cmd/internal/api"
+	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/ft"
 	"github.com/burst-hpc/burst/slurm/power"
 )
@@ -34,6 +35,9 @@ func (d *Daemon) load(s *api.Status, h power.Health) {
 			p.Ending++
 		}
 	}
+	for name := range unusedServers(d.cfg.Pools, of) {
+		of[name].Unused = true
+	}
 	if c := d.meters.now(); !c.at.IsZero() {
 		s.USDPerHour, s.Unpriced = &c.usdPerHour, c.unpriced
 		for name, p := range of {
@@ -44,6 +48,28 @@ func (d *Daemon) load(s *api.Status, h power.Health) {
 	for _, hold := range h.Holds[:min(len(h.Holds), api.MaxListed)] {
 		s.Waiting = append(s.Waiting, api.Waiting{Job: hold.Job, Until: hold.Start, Why: hold.Why, Tries: hold.Tries})
 	}
+}
+
+// unusedServers are the pools with a server of files that runs, for which no pool has a node or an instance.
+func unusedServers(pools []config.Pool, loads map[string]*api.PoolLoad) map[string]bool {
+	unused := map[string]bool{}
+	poolOf := map[string]string{}
+	for _, p := range pools {
+		if l := loads[p.Power.Name]; p.Slurm.Server && l.Nodes[string(power.Up)] > 0 {
+			unused[p.Power.Name] = true
+		}
+		for _, n := range p.Power.Nodes {
+			poolOf[n] = p.Power.Name
+		}
+	}
+	for _, p := range pools {
+		if l := loads[p.Power.Name]; l.Instances > 0 || len(l.Nodes) > 0 {
+			for _, n := range p.Power.Needs {
+				delete(unused, poolOf[n])
+			}
+		}
+	}
+	return unused
 }
 
 // evicting lists the notices under way, and their jobs.

@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"context"
+	"log/slog"
 	"path/filepath"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/ledger"
 	"github.com/burst-hpc/burst/cmd/internal/store"
 	"github.com/burst-hpc/burst/ft"
+	"github.com/burst-hpc/burst/slurm/conf"
 	"github.com/burst-hpc/burst/slurm/power"
 )
 
@@ -89,3 +92,55 @@ func TestStatusListsEvictions(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestStatusShowsUnusedServers: a server of files runs, and nothing is there that mounts from it.
+func TestStatusShowsUnusedServers(t *testing.T) {
+	pools := []config.Pool{{Power: power.Pool{Name: "p", Nodes: []string{"c1"}, Needs: []string{"s1"}}},
+		{Power: power.Pool{Name: "s", Nodes: []string{"s1"}}, Slurm: conf.Pool{Server: true}}}
+	d := &Daemon{cfg: &config.Config{Pools: pools}, meters: newCounted(t).meters}
+	server := power.Node{Name: "s1", Pool: "s", Phase: power.Up}
+	for _, tt := range []struct {
+		name string
+		h    power.Health
+		want bool
+	}{
+		{"alone", power.Health{Nodes: []power.Node{server}}, true},
+		{"it is off", power.Health{}, false},
+		{"it boots", power.Health{Nodes: []power.Node{{Name: "s1", Pool: "s", Phase: power.Booting}}}, false},
+		{"a node is there", power.Health{Nodes: []power.Node{server, {Name: "c1", Pool: "p", Phase: power.Wanted}}}, false},
+		{"an instance ends", power.Health{Nodes: []power.Node{server}, Instances: []power.Instance{{Instance: cloud.Instance{Pool: "p"}, Doomed: "suspended"}}}, false},
+	} {
+		var s api.Status
+		d.load(&s, tt.h)
+		if s.Pools[0].Unused || s.Pools[1].Unused != tt.want {
+			t.Errorf("%s: %+v", tt.name, s.Pools)
+		}
+	}
+}
+
+// TestServersAreNoWards: a server of files is not drained, and ended, for being sick.
+func TestServersAreNoWards(t *testing.T) {
+	if got := addresses(map[string]string{"b": "10.0.0.2", "a": "10.0.0.1"}); got != "a=10.0.0.1 b=10.0.0.2" {
+		t.Errorf("nodes read %q", got)
+	}
+	st := power.State{}
+	for _, name := range []string{"c1", "s1"} {
+		st.Nodes = append(st.Nodes, power.Node{Name: name, Pool: "pool-" + name, Phase: power.Up, Instance: "i-" + name})
+		st.Instances = append(st.Instances, power.Instance{Instance: cloud.Instance{ID: "i-" + name}, Provider: "east", Assigned: name})
+	}
+	e := power.New(power.Config{}, loaded{state: st}, nil, nil, slog.New(slog.DiscardHandler))
+	if err := e.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	up := wards{engine: e, servers: map[string]bool{"pool-s1": true}}.Up()
+	if len(up) != 1 || up[0].Name != "c1" {
+		t.Errorf("watched are %+v", up)
+	}
+}
+
+// loaded is a journal that holds a state.
+type loaded struct{ state power.State }
+
+func (l loaded) LoadPower(context.Context) (power.State, error)    { return l.state, nil }
+func (loaded) AddOrder(context.Context, power.Order) (bool, error) { return true, nil }
+func (loaded) CommitPower(context.Context, power.Change) error     { return nil }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -122,7 +124,16 @@ func (n *nodes) WhoAmI(ctx context.Context, instance, addr string) (nodeapi.Iden
 		return nodeapi.Identity{}, forNodes(err)
 	}
 	version, _ := n.version.Load().(string)
-	return nodeapi.Identity{Node: id.Node, Cluster: id.Cluster, Slurm: version}, nil
+	return nodeapi.Identity{Node: id.Node, Cluster: id.Cluster, Slurm: version, Servers: addresses(n.engine.Servers(id.Node))}, nil
+}
+
+// addresses writes servers as a node reads them.
+func addresses(servers map[string]string) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
+		all = append(all, name+"="+servers[name])
+	}
+	return strings.Join(all, " ")
 }
 
 // Report implements nodeapi.Backend.

@@ -21,29 +21,34 @@ import (
 // hosts with a real sshd in network namespaces, and sets them up with the real bootstrap:
 // munged under the key that is sent to who knows the word of its user data, and a slurmd that fetches its configuration.
 // burstd is killed in the first host's setup; the second's fails at line 3, and the
-// job for which it was launched runs on the third.
+// job for which it was launched runs on the third. All of them mount from a server of
+// files that burstd has launched before them, and that stays when they have gone; its
+// exports, and their mounts, are commands of the test's, since no kernel here serves NFS.
 func TestNodesOverSSH(t *testing.T) {
 	if testing.Short() {
 		t.Skip("e2e: a real Slurm is slow; make test runs it")
 	}
 	net := sshtest.New(t)
 	public, key := sshtest.Key(t)
-	var hosts []*sshtest.Host
-	for i := range 4 { // the fourth is for who launches too much
+	var all []*sshtest.Host
+	for i := range 5 { // the first is the server, the last is for who launches too much
 		h := net.Host(sshtest.Options{Login: public})
 		// What these hosts' kernels or images lack.
 		for _, tool := range []string{"chronyc", "nft", "timedatectl"} {
 			h.Put("/usr/local/sbin/"+tool, []byte("#!/bin/sh\ncat >/dev/null 2>&1 </dev/null\nexit 0\n"))
 		}
 		line := "echo set up >>/var/log/lines; sleep 5"
-		if i == 1 {
+		if i == 2 {
 			line = "echo no such package; exit 4"
 		}
 		h.Put("/usr/local/sbin/third-line", []byte("#!/bin/sh\n"+line+"\n"))
-		h.Do("chmod 0755 /usr/local/sbin/*; rm -f /etc/slurm/slurm.conf /etc/munge/munge.key")
-		hosts = append(hosts, h)
+		h.Put("/usr/sbin/exportfs", []byte(exportfs))
+		h.Put("/usr/sbin/mount.nfs", []byte("#!/bin/sh\necho \"$*\" >>/var/log/nfs\nexec mount -t tmpfs tmpfs \"$2\"\n"))
+		h.Do("ln -sf mount.nfs /usr/sbin/mount.nfs4; chmod 0755 /usr/local/sbin/* /usr/sbin/exportfs /usr/sbin/mount.nfs; rm -f /etc/slurm/slurm.conf /etc/munge/munge.key")
+		all = append(all, h)
 	}
-	cloud := vultrtest.New(vultrtest.Options{Addr: func(n int) string { return hosts[min(n, len(hosts))-1].IP.String() }})
+	server, hosts := all[0], all[1:]
+	cloud := vultrtest.New(vultrtest.Options{Flat: true, Addr: func(n int) string { return all[min(n, len(all))-1].IP.String() }})
 	if err := cloud.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -54,11 +59,11 @@ func TestNodesOverSSH(t *testing.T) {
 	defer end()
 	go func() { // what cloud-init does with the user data
 		defer close(ended)
-		for run := 0; ctx.Err() == nil && run < len(hosts); {
+		for run := 0; ctx.Err() == nil && run < len(all); {
 			for _, m := range cloud.Machines() {
-				if i := slices.IndexFunc(hosts, func(h *sshtest.Host) bool { return h.IP.String() == m.Addr }); i == run {
-					hosts[i].Put("/root/user-data", []byte(m.UserData))
-					hosts[i].Do("sh /root/user-data")
+				if i := slices.IndexFunc(all, func(h *sshtest.Host) bool { return h.IP.String() == m.Addr }); i == run {
+					all[i].Put("/root/user-data", []byte(m.UserData))
+					all[i].Do("sh /root/user-data")
 					run++
 				}
 			}
@@ -69,14 +74,17 @@ func TestNodesOverSSH(t *testing.T) {
 		}
 	}()
 	mungeKey := filepath.Join(t.TempDir(), "munge.key")
+	login := fmt.Sprintf("image = \"os:%s\"\nvpc = %q\nmunge_key = \"ssh:%s\"\nssh = { key = %q, host_key = \"user-data\" }\n", vultrtest.OSName, vultrtest.VPC, mungeKey, key)
 	s := start(t, rig.Options{
 		Nodes: 2, Gate: true, NetNS: true, SuspendTime: 5 * time.Second, ResumeTimeout: 5 * time.Minute, Types: []string{vultrtest.Plan}, Zones: []string{""},
-		Market: "on-demand", SlurmExtra: quick + "SlurmctldParameters=idle_on_node_suspend,power_save_interval=1,enable_configless\n",
+		Market: "on-demand", SlurmExtra: quick + "SlurmctldParameters=idle_on_node_suspend,power_save_interval=1,enable_configless\n" +
+			"NodeName=nfs1 CPUs=2 RealMemory=1000 State=CLOUD\nPartitionName=nfs Nodes=nfs1 State=INACTIVE SuspendTime=INFINITE ResumeTimeout=300 SuspendTimeout=3\n",
 		BurstdEnv:    []string{"VULTR_API_KEY=" + vultrtest.Key},
 		DaemonToml:   fmt.Sprintf("listen = %q", netip.AddrPortFrom(net.Addr(), 9811)),
 		ProviderToml: fmt.Sprintf("kind = \"vultr\"\nregion = %q\nendpoint = %q\ndir = %q\n", vultrtest.Region, cloud.URL(), t.TempDir()),
-		PoolToml: fmt.Sprintf("image = \"os:%s\"\nmunge_key = \"ssh:%s\"\nssh = { key = %q, host_key = \"user-data\" }\nsetup = [\"true\", \"echo second\", \"third-line\"]\n",
-			vultrtest.OSName, mungeKey, key),
+		PoolToml:     login + "setup = [\"true\", \"echo second\", \"third-line\"]\nmounts = [{ kind = \"nfs\", source = \"pool:nfs\", target = \"/shared-work\" }]\n",
+		ExtraToml: fmt.Sprintf("[pool.nfs]\nprovider = \"here\"\nnodes = \"nfs1\"\ninstance_types = [%q]\ncpus = 2\nreal_memory = 1000\nexports = \"/shared\"\nexports_to = [\"10.0.0.0/8\"]\n",
+			vultrtest.Plan2) + login,
 	})
 	s.controllerIsKnown()
 	text, err := os.ReadFile(filepath.Join(filepath.Dir(s.Cluster.Conf), "munge.key"))
@@ -88,12 +96,12 @@ func TestNodesOverSSH(t *testing.T) {
 	}
 	// The sandbox's slurm.conf has a munged, and folders, of its own.
 	socket := s.confValue(`socket=([^,\s]+)`)
-	for _, h := range hosts {
-		h.Do(fmt.Sprintf("mkdir -p '%[1]s' '%[1]s/spool/c1' '%[1]s/spool/c2' '%[1]s/tmp/c1' '%[2]s/log' && ln -sfn /run/munge/munge.socket.2 '%[3]s'",
+	for _, h := range all {
+		h.Do(fmt.Sprintf("mkdir -p '%[1]s' '%[1]s/spool/c1' '%[1]s/spool/c2' '%[1]s/spool/nfs1' '%[1]s/tmp/c1' '%[2]s/log' && ln -sfn /run/munge/munge.socket.2 '%[3]s'",
 			filepath.Dir(socket), filepath.Dir(s.Cluster.Conf), socket))
 	}
 	id := s.submit("#!/bin/sh\nsrun sh -c 'echo on $SLURMD_NODENAME'\n", "-w", "c1")
-	s.wait(2*time.Minute, "the first host's third line runs", func() bool { return hosts[0].Read("/var/log/lines") != "" })
+	s.wait(4*time.Minute, "the first host's third line runs", func() bool { return hosts[0].Read("/var/log/lines") != "" })
 	if err := s.KillBurstd(); err != nil {
 		t.Fatal(err)
 	}
@@ -108,6 +116,12 @@ func TestNodesOverSSH(t *testing.T) {
 	if got := hosts[0].Read("/var/log/lines"); got != "set up\n" {
 		t.Errorf("the first host was set up %q", got)
 	}
+	if got, want := server.Read("/etc/exports.d/burst.exports"), "/shared 10.0.0.0/8(rw,sync,no_subtree_check,root_squash)\n"; got != want {
+		t.Errorf("exported is %q, want %q", got, want)
+	}
+	if got, want := hosts[0].Read("/var/log/nfs"), server.IP.String()+":/shared /shared-work -o "; !strings.HasPrefix(got, want) {
+		t.Errorf("the first host mounts %q, want %q", got, want)
+	}
 	log := filepath.Join(s.Dir, "state", "setup", "c1.log")
 	s.wait(time.Minute, "the output is kept", func() bool {
 		text, err := os.ReadFile(log)
@@ -120,7 +134,7 @@ func TestNodesOverSSH(t *testing.T) {
 		return err == nil && strings.Contains(string(text), `its boot failed: step setup: setup line 3: \"third-line\": exit 4|no such package`)
 	})
 	// The next one must not wait until five minutes of lists have lacked the first.
-	s.wait(2*time.Minute, "another is launched", func() bool { return cloud.Count("POST instances") == 3 })
+	s.wait(2*time.Minute, "another is launched", func() bool { return cloud.Count("POST instances") == 4 })
 	if slices.ContainsFunc(cloud.Machines(), func(m vultrtest.Machine) bool { return m.Addr == hosts[1].IP.String() }) {
 		t.Error("another is launched while the failed one lives")
 	}
@@ -128,10 +142,22 @@ func TestNodesOverSSH(t *testing.T) {
 	if out := hosts[2].Read(filepath.Join(s.Work, fmt.Sprintf("slurm-%d.out", id))); out != "on c2\n" {
 		t.Errorf("the job's output: %q", out)
 	}
-	if n := cloud.Count("POST instances"); n != 3 {
-		t.Errorf("%d instances were asked for, want 3", n)
+	if n := cloud.Count("POST instances"); n != 4 {
+		t.Errorf("%d instances were asked for, want 4", n)
 	}
+	s.wait(time.Minute, "the server alone is left", func() bool {
+		left := cloud.Machines()
+		return len(left) == 1 && left[0].Addr == server.IP.String()
+	})
 }
+
+// exportfs is that of a host whose kernel serves nothing: something listens where NFS would.
+const exportfs = `#!/bin/sh
+case $1 in
+-ra) setsid python3 -m http.server 2049 </dev/null >/dev/null 2>&1 3>&- 9>&- & ;;
+-s) sed 's/ /  /' /etc/exports.d/burst.exports ;;
+esac
+`
 
 // controllerIsKnown tells nodes where slurmctld is, which the sandbox decides at its start.
 func (s *site) controllerIsKnown() {

@@ -4,7 +4,7 @@
 // of jobs open sessions (package ft/session). There is nothing else here, above
 // all nothing that an admin may do.
 //
-//	POST /v1/node/whoami  {"instance"}                  -> {"instance","node","cluster","slurm"}
+//	POST /v1/node/whoami  {"instance"}                  -> {"instance","node","cluster","slurm","servers"}
 //	POST /v1/node/report  {"instance","stage","text"}   -> {}
 //	POST /v1/node/notice  {"instance","kind","action","deadline","event","cancelled"} -> {"answers"}: it is durable
 //	POST /v1/node/beat    {"instance","version","slurmd_started","slurmd","spool_used"} -> {"every"}, in seconds
@@ -53,6 +53,9 @@ type Identity struct {
 	Node    string `json:"node"`
 	Cluster string `json:"cluster"`
 	Slurm   string `json:"slurm"` // the controller's version, "22.05.8"; empty: not known
+	// Servers are the nodes whose folders this one mounts, with their addresses, as "nfs1=10.0.0.4 nfs2=10.0.0.5";
+	// one that is not up is left out.
+	Servers string `json:"servers,omitempty"`
 }
 
 // Stages of a boot, in their order; failed ends it at any of them.

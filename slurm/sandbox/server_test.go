@@ -1,0 +1,47 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A node in a partition of its own that takes no jobs and has SuspendTime=INFINITE, as
+// slurm/conf writes it for a server of files: powered up by hand it registers, stays when
+// it is idle, gets no job, and goes when it is told to.
+func TestServerStays(t *testing.T) {
+	slow(t)
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := takePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.release()
+	dir := filepath.Join(t.TempDir(), "s")
+	c := start(t, Options{
+		Dir: dir, CloudNodes: 1, SuspendTime: 2 * time.Second, SuspendTimeout: 2 * time.Second,
+		ResumeProgram: script(t, resumeScript), SuspendProgram: script(t, suspendScript), BurstConfig: filepath.Join(dir, "slurm.conf"),
+		Extra: "NodeName=nfs NodeHostname=" + host + " NodeAddr=127.0.0.1 Port=" + span("", p.first, 1) + " CPUs=2 RealMemory=1000 State=CLOUD\n" +
+			"PartitionName=nfs Nodes=nfs State=INACTIVE SuspendTime=INFINITE ResumeTimeout=90 SuspendTimeout=3\n",
+	})
+	run(t, c, "scontrol", "update", "nodename=nfs", "state=power_up")
+	eventually(t, 30*time.Second, "the server registers", func() bool { return nodeState(t, c, "nfs") == "IDLE+CLOUD" })
+	cmd := c.Command(t.Context(), "sbatch", "-p", "nfs", "--wrap", "true")
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "inactive") {
+		t.Errorf("a job for its partition: %v: %s", err, out)
+	}
+	// A node that jobs use is powered down after its SuspendTime: so long, and longer, the server stays.
+	job := run(t, c, "sbatch", "--parsable", "-p", "cloud", "--wrap", "true")
+	eventually(t, 60*time.Second, "the job ends", func() bool { return jobState(t, c, job) == "COMPLETED" })
+	eventually(t, 30*time.Second, "c1 is suspended", func() bool { return nodeState(t, c, "c1") == "IDLE+CLOUD+POWERED_DOWN" })
+	if s := nodeState(t, c, "nfs"); s != "IDLE+CLOUD" {
+		t.Errorf("after it was idle for long: %s", s)
+	}
+	run(t, c, "scontrol", "update", "nodename=nfs", "state=power_down")
+	eventually(t, 30*time.Second, "it is powered down", func() bool { return nodeState(t, c, "nfs") == "IDLE+CLOUD+POWERED_DOWN" })
+}
