@@ -74,6 +74,7 @@ type Job struct {
 	BatchHost    string    `json:"batch_host,omitempty"`
 	AdminComment string    `json:"admin_comment,omitempty"`
 	Comment      string    `json:"comment,omitempty"`
+	Features     string    `json:"features,omitempty"` // the expression of --constraint
 	Submitted    time.Time `json:"submitted,omitzero"`
 	Eligible     time.Time `json:"eligible,omitzero"` // not started before
 	Start        time.Time `json:"start,omitzero"`

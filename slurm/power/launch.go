@@ -75,15 +75,19 @@ func (e *Engine) planning() (planning, time.Duration) {
 	now := time.Now()
 	maps.DeleteFunc(e.market.pauses, func(_ coolKey, until time.Time) bool { return now.After(until) })
 	p := planning{mem: e.mem, pools: e.pools, limits: map[string]cloud.Limits{}, market: e.market, cluster: e.cfg.Cluster,
-		bootTimeout: e.cfg.BootTimeout, now: now, price: e.cfg.Price, cores: e.cfg.Cores, shut: map[string]bool{}}
+		bootTimeout: e.cfg.BootTimeout, now: now, price: e.cfg.Price, cores: e.cfg.Cores, shut: map[string]shut{}}
 	for name, provider := range e.providers {
 		p.limits[name] = provider.Limits()
 	}
 	var due time.Duration
-	for name, pool := range e.pools {
-		wait := max(0, e.shut(pool.Provider), e.until("preparing for "+name), e.strange(pool.Provider))
-		p.shut[name] = wait > 0 || e.market.preparing[pool.Provider]
-		due = sooner(due, wait)
+	for _, pool := range e.pools {
+		for _, s := range pool.Sources() {
+			sh, wait := e.shutOf(s)
+			if sh != (shut{}) {
+				p.shut[sourceKey(s.Name, s.Provider)] = sh
+			}
+			due = sooner(due, wait)
+		}
 	}
 	return p, due
 }
@@ -120,7 +124,17 @@ func (e *Engine) callWritten(ctx context.Context) (time.Duration, error) {
 			e.resolve(ctx, l, provider)
 			continue
 		}
-		if _, stopped := e.mem.stopped(l.Request.Pool); !e.doubt[token] && (stopped || e.overdue(nodes)) {
+		late := e.overdue(nodes)
+		_, stopped := e.mem.stopped(l.Request.Pool, l.Provider)
+		if away := stopped || e.shut(l.Provider) > 0; !e.doubt[token] && !late && away && e.others(l, nodes) {
+			var c Change
+			e.withdraw(&c, l, nodes, nil)
+			if err := e.commit(ctx, c); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		if !e.doubt[token] && (stopped || late) {
 			var c Change
 			e.abandon(&c, l, nodes, nil)
 			if err := e.commit(ctx, c); err != nil {

@@ -89,6 +89,7 @@ func (e *Engine) round(ctx context.Context, l *listing) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.errs)) {
 		e.credentials(&c, name, opList, l.errs[name])
+		e.heardOf(name, l.errs[name])
 	}
 	for id, h := range e.mem.holds {
 		if _, known := snap.Jobs[id]; !known && h.Released && time.Since(h.Start) > forgetHold {

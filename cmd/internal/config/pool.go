@@ -36,24 +36,17 @@ func poolTimes(s *section, def times) times {
 // pool reads a [pool.NAME] section; c has the providers, def the times of [slurm].
 func pool(s *section, c *Config, def times) Pool {
 	s.checkName()
-	if named, _ := s.value("provider").(string); hasMetal(c, named, s.table["instance_types"]) {
+	subs := s.tables("then", `{ provider = "lon", instance_types = ["vhp-8c-16gb"] }`)
+	all := append([]*section{s}, subs...)
+	if slices.ContainsFunc(all, func(s *section) bool { return hasMetal(c, s.table) }) {
 		def.resumeTimeout = max(def.resumeTimeout, metalTimeout)
 	}
 	t := poolTimes(s, def)
 	p := Pool{
 		Power: power.Pool{
-			Name:      s.name(),
-			Provider:  s.required("provider", `"here"`),
-			Nodes:     nodes(s),
-			Partition: s.required("partition", `"cloud"`),
-			Fleet: fleet.Config{
-				Types:  s.texts("instance_types"),
-				Zones:  s.texts("zones"),
-				Market: s.text("market", fleet.OnDemandOnly),
-				Order:  s.choice("order", "written", fleet.ByPrice, fleet.ByPricePerCore),
-			},
-			Image:           s.text("image", ""),
-			Tags:            s.strings("tags"),
+			Name:            s.name(),
+			Nodes:           nodes(s),
+			Partition:       s.required("partition", `"cloud"`),
 			MaxBootFailures: s.number("max_boot_failures", "", "5"),
 		},
 		Slurm: conf.Pool{
@@ -70,12 +63,14 @@ func pool(s *section, c *Config, def times) Pool {
 		Measured:      history.Measured{NetworkGbit: s.measured("network_gbit"), StorageIOPS: s.measured("storage_iops")},
 	}
 	p.Slurm.Name, p.Slurm.Nodes, p.Slurm.Partition = p.Power.Name, p.Power.Nodes, p.Power.Partition
-	if p.Power.Fleet.Order == "written" {
-		p.Power.Fleet.Order = ""
-	}
-	checkFleet(s, &p.Power.Fleet)
+	buys(s, &p)
 	checkWords(s, p.Slurm)
 	onProvider(s, c, &p)
+	then(s, c, &p, subs)
+	nodeSizes(s, kinds(c, all), &p)
+	for i := range p.Then {
+		p.Then[i].Slurm = p.Slurm // the nodes are the same
+	}
 	c.Checkpoint.read(s, directive.Pool)
 	s.done()
 	return p
@@ -145,7 +140,8 @@ func checkWords(s *section, p conf.Pool) {
 	}
 }
 
-// onProvider reads what depends on the kind of the pool's provider.
+// onProvider reads what depends on the kind of the provider that the instances
+// are bought of; s is the pool's section, or that of a further source.
 func onProvider(s *section, c *Config, p *Pool) {
 	provider, known := c.Provider(p.Power.Provider)
 	if !known && p.Power.Provider != "" {
@@ -153,36 +149,44 @@ func onProvider(s *section, c *Config, p *Pool) {
 	}
 	switch provider.Kind {
 	case "aws":
-		s.refuse(notFor("local"), "ports")
 		s.refuse(notFor("vultr"), vultrKeys...)
-		p.Slurm.Ports = ""
 		launched := launch(s, p)
 		provider.AWS.Pools[p.Power.Name] = launched
-		if p.Power.MaxBootFailures == 0 {
-			p.Power.MaxBootFailures = defaultBootFailures
-		}
 		boot(s, c, provider.AWS, p)
-		nodeSize(s, p, s.number)
 	case "vultr":
-		s.refuse(notFor("local"), "ports")
-		p.Slurm.Ports = ""
 		provider.Vultr.Pools[p.Power.Name] = vultrLaunch(s, p)
-		if p.Power.MaxBootFailures == 0 {
-			p.Power.MaxBootFailures = defaultBootFailures
-		}
 		vultrBoot(s, c, p)
-		nodeSize(s, p, s.number)
 	case "local":
 		s.refuse(notFor("aws"), launchKeys...)
 		s.refuse(notFor("aws", "vultr"), append(slices.Clone(bootKeys), "login")...)
 		s.refuse(notFor("vultr"), vultrKeys...)
-		nodeSize(s, p, s.count)
-		localPorts(s, provider.Local, p)
+		return
 	default: // what such a provider needs cannot be judged
 		for _, key := range slices.Concat(launchKeys, bootKeys, vultrKeys, []string{"login"}) {
 			s.value(key)
 		}
+		return
+	}
+	if p.Power.MaxBootFailures == 0 {
+		p.Power.MaxBootFailures = defaultBootFailures
+	}
+}
+
+// nodeSizes reads what slurm.conf says of the nodes, by the kinds of all providers of
+// which their instances are bought.
+func nodeSizes(s *section, kinds map[string]Provider, p *Pool) {
+	here, isLocal := kinds["local"]
+	_, unknown := kinds[""]
+	switch {
+	case isLocal:
 		nodeSize(s, p, s.count)
+		localPorts(s, here.Local, p)
+	case unknown:
+		nodeSize(s, p, s.count)
+	default:
+		s.refuse(notFor("local"), "ports")
+		p.Slurm.Ports = ""
+		nodeSize(s, p, s.number)
 	}
 }
 
