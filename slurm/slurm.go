@@ -15,7 +15,8 @@ type Node struct {
 	Hostname   string    `json:"hostname"`
 	State      NodeState `json:"state"`
 	Partitions []string  `json:"partitions,omitempty"`
-	Features   []string  `json:"features,omitempty"`
+	Features   []string  `json:"features,omitempty"`  // active: jobs are given the node by them
+	Available  []string  `json:"available,omitempty"` // features of slurm.conf
 	CPUs       int       `json:"cpus"`
 	AllocCPUs  int       `json:"alloc_cpus"`
 	RealMemory int       `json:"real_memory"` // MiB

@@ -43,6 +43,7 @@ type Options struct {
 	MaxLaunch int                  // Count of one Launch; 1,000
 	Choice    bool                 // Limits().Choice: one launch may choose among offerings
 	Prepare   bool                 // requests are completed by Prepare
+	Name      string               // begins the instances' ids, to tell two clouds' apart; "i"
 }
 
 // Fault makes calls fail.

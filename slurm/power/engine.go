@@ -53,6 +53,7 @@ type Engine struct {
 	reviewed  bool                 // what an earlier life left wanted has been compared with Slurm
 	doubt     map[string]bool      // launches of which an earlier call may have had its effect, by token
 	changed   bool                 // this step has committed something
+	relabel   bool                 // nodes' active features may have to change
 	flying    map[string]bool      // launches under way, by token
 	backoff   map[string]backoff   // of launches, providers and steps, by name
 	asked     map[string]time.Time // instance -> last Terminate that the cloud took
@@ -208,6 +209,7 @@ func (e *Engine) step(ctx context.Context) time.Duration {
 	}{
 		{"orders", e.takeOrders},
 		{"launches", e.launchWanted},
+		{"features", e.labelNodes},
 		{"words", e.takeWords},
 		{"addresses", e.setAddresses},
 		{"boots", e.watchBoots},
@@ -267,7 +269,7 @@ func (e *Engine) commit(ctx context.Context, c Change) error {
 		e.log.Info(ev.Text, "event", ev.Kind, "node", ev.Node, "instance", ev.Instance, "pool", ev.Pool, "job", ev.Job)
 	}
 	e.apply(c)
-	e.changed = true
+	e.changed, e.relabel = true, e.relabel || e.moves(c)
 	return nil
 }
 

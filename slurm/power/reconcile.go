@@ -111,6 +111,10 @@ func (e *Engine) round(ctx context.Context, l *listing) error {
 		e.changed = e.changed || !e.heard[name] // what waited for it is due
 		e.heard[name] = true
 	}
+	if err := e.label(ctx, snap); err != nil {
+		e.relabel = true
+		e.log.Warn("jobs may not be kept to the provider that they ask for; it is tried again", "error", err)
+	}
 	e.rounds++
 	e.next = time.Now().Add(min(e.cfg.Reconcile, settle+time.Duration(e.rounds)*5*time.Second))
 	return e.settleNodes(ctx, snap, l)

@@ -30,7 +30,8 @@ type world struct {
 	t     *testing.T
 	ctl   *slurmtest.Controller
 	fake  *cloudtest.Fake
-	cloud cloud.Provider // the fake, or what stands before it
+	other *cloudtest.Fake // a second cloud, for a pool that has a source there
+	cloud cloud.Provider  // the fake, or what stands before it
 	db    string
 	pool  power.Pool
 	rules func(node string) (ft.Pool, bool) // of notices that are no interruption; nil: none
@@ -85,6 +86,8 @@ func newWorld(t *testing.T, o slurmtest.Options, c cloudtest.Options, market str
 	w.ctl = slurmtest.New(o)
 	w.fake = cloudtest.NewFake(c)
 	w.cloud = w.fake
+	c.Name = "o"
+	w.other = cloudtest.NewFake(c)
 	var wg sync.WaitGroup
 	wg.Go(func() { w.ctl.Serve(ctx) })
 	wg.Go(func() { w.machines(ctx) })
@@ -179,6 +182,9 @@ func (w *world) start(at string) *life {
 	l.fresh = ctl.Fresh
 	journal := crash.InJournal(st, l.point)
 	providers := map[string]cloud.Provider{"fake": provider}
+	if len(w.pool.Then) > 0 {
+		providers["other"] = crash.InProvider(w.other, l.point)
+	}
 	l.engine = power.New(power.Config{Cluster: id, Pools: []power.Pool{w.pool}, BootTimeout: w.boot}, journal, ctl, providers, log)
 	l.guard = ft.New(ft.Config{Pools: w.rules, Ask: func(instance string) { l.engine.Ask(instance) }}, journal, ctl, providers, log)
 	if err := l.engine.Load(l.ctx); err != nil {
