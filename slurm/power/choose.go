@@ -2,12 +2,15 @@ package power
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/fleet"
+	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/hostlist"
 )
 
 // pick is what a group is to be launched as: an offering of one source.
@@ -155,7 +158,37 @@ func (p planning) allowed(g group, pool Pool) []Pool {
 	if len(g.nodes) == 0 {
 		return nil
 	}
-	return slices.DeleteFunc(pool.named(p.market.jobs[g.nodes[0].Job].Features), func(s Pool) bool { return g.not[s.Provider] })
+	n := g.nodes[0] // those of the others are the same
+	left := pool.named(p.market.jobs[n.Job].Features)
+	for _, features := range p.wants[n.Name] { // of jobs that share the node; one that wants what the others rule out has no say
+		names := pool.named(features)
+		both := slices.DeleteFunc(slices.Clone(left), func(s Pool) bool {
+			return !slices.ContainsFunc(names, func(o Pool) bool { return o.Provider == s.Provider })
+		})
+		if len(both) > 0 {
+			left = both
+		}
+	}
+	return slices.DeleteFunc(left, func(s Pool) bool { return g.not[s.Provider] })
+}
+
+// wishes are the features that jobs want which have nodes, by node.
+func wishes(jobs map[uint32]slurm.Job) map[string][]string {
+	by := map[string][]string{}
+	for _, id := range slices.Sorted(maps.Keys(jobs)) {
+		j := jobs[id]
+		if j.Features == "" || j.State != "CONFIGURING" && j.State != "RUNNING" {
+			continue
+		}
+		nodes, err := hostlist.Expand(j.Nodes)
+		if err != nil {
+			continue
+		}
+		for _, n := range nodes {
+			by[n] = append(by[n], j.Features)
+		}
+	}
+	return by
 }
 
 // only names the sources that may launch for a node of which others owe an answer.

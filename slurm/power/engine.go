@@ -19,6 +19,7 @@ type controller interface {
 	UpdateJob(ctx context.Context, id uint32, u slurm.JobUpdate) error
 	Release(ctx context.Context, id uint32, restarts int, start time.Time) error
 	Requeue(ctx context.Context, id uint32) error
+	Unhold(ctx context.Context, id uint32) error
 }
 
 // Engine carries out orders. Everything that it decides is first committed to
@@ -67,6 +68,7 @@ type Engine struct {
 	closed    map[string]time.Time // instances that are gone, which an older list may still show
 	missing   map[string]sighting  // instance -> absent from the cloud's lists
 	settling  map[string]sighting  // node -> action that the table wants
+	bound     map[uint32]sighting  // jobs that Slurm has given up for want of nodes of a provider
 	stranded  map[uint32]sighting  // jobs that Slurm has run on a node that is gone
 	listed    *listing             // of the round under way
 	heard     map[string]bool      // providers that have answered since the start, and whose strays are adopted

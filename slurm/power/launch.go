@@ -81,6 +81,9 @@ func (e *Engine) planning() (planning, time.Duration) {
 	}
 	var due time.Duration
 	for _, pool := range e.pools {
+		if len(pool.Then) > 0 && p.wants == nil {
+			p.wants = wishes(e.market.jobs)
+		}
 		for _, s := range pool.Sources() {
 			sh, wait := e.shutOf(s)
 			if sh != (shut{}) {

@@ -18,9 +18,10 @@ type planning struct {
 	now         time.Time
 	price       func(provider string, o cloud.Offering) (float64, bool)
 	cores       func(provider, instanceType string) (int, bool)
-	shut        map[string]shut   // sources that launch nothing now, by sourceKey
-	taken       map[uint32]kind   // what this round chose for a job
-	of          map[uint32][]Node // the nodes of each job
+	shut        map[string]shut     // sources that launch nothing now, by sourceKey
+	wants       map[string][]string // features that jobs want, by node; nil where no pool has several sources
+	taken       map[uint32]kind     // what this round chose for a job
+	of          map[uint32][]Node   // the nodes of each job
 }
 
 // planned is what a plan comes to.

@@ -115,6 +115,9 @@ func (e *Engine) round(ctx context.Context, l *listing) error {
 		e.relabel = true
 		e.log.Warn("jobs may not be kept to the provider that they ask for; it is tried again", "error", err)
 	}
+	if err := e.unbind(ctx, snap); err != nil {
+		e.log.Warn("jobs that keep to a provider may not start; it is tried again", "error", err)
+	}
 	e.rounds++
 	e.next = time.Now().Add(min(e.cfg.Reconcile, settle+time.Duration(e.rounds)*5*time.Second))
 	return e.settleNodes(ctx, snap, l)
