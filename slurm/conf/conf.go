@@ -35,6 +35,7 @@ type Pool struct {
 	Addr       string // NodeAddr before burstd sets it; empty: the hostname
 	Hostname   string // NodeHostname; empty: the node's name
 	Features   []string
+	Sources    []string // features by which jobs are kept to a provider, of a pool with several; of Features
 	Options    string // raw text for the end of the NodeName line
 	Configless bool   // its nodes fetch their configuration from slurmctld
 

@@ -42,7 +42,7 @@ func (e *Engine) launched(ctx context.Context, token string, got []cloud.Instanc
 		e.failed("launch " + token)
 		return
 	}
-	if known {
+	if _, open := e.mem.launches[token]; known || !open { // or withdrawn
 		delete(e.backoff, "launch "+token)
 		delete(e.doubt, token)
 		return

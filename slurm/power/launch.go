@@ -135,6 +135,7 @@ func (e *Engine) callWritten(ctx context.Context) (time.Duration, error) {
 			if err := e.commit(ctx, c); err != nil {
 				return 0, err
 			}
+			delete(e.backoff, "launch "+token)
 			continue
 		}
 		if !e.doubt[token] && (stopped || late) {

@@ -51,10 +51,11 @@ func (e *Engine) others(l Launch, nodes []Node) bool {
 // is not waited for any longer where there is another source: its provider does not
 // take our credentials, or has not answered for a while.
 func (e *Engine) turnsAway(l Launch, err error) bool {
+	k := cloud.KindOf(err)
 	if e.doubt[l.Token] {
-		return time.Since(l.Created) > doubtFor
+		return k != cloud.Throttled && time.Since(l.Created) > doubtFor
 	}
-	return cloud.KindOf(err) == cloud.Auth
+	return k == cloud.Auth
 }
 
 // withdraw plans that a launch's nodes are launched anew, at whichever source is

@@ -72,8 +72,8 @@ func then(s *section, c *Config, p *Pool, subs []*section) {
 	if len(p.Then) == 0 {
 		return
 	}
-	p.Slurm.Features = slices.Clone(p.Slurm.Features)
-	for _, name := range p.Providers() { // by them a job is kept to one
+	p.Slurm.Features, p.Slurm.Sources = slices.Clone(p.Slurm.Features), p.Providers()
+	for _, name := range p.Slurm.Sources { // by them a job is kept to one
 		if !slices.Contains(p.Slurm.Features, name) {
 			p.Slurm.Features = append(p.Slurm.Features, name)
 		}

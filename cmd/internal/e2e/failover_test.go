@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,19 +81,41 @@ user_data = %[4]q
 	gone.Store(false)
 	s.wait(60*time.Second, "EC2's offering has cooled down", func() bool { return time.Since(began) > 31*time.Second })
 
-	lon := s.submit("#!/bin/sh\nsrun sh -c 'echo on $SLURMD_NODENAME'\n", "--constraint=lon")
-	s.wait(90*time.Second, "the job that wants Vultr is done", func() bool { return s.job(lon).State == "COMPLETED" })
+	// A job that wants Vultr has half of a node there; others have to keep off it, or not.
+	lon := s.submit("#!/bin/sh\n#SBATCH -n1\necho on $SLURMD_NODENAME\nwhile ! [ -e go ]; do sleep 0.2; done\n", "--constraint=lon")
+	s.wait(90*time.Second, "the job that wants Vultr runs", func() bool { return strings.Contains(s.output(lon), "on c") })
 	if ec2, at := len(m.Instances(t)), v.Count("POST instances"); ec2 != 0 || at != 3 {
 		t.Errorf("the job with --constraint=lon: %d instances in EC2 and %d at Vultr, want none and 3", ec2, at)
 	}
-	s.wait(90*time.Second, "no instance lives", func() bool { return e.live() == 0 && s.off() == 4 })
-	free := s.submit("#!/bin/sh\nsrun sh -c 'echo on $SLURMD_NODENAME; sleep 3'\n")
-	s.wait(90*time.Second, "the job that wants nothing is done", func() bool { return s.job(free).State == "COMPLETED" })
-	if ec2, at := len(m.Instances(t)), v.Count("POST instances"); ec2 != 1 || at != 3 {
-		t.Errorf("the job without: %d instances in EC2 and %d at Vultr, want 1 and 3", ec2, at)
+	node := s.job(lon).Nodes
+	if f := s.node(node).Features; !slices.Equal(f, []string{"lon"}) {
+		t.Errorf("node %s has the active features %q", node, f)
 	}
-	s.wait(90*time.Second, "no instance lives", func() bool { return e.live() == 0 && s.off() == 4 })
-	e.billed(map[string]bill{"here": {1, 0.1, time.Second}, "lon": {3, vultrHourly, time.Hour}})
+	here := s.submit("#!/bin/sh\n#SBATCH -n1\nsrun sh -c 'echo on $SLURMD_NODENAME'\n", "--constraint=here")
+	free := s.submit("#!/bin/sh\n#SBATCH --exclusive\nsrun sh -c 'echo on $SLURMD_NODENAME'\n")
+	for _, id := range []uint32{here, free} {
+		s.wait(2*time.Minute, "the jobs that want EC2, or nothing, are done", func() bool { return s.job(id).State == "COMPLETED" })
+		if strings.Contains(s.output(id), "on "+node+"\n") {
+			t.Errorf("job %d ran on %s, which is Vultr's", id, node)
+		}
+	}
+	if ec2, at := len(m.Instances(t)), v.Count("POST instances"); ec2 < 1 || ec2 > 2 || at != 3 {
+		t.Errorf("the jobs that want EC2, or nothing: %d instances in EC2 and %d at Vultr, want 1 or 2, and 3", ec2, at)
+	}
+	// slurmctld forgets active features when it starts.
+	if err := s.Cluster.RestartController(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.wait(60*time.Second, "the node has its active features again", func() bool { return slices.Equal(s.node(node).Features, []string{"lon"}) })
+	if err := os.WriteFile(filepath.Join(s.Work, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.wait(2*time.Minute, "no instance lives", func() bool { return e.live() == 0 && s.off() == 4 })
+	s.wait(60*time.Second, "all nodes have all features again", func() bool {
+		return !slices.ContainsFunc(s.Nodes(), func(name string) bool { return len(s.node(name).Features) != 2 })
+	})
+	ec2 := len(m.Instances(t))
+	e.billed(map[string]bill{"here": {ec2, 0.1, time.Second}, "lon": {3, vultrHourly, time.Hour}})
 }
 
 // vultrHourly is what the fake's plan costs.
@@ -105,25 +128,29 @@ type bill struct {
 	increment  time.Duration
 }
 
-// billed waits until the ledger has booked what each provider's instances cost.
+// billed waits until the ledger has booked what each provider's instances cost:
+// of one by the hour all begun hours, once the cloud has confirmed the end of all.
 func (e *machines) billed(want map[string]bill) {
 	e.t.Helper()
 	for provider, w := range want {
 		var got api.Usage
-		e.s.wait(60*time.Second, "the ledger has "+provider, func() bool {
+		right := func() bool {
+			usd := got.Seconds / 3600 * w.usdPerHour
+			if w.increment == time.Hour {
+				usd = float64(w.instances) * w.usdPerHour
+			}
+			return got.Instances == w.instances && got.USD != nil && got.Seconds > 0 && math.Abs(*got.USD-usd) < usd/100
+		}
+		for end := time.Now().Add(2 * time.Minute); !right(); time.Sleep(500 * time.Millisecond) {
+			if time.Now().After(end) {
+				e.t.Fatalf("%s: the ledger has %+v, want %+v", provider, got, w)
+			}
 			for _, u := range e.usage() {
 				if u.Key == provider {
 					got = u
 				}
 			}
-			return got.Instances == w.instances && got.USD != nil
-		})
-		usd := got.Seconds / 3600 * w.usdPerHour
-		if w.increment == time.Hour {
-			usd = float64(w.instances) * w.usdPerHour
 		}
-		if math.Abs(*got.USD-usd) > usd/100 {
-			e.t.Errorf("%s: %d instances cost %g USD for %g s, want %g", provider, got.Instances, *got.USD, got.Seconds, usd)
-		}
+		e.t.Logf("%s: %d instances, %.0f s, %g USD", provider, got.Instances, got.Seconds, *got.USD)
 	}
 }
