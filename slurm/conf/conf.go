@@ -36,8 +36,8 @@ type Pool struct {
 	Hostname   string // NodeHostname; empty: the node's name
 	Features   []string
 	Sources    []string // features by which jobs are kept to a provider, of a pool with several; of Features
-	Options    string // raw text for the end of the NodeName line
-	Configless bool   // its nodes fetch their configuration from slurmctld
+	Options    string   // raw text for the end of the NodeName line
+	Configless bool     // its nodes fetch their configuration from slurmctld
 
 	SuspendTime    time.Duration // idle for so long: powered down
 	ResumeTimeout  time.Duration // from power-up to registration

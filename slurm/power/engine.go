@@ -37,6 +37,7 @@ type Engine struct {
 	log       *slog.Logger
 	pools     map[string]Pool
 	poolOf    map[string]string // node -> pool
+	several   bool              // some pool has several sources
 
 	wake    chan struct{}
 	results chan func(context.Context)
@@ -113,6 +114,7 @@ func New(cfg Config, j journal, s controller, providers map[string]cloud.Provide
 	}
 	for _, p := range cfg.Pools {
 		e.pools[p.Name] = p
+		e.several = e.several || len(p.Then) > 0
 		for _, n := range p.Nodes {
 			e.poolOf[n] = p.Name
 		}

@@ -32,6 +32,7 @@ func (p planning) groups() []group {
 		spent int    // of them: sources for whose spot alone it is too late
 		only  string // of them: the sources that may launch them
 	}
+	sources := map[string][]Pool{} // by pool
 	by := map[key]*group{}
 	blocked := map[uint32]bool{} // a job of which a node has to wait
 	var keys []key
@@ -42,12 +43,17 @@ func (p planning) groups() []group {
 		} else {
 			waited := p.now.Sub(n.Made)
 			k.late = p.late(n)
-			for _, s := range p.pools[n.Pool].Sources() {
+			if sources[n.Pool] == nil {
+				sources[n.Pool] = p.pools[n.Pool].Sources()
+			}
+			for _, s := range sources[n.Pool] {
 				if !n.Made.IsZero() && waited >= p.fleet(s).SpotTimeout {
 					k.spent++
 				}
 			}
-			k.only = p.only(n, not[n.Name])
+			if len(sources[n.Pool]) > 1 {
+				k.only = p.only(n, not[n.Name])
+			}
 		}
 		if busy[n.Name] || len(not[n.Name]) > 0 && p.only(n, not[n.Name]) == "" {
 			blocked[k.job] = blocked[k.job] || k.job != 0

@@ -86,6 +86,9 @@ func (p Pool) active(available []string, provider string) []string {
 // moves says whether a change may change which provider is behind a node of a
 // pool with several.
 func (e *Engine) moves(c Change) bool {
+	if !e.several {
+		return false
+	}
 	several := func(node string) bool { return len(e.pools[e.poolOf[node]].Then) > 0 }
 	return slices.ContainsFunc(c.Nodes, func(n Node) bool { return several(n.Name) }) || slices.ContainsFunc(c.DropNodes, several)
 }

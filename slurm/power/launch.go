@@ -30,7 +30,7 @@ func (e *Engine) takeOrders(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("orders wait for Slurm's answer: %w", err)
 	}
-	e.market.jobs = snap.Jobs
+	e.sawJobs(snap)
 	t := taking{mem: e.mem, snap: snap, pools: e.poolOf, now: time.Now()}
 	for _, o := range fresh {
 		if err := e.commit(ctx, t.take(o)); err != nil {
@@ -74,16 +74,13 @@ func (e *Engine) launchWanted(ctx context.Context) (time.Duration, error) {
 func (e *Engine) planning() (planning, time.Duration) {
 	now := time.Now()
 	maps.DeleteFunc(e.market.pauses, func(_ coolKey, until time.Time) bool { return now.After(until) })
-	p := planning{mem: e.mem, pools: e.pools, limits: map[string]cloud.Limits{}, market: e.market, cluster: e.cfg.Cluster,
+	p := planning{mem: e.mem, pools: e.pools, limits: map[string]cloud.Limits{}, market: e.market, wants: e.market.wants, cluster: e.cfg.Cluster,
 		bootTimeout: e.cfg.BootTimeout, now: now, price: e.cfg.Price, cores: e.cfg.Cores, shut: map[string]shut{}}
 	for name, provider := range e.providers {
 		p.limits[name] = provider.Limits()
 	}
 	var due time.Duration
 	for _, pool := range e.pools {
-		if len(pool.Then) > 0 && p.wants == nil {
-			p.wants = wishes(e.market.jobs)
-		}
 		for _, s := range pool.Sources() {
 			sh, wait := e.shutOf(s)
 			if sh != (shut{}) {
@@ -197,7 +194,7 @@ func (e *Engine) reviewWanted(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("launches wait for Slurm's answer: %w", err)
 		}
-		e.market.jobs = snap.Jobs
+		e.sawJobs(snap)
 		for _, n := range wanted {
 			switch p := powerOf(snap, n.Name); p {
 			case poweringUp:

@@ -24,11 +24,12 @@ type market struct {
 	silent    map[string]bool       // providers whose last list had no answer
 	denied    map[string]string     // provider -> the call ("launch") that its credentials do not open
 	jobs      map[uint32]slurm.Job  // as last read
+	wants     map[string][]string   // features that they want, by node; nil where no pool has several sources
 }
 
 func newMarket() market {
 	return market{map[coolKey]time.Time{}, map[coolKey]refusal{}, map[string]string{}, map[string]bool{}, map[string]int{}, map[string]string{},
-		map[string]bool{}, map[string]string{}, nil}
+		map[string]bool{}, map[string]string{}, nil, nil}
 }
 
 // refusal is why a launch of an offering failed.

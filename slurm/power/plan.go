@@ -19,7 +19,7 @@ type planning struct {
 	price       func(provider string, o cloud.Offering) (float64, bool)
 	cores       func(provider, instanceType string) (int, bool)
 	shut        map[string]shut     // sources that launch nothing now, by sourceKey
-	wants       map[string][]string // features that jobs want, by node; nil where no pool has several sources
+	wants       map[string][]string // features that jobs want, by node
 	taken       map[uint32]kind     // what this round chose for a job
 	of          map[uint32][]Node   // the nodes of each job
 }

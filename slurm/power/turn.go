@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/slurm"
 )
 
 // shutOf says what keeps a source from launching now, if anything does, and how
@@ -14,22 +15,27 @@ func (e *Engine) shutOf(s Pool) (sh shut, wait time.Duration) {
 	key := sourceKey(s.Name, s.Provider)
 	refused, preparing, strange := e.shut(s.Provider), max(0, e.until("preparing for "+key)), e.strange(s.Provider)
 	wait = max(refused, preparing, strange)
-	several := len(e.pools[s.Name].Then) > 0
 	e.mu.Lock()
 	bad := e.bad[s.Provider]
 	e.mu.Unlock()
-	silent := fmt.Sprintf("%s at %s: %s", phrase(cloud.Transient), s.Provider, bad)
 	switch {
 	case refused > 0:
 		return shut{why: fmt.Sprintf("%s at %s", phrase(cloud.Auth), s.Provider), until: time.Now().Add(wait)}, wait
 	case preparing > 0 && e.market.away[key] != "":
 		return shut{why: e.market.away[key], until: time.Now().Add(wait)}, wait
-	case several && e.market.silent[s.Provider], strange > 0 && bad != "": // it is asked again in the next round
-		return shut{why: silent, until: e.next}, wait
+	case len(e.pools[s.Name].Then) > 0 && e.market.silent[s.Provider], strange > 0 && bad != "": // it is asked again in the next round
+		return shut{why: fmt.Sprintf("%s at %s: %s", phrase(cloud.Transient), s.Provider, bad), until: e.next}, wait
 	case wait > 0, e.market.preparing[s.Provider]:
 		return shut{brief: true}, wait
 	}
 	return shut{}, wait
+}
+
+// sawJobs remembers the jobs of a reading.
+func (e *Engine) sawJobs(snap *slurm.Snapshot) {
+	if e.market.jobs = snap.Jobs; e.several {
+		e.market.wants = wishes(snap.Jobs)
+	}
 }
 
 // heardOf notes whether a provider has answered a round's question. One that has

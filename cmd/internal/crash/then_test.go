@@ -190,6 +190,36 @@ func TestFailOverFromACloudThatIsAway(t *testing.T) {
 	})
 }
 
+// TestAChangedFile: the sources change while instances live. They are watched to
+// their end, and jobs go on.
+func TestAChangedFile(t *testing.T) {
+	pair := slurmtest.Job{Nodes: 2, Requeue: true, Duration: 10 * time.Minute}
+	for name, change := range map[string]func(s *story){
+		"the second source is taken out, its provider stays": func(s *story) { s.pool.Then, s.keeps = nil, true },
+		"the order is changed": func(s *story) {
+			first := power.Source{Provider: s.pool.Provider, Fleet: s.pool.Fleet}
+			s.pool.Provider, s.pool.Fleet = s.pool.Then[0].Provider, s.pool.Then[0].Fleet
+			s.pool.Then = []power.Source{first}
+		},
+	} {
+		twoClouds(name, t, choosy, func(t *testing.T, s *story) {
+			s.full()
+			s.start("")
+			id := s.ctl.Submit(pair)
+			s.has(id, 10*time.Second, 0, 2)
+			s.die()
+			change(s)
+			s.start("")
+			time.Sleep(5 * time.Minute)
+			s.has(id, time.Second, 0, 2)
+			s.wait(20*time.Minute, "nothing is left", func() bool { return liveIn(s.other) == 0 && s.open() == "" })
+			if n := len(s.other.Instances()) + len(s.fake.Instances()); n != 2 || s.state(id) == "FAILED" {
+				t.Errorf("%d instances were launched in all, the job is %s", n, s.state(id))
+			}
+		})
+	}
+}
+
 // TestASourceThatMakesNoNodesStopsAlone: the pool's other source goes on.
 func TestASourceThatMakesNoNodesStopsAlone(t *testing.T) {
 	twoClouds("its instances never boot", t, cloudtest.Options{Boot: time.Second}, func(t *testing.T, s *story) {

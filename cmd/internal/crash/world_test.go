@@ -31,6 +31,7 @@ type world struct {
 	ctl   *slurmtest.Controller
 	fake  *cloudtest.Fake
 	other *cloudtest.Fake // a second cloud, for a pool that has a source there
+	keeps bool            // it is configured though the pool has none there any more
 	cloud cloud.Provider  // the fake, or what stands before it
 	db    string
 	pool  power.Pool
@@ -182,7 +183,7 @@ func (w *world) start(at string) *life {
 	l.fresh = ctl.Fresh
 	journal := crash.InJournal(st, l.point)
 	providers := map[string]cloud.Provider{"fake": provider}
-	if len(w.pool.Then) > 0 {
+	if len(w.pool.Then) > 0 || w.keeps {
 		providers["other"] = crash.InProvider(w.other, l.point)
 	}
 	l.engine = power.New(power.Config{Cluster: id, Pools: []power.Pool{w.pool}, BootTimeout: w.boot}, journal, ctl, providers, log)
