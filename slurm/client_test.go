@@ -13,7 +13,7 @@ func TestSnapshot(t *testing.T) {
 	good := &fake{answer: func(c []string) (string, string, error) {
 		file := "testdata/24.11/nodes.txt"
 		if c[0] == "squeue" {
-			file = "testdata/24.11/jobs.txt"
+			return string(capturedJobs(t, "24.11", "jobs.txt")), "", nil
 		}
 		b, err := os.ReadFile(file)
 		return string(b), "", err

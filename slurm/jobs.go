@@ -89,6 +89,19 @@ func (c *Client) Hold(ctx context.Context, id uint32) error {
 	return nil
 }
 
+// Unhold gives a pending job its priority back, whoever has taken it: an admin, its
+// user, or Slurm, which thought that the job can never run. ErrNoJob when Slurm does not know it.
+func (c *Client) Unhold(ctx context.Context, id uint32) error {
+	whole, err := c.whole(ctx, id)
+	if err != nil {
+		return err
+	}
+	if _, err := c.run(ctx, "scontrol", "release", whole); err != nil {
+		return fmt.Errorf("releasing job %d: %w", id, err)
+	}
+	return nil
+}
+
 // RequeueRunning is Requeue for a job that has not ended, that is, one that is
 // configuring, running, stopped or suspended. In any other state it does
 // nothing and returns nil: no job that has finished this moment runs again.

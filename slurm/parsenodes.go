@@ -13,18 +13,19 @@ var nodeFields = map[string]struct {
 	bit int // to know whether it has been read
 	set func(n *Node, v string) error
 }{
-	"NodeName":        {0, func(n *Node, v string) error { n.Name = v; return nil }},
-	"NodeAddr":        {1, func(n *Node, v string) error { n.Addr = v; return nil }},
-	"NodeHostName":    {2, func(n *Node, v string) error { n.Hostname = v; return nil }},
-	"State":           {3, func(n *Node, v string) error { n.State = parseNodeState(v); return nil }},
-	"Partitions":      {4, func(n *Node, v string) error { n.Partitions = commas(v); return nil }},
-	"ActiveFeatures":  {5, func(n *Node, v string) error { n.Features = commas(v); return nil }},
-	"CPUTot":          {6, func(n *Node, v string) error { return parseInt(v, &n.CPUs) }},
-	"CPUAlloc":        {7, func(n *Node, v string) error { return parseInt(v, &n.AllocCPUs) }},
-	"RealMemory":      {8, func(n *Node, v string) error { return parseInt(v, &n.RealMemory) }},
-	"BootTime":        {9, func(n *Node, v string) error { return parseTime(v, &n.BootTime) }},
-	"SlurmdStartTime": {10, func(n *Node, v string) error { return parseTime(v, &n.Started) }},
-	"LastBusyTime":    {11, func(n *Node, v string) error { return parseTime(v, &n.LastBusy) }},
+	"NodeName":          {0, func(n *Node, v string) error { n.Name = v; return nil }},
+	"NodeAddr":          {1, func(n *Node, v string) error { n.Addr = v; return nil }},
+	"NodeHostName":      {2, func(n *Node, v string) error { n.Hostname = v; return nil }},
+	"State":             {3, func(n *Node, v string) error { n.State = parseNodeState(v); return nil }},
+	"Partitions":        {4, func(n *Node, v string) error { n.Partitions = commas(v); return nil }},
+	"ActiveFeatures":    {5, func(n *Node, v string) error { n.Features = commas(v); return nil }},
+	"CPUTot":            {6, func(n *Node, v string) error { return parseInt(v, &n.CPUs) }},
+	"CPUAlloc":          {7, func(n *Node, v string) error { return parseInt(v, &n.AllocCPUs) }},
+	"RealMemory":        {8, func(n *Node, v string) error { return parseInt(v, &n.RealMemory) }},
+	"BootTime":          {9, func(n *Node, v string) error { return parseTime(v, &n.BootTime) }},
+	"SlurmdStartTime":   {10, func(n *Node, v string) error { return parseTime(v, &n.Started) }},
+	"LastBusyTime":      {11, func(n *Node, v string) error { return parseTime(v, &n.LastBusy) }},
+	"AvailableFeatures": {12, func(n *Node, v string) error { n.Available = commas(v); return nil }},
 }
 
 // An admin writes what he likes into a node's reason, comment and extra, which

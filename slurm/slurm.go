@@ -15,7 +15,8 @@ type Node struct {
 	Hostname   string    `json:"hostname"`
 	State      NodeState `json:"state"`
 	Partitions []string  `json:"partitions,omitempty"`
-	Features   []string  `json:"features,omitempty"`
+	Features   []string  `json:"features,omitempty"`  // active: jobs are given the node by them
+	Available  []string  `json:"available,omitempty"` // features of slurm.conf
 	CPUs       int       `json:"cpus"`
 	AllocCPUs  int       `json:"alloc_cpus"`
 	RealMemory int       `json:"real_memory"` // MiB
@@ -74,6 +75,7 @@ type Job struct {
 	BatchHost    string    `json:"batch_host,omitempty"`
 	AdminComment string    `json:"admin_comment,omitempty"`
 	Comment      string    `json:"comment,omitempty"`
+	Features     string    `json:"features,omitempty"` // the expression of --constraint
 	Submitted    time.Time `json:"submitted,omitzero"`
 	Eligible     time.Time `json:"eligible,omitzero"` // not started before
 	Start        time.Time `json:"start,omitzero"`

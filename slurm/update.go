@@ -16,6 +16,7 @@ type NodeUpdate struct {
 	Reason    string
 	Addrs     []string // NodeAddr of each of Nodes, in their order
 	Hostnames []string // NodeHostname of each of Nodes, in their order
+	Features  []string // that are active from now on, of those in slurm.conf
 }
 
 // PartialError says which nodes of an update were refused, and why; the
@@ -106,6 +107,7 @@ func (u NodeUpdate) args() []string {
 	}
 	add("nodeaddr", strings.Join(u.Addrs, ","))
 	add("nodehostname", strings.Join(u.Hostnames, ","))
+	add("activefeatures", strings.Join(u.Features, ","))
 	add("state", u.State)
 	add("reason", printable(u.Reason))
 	return args

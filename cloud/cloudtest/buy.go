@@ -1,6 +1,7 @@
 package cloudtest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -119,7 +120,7 @@ func (f *Fake) add(r cloud.LaunchRequest, o cloud.Offering, now time.Time) strin
 	n := len(f.ids) + 1
 	m := &machine{
 		Instance: cloud.Instance{
-			ID: fmt.Sprintf("i-%08d", n), Token: r.Token, Cluster: r.Cluster, Pool: r.Pool,
+			ID: fmt.Sprintf("%s-%08d", cmp.Or(f.options.Name, "i"), n), Token: r.Token, Cluster: r.Cluster, Pool: r.Pool,
 			Offering: o, Launched: now,
 		},
 		addr:      fmt.Sprintf("10.%d.%d.%d", n>>16&255, n>>8&255, n&255),

@@ -47,6 +47,7 @@ type Options struct {
 	Choice    bool                 // Limits().Choice: one launch may choose among offerings
 	Prepare   bool                 // requests are completed by Prepare
 	Image     time.Duration        // from MakeImage to an available image
+	Name      string               // begins the instances' ids, to tell two clouds' apart; "i"
 }
 
 // Fault makes calls fail.

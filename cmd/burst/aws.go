@@ -137,7 +137,7 @@ func clusterID(path string) (string, aws.Finding) {
 
 func poolsOn(cfg *config.Config, provider string) []aws.CheckPool {
 	var all []aws.CheckPool
-	for _, p := range cfg.Pools {
+	for _, p := range cfg.Sources() {
 		if p.Power.Provider == provider {
 			all = append(all, aws.CheckPool{Name: p.Power.Name, Offerings: p.Power.Fleet.Offerings(), Image: p.Power.Image, Nodes: len(p.Power.Nodes)})
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/config"
 )
 
-var example = regexp.MustCompile(`(?m)^#(\[[a-z]|[a-z_]+ = )`)
+var example = regexp.MustCompile(`(?m)^#(\[{1,2}[a-z]|[a-z_]+ = )`)
 
 // The sample is valid as it is, and with all its examples.
 func TestSampleIsValid(t *testing.T) {
@@ -27,7 +27,7 @@ func TestSampleIsValid(t *testing.T) {
 }
 
 var (
-	header = regexp.MustCompile(`^\[([a-z0-9.]+)\]`)
+	header = regexp.MustCompile(`^\[{1,2}([a-z0-9.]+)\]`)
 	setKey = regexp.MustCompile(`^(?:# )?([a-z_]+) = `)
 	known  = regexp.MustCompile(`zzzzzzzz: .*known here are (.*)`)
 )
@@ -68,7 +68,7 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 		t.Fatal("unknown keys were taken")
 	}
 	lines := strings.Split(err.Error(), "\n")[1:]
-	if len(lines) != 13 {
+	if len(lines) != 14 {
 		t.Fatalf("want an error for each section and the top, got %q", lines)
 	}
 	for _, line := range lines {

@@ -14,7 +14,7 @@ import (
 // sets up over SSH: whether there is one, burstd may read it, and it is burstd's.
 func checkLoginKeys(cfg *config.Config, who reader) []conf.Finding {
 	var all []conf.Finding
-	for _, p := range cfg.Pools {
+	for _, p := range cfg.Sources() {
 		provider, _ := cfg.Provider(p.Power.Provider)
 		if provider.Kind != "vultr" {
 			continue

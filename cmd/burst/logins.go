@@ -23,7 +23,7 @@ func checkLogins(cfg *config.Config) []conf.Finding {
 	auths, sent := map[ssh.Auth]bool{}, map[string]bool{}
 	who := burstdUser(cfg.Endpoint.Socket, cfg.Endpoint.SlurmUser)
 	var all []conf.Finding
-	for _, p := range cfg.Pools {
+	for _, p := range cfg.Sources() {
 		if p.SSH == nil {
 			continue
 		}

@@ -82,7 +82,7 @@ func runPrices(ctx context.Context, s streams, o pricesOptions) error {
 	if err != nil {
 		return err
 	}
-	pools := slices.DeleteFunc(slices.Clone(cfg.Pools), func(p config.Pool) bool { return o.pool != "" && p.Power.Name != o.pool })
+	pools := slices.DeleteFunc(cfg.Sources(), func(p config.Pool) bool { return o.pool != "" && p.Power.Name != o.pool })
 	if len(pools) == 0 && o.pool != "" {
 		return cli.UsageError(fmt.Errorf("%s has no pool %s", cfg.Path, o.pool), "burst status names them")
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -20,28 +21,67 @@ func unshaped(cfg *config.Config) []config.Pool {
 func shapes(ctx context.Context, cfg *config.Config, open *opened, in *conf.Input) map[string]error {
 	errs := map[string]error{}
 	for _, p := range unshaped(cfg) {
-		name := p.Power.Name
-		provider, err := open.get(ctx, p.Power.Provider)
+		i := slices.IndexFunc(in.Pools, func(q conf.Pool) bool { return q.Name == p.Power.Name })
+		shaped, err := shapeOf(ctx, cfg, open, p, in.Pools[i])
 		if err != nil {
-			errs[name] = err
+			errs[p.Power.Name] = err
 			continue
+		}
+		in.Pools[i] = shaped
+	}
+	return errs
+}
+
+// shapeOf is what a pool's nodes have, whichever of its sources they come from.
+func shapeOf(ctx context.Context, cfg *config.Config, open *opened, p config.Pool, have conf.Pool) (conf.Pool, error) {
+	var shaped conf.Pool
+	for i, s := range p.Sources() {
+		name := s.Power.Provider
+		provider, err := open.get(ctx, name)
+		if err != nil {
+			return have, err
 		}
 		catalog, ok := provider.(cloud.Catalog)
 		if !ok {
-			errs[name] = fmt.Errorf("provider %s does not describe its types: add cpus and real_memory", p.Power.Provider)
-			continue
+			return have, fmt.Errorf("provider %s does not describe its types: add cpus and real_memory", name)
 		}
-		types, err := catalog.Types(ctx, p.Power.Fleet.Types)
+		types, err := catalog.Types(ctx, s.Power.Fleet.Types)
 		if err != nil {
-			errs[name] = fmt.Errorf("asking provider %s for its types: %w", p.Power.Provider, err)
-			continue
+			return have, fmt.Errorf("asking provider %s for its types: %w", name, err)
 		}
-		i := slices.IndexFunc(in.Pools, func(q conf.Pool) bool { return q.Name == name })
-		if in.Pools[i], err = shape(in.Pools[i], types, threadsOf(cfg, p)); err != nil {
-			errs[name] = err
+		one, err := shape(have, types, threadsOf(cfg, s))
+		if err != nil {
+			return have, err
 		}
+		if i > 0 {
+			if one, err = least(shaped, one); err != nil {
+				return have, fmt.Errorf("%s and %s: %w", p.Power.Provider, name, err)
+			}
+		}
+		shaped = one
 	}
-	return errs
+	return shaped, nil
+}
+
+// least is what nodes of both have. Where they differ in cores and threads, CPUs
+// alone are said.
+func least(a, b conf.Pool) (conf.Pool, error) {
+	if !slices.EqualFunc(a.GPUs, b.GPUs, func(a, b conf.GPU) bool { return a.Type == b.Type }) {
+		return a, errors.New("their types have other GPUs: a job asks for one kind, so make a pool for each")
+	}
+	if arch := func(p conf.Pool) bool { return slices.Contains(p.Features, "arm64") }; arch(a) != arch(b) {
+		return a, errors.New("one has arm64 and one x86_64: one program cannot run on both, so make a pool for each")
+	}
+	if a.Cores != b.Cores || a.Threads != b.Threads {
+		a.Cores, a.Threads = 0, 0
+	}
+	a.CPUs, a.RealMemory = min(a.CPUs, b.CPUs), min(a.RealMemory, b.RealMemory)
+	a.GPUs = slices.Clone(a.GPUs)
+	for i := range a.GPUs {
+		a.GPUs[i].Count = min(a.GPUs[i].Count, b.GPUs[i].Count)
+	}
+	a.Features = slices.DeleteFunc(slices.Clone(a.Features), func(f string) bool { return !slices.Contains(b.Features, f) })
+	return a, nil
 }
 
 // threadsOf is how many threads per core the pool's instances are launched

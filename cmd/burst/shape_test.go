@@ -66,3 +66,21 @@ func TestShape(t *testing.T) {
 		t.Error("shape changed what it was given")
 	}
 }
+
+// TestLeast: what nodes of two sources have, as shape says of each.
+func TestLeast(t *testing.T) {
+	a := conf.Pool{CPUs: 8, Cores: 4, Threads: 2, RealMemory: 15000, Features: []string{"east", "x86_64", "c6i.2xlarge"}, GPUs: []conf.GPU{{Type: "a100", Count: 2}}}
+	b := conf.Pool{CPUs: 6, Cores: 6, Threads: 1, RealMemory: 16000, Features: []string{"east", "x86_64", "vhp"}, GPUs: []conf.GPU{{Type: "a100", Count: 1}}}
+	got, err := least(a, b)
+	want := conf.Pool{CPUs: 6, RealMemory: 15000, Features: []string{"east", "x86_64"}, GPUs: []conf.GPU{{Type: "a100", Count: 1}}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	b.Features = []string{"arm64"}
+	if _, err := least(a, b); err == nil {
+		t.Error("two architectures are taken for one")
+	}
+	if _, err := least(a, conf.Pool{Features: a.Features}); err == nil {
+		t.Error("a source without GPUs is taken")
+	}
+}

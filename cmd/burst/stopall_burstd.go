@@ -147,7 +147,7 @@ func (b *button) leave() error {
 func (b *button) pools() []string {
 	var all []string
 	for _, p := range b.cfg.Pools {
-		if (b.pool == "" || p.Power.Name == b.pool) && (b.provider == "" || p.Power.Provider == b.provider) {
+		if (b.pool == "" || p.Power.Name == b.pool) && (b.provider == "" || slices.Contains(p.Providers(), b.provider)) {
 			all = append(all, p.Power.Name)
 		}
 	}

@@ -27,7 +27,7 @@ func checkVultr(ctx context.Context, cfg *config.Config, open *opened) []account
 			continue
 		}
 		var pools []vultr.CheckPool
-		for _, p := range cfg.Pools {
+		for _, p := range cfg.Sources() {
 			if p.Power.Provider == c.Name {
 				pools = append(pools, vultr.CheckPool{Name: p.Power.Name, Plans: p.Power.Fleet.Types, Image: p.Power.Image})
 			}

@@ -179,6 +179,10 @@ func (p Pool) differences(attrs map[string]string) []string {
 	if have := attrs["gres"]; p.gres() != "" && !strings.EqualFold(have, p.gres()) {
 		all = append(all, "Gres="+have)
 	}
+	have := attrs["feature"] + "," + attrs["features"]
+	if lacks := without(p.Sources, words(have)); lacks != "" {
+		all = append(all, "Feature="+strings.Trim(have, ","))
+	}
 	if have := attrs["port"]; p.Ports != "" && strings.Trim(have, "[]") != p.Ports {
 		all = append(all, "Port="+have)
 	}

@@ -342,3 +342,20 @@ func TestCheckOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckSources: without the features of its sources no job is kept to one.
+func TestCheckSources(t *testing.T) {
+	p := Pool{Name: "small", Nodes: []string{"s1", "s2"}, Features: []string{"big", "east", "lon"}, Sources: []string{"east", "lon"}}
+	if line := p.nodeLine(); !strings.Contains(line, " Feature=big,east,lon") {
+		t.Errorf("the line is %q", line)
+	}
+	for text, ok := range map[string]bool{
+		"Feature=lon,east": true, "Features=big,lon,east": true, "Feature=lon": false, "": false, "Feature=eastern,lon": false,
+	} {
+		l := line("NodeName=s[1-2] State=CLOUD " + text)
+		got := p.check(map[string]map[string]string{"s1": l.Attrs, "s2": l.Attrs})
+		if len(got) != 1 || (got[0].Level == OK) != ok {
+			t.Errorf("%q: %+v", text, got)
+		}
+	}
+}

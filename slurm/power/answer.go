@@ -30,8 +30,11 @@ func (e *Engine) launched(ctx context.Context, token string, got []cloud.Instanc
 	} else {
 		e.market.trouble[pool] = fmt.Sprintf("%s: %s", phrase(cloud.KindOf(err)), brief(err))
 		e.doubt[token] = e.doubt[token] || cloud.KindOf(err) == cloud.Transient
-		if e.overdue(nodes) && !e.doubt[token] || time.Since(l.Created) > e.bootTimeout(pool) {
+		switch late := e.overdue(nodes); {
+		case late && !e.doubt[token] || time.Since(l.Created) > e.bootTimeout(pool):
 			e.abandon(&c, l, nodes, err)
+		case !late && e.others(l, nodes) && e.turnsAway(l, err):
+			e.withdraw(&c, l, nodes, err)
 		}
 	}
 	if err := e.commit(ctx, c); err != nil {
@@ -39,7 +42,7 @@ func (e *Engine) launched(ctx context.Context, token string, got []cloud.Instanc
 		e.failed("launch " + token)
 		return
 	}
-	if known {
+	if _, open := e.mem.launches[token]; known || !open { // or withdrawn
 		delete(e.backoff, "launch "+token)
 		delete(e.doubt, token)
 		return
@@ -75,7 +78,7 @@ func (e *Engine) abandon(c *Change, l Launch, nodes []Node, err error) {
 	}
 	c.Launches = append(c.Launches, l)
 	why, again := tooLate(e.market, l.Request.Pool, e.bootTimeout(l.Request.Pool)), func(h Hold) time.Time { return retryAt(h, now) }
-	if text, stopped := e.mem.stopped(l.Request.Pool); stopped {
+	if text, stopped := e.mem.stopped(l.Request.Pool, l.Provider); stopped {
 		why, again = text, func(Hold) time.Time { return now.Add(maxRetry) }
 	}
 	give(c, e.mem, e.mem.whole(nodes, nil), why, now)

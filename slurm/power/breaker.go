@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -24,32 +25,52 @@ import (
 //
 // A stopped pool launches nothing: what waits for its call is given back too.
 // What may have been launched, or is up, goes on.
+//
+// Of a pool with several sources each has a breaker of its own, which counts the
+// failures of its provider's instances alone: when it stops, the next source has
+// its turn. The pool's own breaker counts nothing then, and is for StopPool, and for
+// what it had counted before; StartPool starts all of them.
 
-// stopped says whether the pool launches nothing, and what its jobs are told.
-func (m *memory) stopped(pool string) (why string, ok bool) {
+// stopped says whether the pool launches nothing at a provider, and what its
+// jobs are told.
+func (m *memory) stopped(pool, provider string) (why string, ok bool) {
 	if !m.pause.Since.IsZero() {
 		return pausedText + m.pause.Why, true
 	}
-	if b := m.breakers[pool]; !b.Stopped.IsZero() {
-		return stoppedText(pool) + b.Why, true
-	}
-	why = m.unready[pool]
-	return stoppedText(pool) + why, why != ""
-}
-
-// stoppedText is in what the jobs of a stopped pool are told; by it they are
-// known again when the pool starts.
-func stoppedText(pool string) string { return fmt.Sprintf("pool %s is stopped: ", pool) }
-
-// halt gives back what a stopped pool does not launch. The jobs try again at
-// long intervals: an admin has to look first.
-func (p planning) halt(c *Change, g group, why string) {
-	give(c, p.mem, p.mem.whole(g.nodes, nil), why, p.now)
-	for _, n := range g.nodes {
-		if n.Job != 0 {
-			hold(c, p.mem, n.Job, p.now.Add(maxRetry), why)
+	for _, of := range []string{"", provider} {
+		if b := m.breakers[(Breaker{Pool: pool, Provider: of}).Key()]; !b.Stopped.IsZero() {
+			return stoppedText(pool, of) + b.Why, true
 		}
 	}
+	why, ok = m.unready[sourceKey(pool, provider)]
+	return why, ok
+}
+
+// Key names the breaker: its pool, or of a pool with several sources that and
+// the provider. An older burstd takes the latter for a pool that it does not have.
+func (b Breaker) Key() string {
+	if b.Provider == "" {
+		return b.Pool
+	}
+	return sourceKey(b.Pool, b.Provider)
+}
+
+// stoppedText is in what the jobs of a stopped pool, or of its source at a
+// provider, are told; by it they are known again when it starts.
+func stoppedText(pool, provider string) string {
+	if provider == "" {
+		return fmt.Sprintf("pool %s is stopped: ", pool)
+	}
+	return fmt.Sprintf("pool %s at %s is stopped: ", pool, provider)
+}
+
+// source is the provider by which the engine tells a pool's sources apart; "":
+// it has only one, and what is said of that is said of the pool.
+func (e *Engine) source(pool, provider string) string {
+	if len(e.pools[pool].Then) == 0 {
+		return ""
+	}
+	return provider
 }
 
 // failed is an instance that did not become a node, and ends for it.
@@ -134,18 +155,20 @@ func (e *Engine) giveUp(c *Change, n Node, why string, snap *slurm.Snapshot) {
 // it marks as failed is one more in a row, a node that registers ends the row.
 func (e *Engine) count(c *Change, now time.Time) {
 	changed := map[string]Breaker{}
-	get := func(pool string) Breaker {
-		if b, ok := changed[pool]; ok {
-			return b
+	get := func(pool, provider string) Breaker {
+		b := Breaker{Pool: pool, Provider: e.source(pool, provider)}
+		if had, ok := changed[b.Key()]; ok {
+			return had
 		}
-		b := e.mem.breakers[pool]
-		b.Pool = pool
+		if had, ok := e.mem.breakers[b.Key()]; ok {
+			return had
+		}
 		return b
 	}
 	for _, n := range c.Nodes {
-		if b := get(n.Pool); n.Phase == Up && e.mem.nodes[n.Name].Phase == Booting && b.Failures > 0 {
+		if b := get(n.Pool, e.mem.instances[n.Instance].Provider); n.Phase == Up && e.mem.nodes[n.Name].Phase == Booting && b.Failures > 0 {
 			b.Failures = 0
-			changed[n.Pool] = b
+			changed[b.Key()] = b
 		}
 	}
 	for _, i := range c.Instances {
@@ -153,16 +176,16 @@ func (e *Engine) count(c *Change, now time.Time) {
 			continue
 		}
 		i.Pool = cmp.Or(e.poolOf[i.Assigned], i.Pool)
-		b := get(i.Pool)
+		b := get(i.Pool, i.Provider)
 		b.Failures++
 		c.Events = append(c.Events, Event{Time: now, Kind: "boot-failed", Node: i.Assigned, Instance: i.ID, Pool: i.Pool,
 			Text: fmt.Sprintf("%s; boot failures in a row: %d", i.Doomed, b.Failures)})
 		if most := e.pools[i.Pool].MaxBootFailures; most > 0 && b.Failures >= most && b.Stopped.IsZero() {
 			b.Stopped, b.Why = now, oneLine(fmt.Sprintf("%d instances in a row did not become nodes; the last, %s: %s", b.Failures, i.ID, i.Doomed))
 			c.Events = append(c.Events, Event{Time: now, Kind: "pool-stopped", Pool: i.Pool,
-				Text: fmt.Sprintf("%s; it launches nothing until `burst pool start %s`", b.Why, i.Pool)})
+				Text: strings.TrimPrefix(fmt.Sprintf("%s: %s; it launches nothing until `burst pool start %s`", b.Provider, b.Why, i.Pool), ": ")})
 		}
-		changed[i.Pool] = b
+		changed[b.Key()] = b
 	}
 	for _, b := range changed {
 		c.Breakers = append(c.Breakers, b)
@@ -181,14 +204,18 @@ func (e *Engine) StartPool(ctx context.Context, pool, by string) error {
 		if _, ok := e.pools[pool]; !ok {
 			return fmt.Errorf("%w: %q", ErrNoPool, pool)
 		}
-		b, ok := e.mem.breakers[pool]
-		if !ok {
-			return nil
-		}
-		c := Change{Breakers: []Breaker{{Pool: pool}}}
-		if !b.Stopped.IsZero() {
-			c.Events = append(c.Events, Event{Time: time.Now(), Kind: "pool-started", Pool: pool, Text: "by " + by})
-			unhold(&c, e.mem, snap, stoppedText(pool), fmt.Sprintf("pool %s launches again", pool))
+		var c Change
+		for _, key := range slices.Sorted(maps.Keys(e.mem.breakers)) {
+			b := e.mem.breakers[key]
+			if b.Pool != pool {
+				continue
+			}
+			c.Breakers = append(c.Breakers, Breaker{Pool: pool, Provider: b.Provider})
+			if !b.Stopped.IsZero() {
+				text := strings.TrimPrefix(b.Provider+": by "+by, ": ")
+				c.Events = append(c.Events, Event{Time: time.Now(), Kind: "pool-started", Pool: pool, Text: text})
+				unhold(&c, e.mem, snap, stoppedText(pool, b.Provider), fmt.Sprintf("pool %s launches again", pool))
+			}
 		}
 		return e.commit(ctx, c)
 	})

@@ -63,7 +63,7 @@ func TestBreaker(t *testing.T) {
 					c = Change{Instances: c.Instances}
 				}
 			}
-			why, stopped := e.mem.stopped("p")
+			why, stopped := e.mem.stopped("p", "east")
 			if got := e.mem.breakers["p"].Failures; got != tt.want || stopped != tt.stopped {
 				t.Errorf("%d failures, stopped %v: want %d, %v", got, stopped, tt.want, tt.stopped)
 			}

@@ -4,23 +4,25 @@
 package power
 
 import (
-	"errors"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/fleet"
 )
 
-// Pool is a set of nodes that share provider, image and rules.
+// Pool is a set of nodes that share rules, and where their instances are bought.
 type Pool struct {
 	Name      string
-	Provider  string   // name of a provider
+	Provider  string   // name of a provider, the first source
 	Nodes     []string // expanded
 	Partition string
 	Fleet     fleet.Config
 	Image     string
 	UserData  string
 	Tags      map[string]string
+	// Then are further sources, of one provider each, for when those before have
+	// nothing to launch.
+	Then []Source
 	// MaxBootFailures is how many instances in a row may fail to become nodes
 	// before the pool is stopped; 0: no limit.
 	MaxBootFailures int
@@ -30,17 +32,6 @@ type Pool struct {
 	Needs []string
 	// EndUnused is how long a server that no node needs is kept; 0: for ever.
 	EndUnused time.Duration
-}
-
-// Validate says what is wrong with the pool on its own.
-func (p Pool) Validate() error {
-	if p.Provider == "" {
-		return errors.New("provider is missing")
-	}
-	if len(p.Nodes) == 0 {
-		return errors.New("nodes is missing")
-	}
-	return p.Fleet.Validate()
 }
 
 // Example is the request that a launch of one of the pool's nodes would make,

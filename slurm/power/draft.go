@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
@@ -38,8 +39,8 @@ func (p planning) query(pool Pool, g group) fleet.Query {
 }
 
 // draft makes the launch of some of a group's nodes.
-func (p planning) draft(g group, ch fleet.Choice, nodes []Node) draft {
-	pool := p.pools[g.pool]
+func (p planning) draft(g group, ch pick, nodes []Node) draft {
+	pool := ch.pool
 	l := Launch{
 		Token: rand.Text(), Provider: pool.Provider, State: Written, Created: p.now,
 		Request: cloud.LaunchRequest{
@@ -54,7 +55,7 @@ func (p planning) draft(g group, ch fleet.Choice, nodes []Node) draft {
 	for _, n := range nodes {
 		l.Nodes = append(l.Nodes, n.Name)
 	}
-	return draft{l, g.job, nodes}
+	return draft{l, g.job, nodes, strings.TrimPrefix(p.place(pool), "pool "+pool.Name)}
 }
 
 // tags are the site's, and for whom the nodes are, as far as it is known and
@@ -95,7 +96,7 @@ func (d draft) write(c *Change, now time.Time) {
 		c.Nodes = append(c.Nodes, n)
 	}
 	c.Launches = append(c.Launches, d.Launch)
-	text := fmt.Sprintf("%d × %s", len(d.nodes), d.Request.Offering)
+	text := fmt.Sprintf("%d × %s%s", len(d.nodes), d.Request.Offering, d.where)
 	if n := len(d.Request.Or); n > 0 {
 		text += fmt.Sprintf(" or %d other offerings", n)
 	}

@@ -19,6 +19,7 @@ type controller interface {
 	UpdateJob(ctx context.Context, id uint32, u slurm.JobUpdate) error
 	Release(ctx context.Context, id uint32, restarts int, start time.Time) error
 	Requeue(ctx context.Context, id uint32) error
+	Unhold(ctx context.Context, id uint32) error
 }
 
 // Engine carries out orders. Everything that it decides is first committed to
@@ -36,6 +37,7 @@ type Engine struct {
 	log       *slog.Logger
 	pools     map[string]Pool
 	poolOf    map[string]string // node -> pool
+	several   bool              // some pool has several sources
 
 	wake    chan struct{}
 	results chan func(context.Context)
@@ -53,6 +55,7 @@ type Engine struct {
 	reviewed  bool                 // what an earlier life left wanted has been compared with Slurm
 	doubt     map[string]bool      // launches of which an earlier call may have had its effect, by token
 	changed   bool                 // this step has committed something
+	relabel   bool                 // nodes' active features may have to change
 	flying    map[string]bool      // launches under way, by token
 	backoff   map[string]backoff   // of launches, providers and steps, by name
 	asked     map[string]time.Time // instance -> last Terminate that the cloud took
@@ -66,6 +69,7 @@ type Engine struct {
 	closed    map[string]time.Time // instances that are gone, which an older list may still show
 	missing   map[string]sighting  // instance -> absent from the cloud's lists
 	settling  map[string]sighting  // node -> action that the table wants
+	bound     map[uint32]sighting  // jobs that Slurm has given up for want of nodes of a provider
 	stranded  map[uint32]sighting  // jobs that Slurm has run on a node that is gone
 	listed    *listing             // of the round under way
 	heard     map[string]bool      // providers that have answered since the start, and whose strays are adopted
@@ -111,6 +115,7 @@ func New(cfg Config, j journal, s controller, providers map[string]cloud.Provide
 	}
 	for _, p := range cfg.Pools {
 		e.pools[p.Name] = p
+		e.several = e.several || len(p.Then) > 0
 		for _, n := range p.Nodes {
 			e.poolOf[n] = p.Name
 		}
@@ -210,6 +215,7 @@ func (e *Engine) step(ctx context.Context) time.Duration {
 		{"orders", e.takeOrders},
 		{"servers", e.seeToServers},
 		{"launches", e.launchWanted},
+		{"features", e.labelNodes},
 		{"words", e.takeWords},
 		{"addresses", e.setAddresses},
 		{"boots", e.watchBoots},
@@ -269,7 +275,7 @@ func (e *Engine) commit(ctx context.Context, c Change) error {
 		e.log.Info(ev.Text, "event", ev.Kind, "node", ev.Node, "instance", ev.Instance, "pool", ev.Pool, "job", ev.Job)
 	}
 	e.apply(c)
-	e.changed = true
+	e.changed, e.relabel = true, e.relabel || e.moves(c)
 	return nil
 }
 

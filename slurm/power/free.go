@@ -61,8 +61,9 @@ func (e *Engine) freeNodes(ctx context.Context) (time.Duration, error) {
 
 // adopted says that what runs behind the node would be known by now.
 func (e *Engine) adopted(n Node) bool {
-	name := e.pools[n.Pool].Provider
-	return e.heard[name] || e.providers[name] == nil
+	return !slices.ContainsFunc(e.pools[n.Pool].Sources(), func(s Pool) bool {
+		return !e.heard[s.Provider] && e.providers[s.Provider] != nil
+	})
 }
 
 // keepJobs sees to the jobs that lose the nodes. Those of which nothing is

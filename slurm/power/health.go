@@ -14,7 +14,7 @@ type Health struct {
 	Instances []Instance
 	Orders    int
 	Providers map[string]string  // name -> its last error, or ""
-	Breakers  map[string]Breaker // of the configured pools, by name
+	Breakers  map[string]Breaker // of the configured pools, and of their sources, by Key
 	Holds     []Hold             // of jobs that wait, the next to be tried first
 	Fences    int                // attempts that may still run where Slurm has given up
 }
@@ -26,9 +26,12 @@ func (e *Engine) Health() Health {
 	now := time.Now()
 	h := Health{Orders: len(e.mem.orders) + len(e.inbox), Providers: map[string]string{}, Breakers: map[string]Breaker{}}
 	for name := range e.pools {
-		b := e.mem.breakers[name]
-		b.Pool = name
-		h.Breakers[name] = b
+		h.Breakers[name] = Breaker{Pool: name}
+	}
+	for key, b := range e.mem.breakers {
+		if _, ok := e.pools[b.Pool]; ok {
+			h.Breakers[key] = b
+		}
 	}
 	for _, hold := range e.mem.holds {
 		if !hold.Released || now.Before(hold.Start) {

@@ -127,6 +127,7 @@ type Cooling struct {
 // by an admin's hand, the pool is stopped and launches nothing.
 type Breaker struct {
 	Pool     string
+	Provider string    // a source of a pool that has several; empty: the pool
 	Failures int       // instances in a row that did not become nodes
 	Stopped  time.Time // zero: it is not
 	Why      string    // of Stopped

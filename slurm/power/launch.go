@@ -30,7 +30,7 @@ func (e *Engine) takeOrders(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("orders wait for Slurm's answer: %w", err)
 	}
-	e.market.jobs = snap.Jobs
+	e.sawJobs(snap)
 	t := taking{mem: e.mem, snap: snap, pools: e.poolOf, now: time.Now()}
 	for _, o := range fresh {
 		if err := e.commit(ctx, t.take(o)); err != nil {
@@ -74,16 +74,20 @@ func (e *Engine) launchWanted(ctx context.Context) (time.Duration, error) {
 func (e *Engine) planning() (planning, time.Duration) {
 	now := time.Now()
 	maps.DeleteFunc(e.market.pauses, func(_ coolKey, until time.Time) bool { return now.After(until) })
-	p := planning{mem: e.mem, pools: e.pools, limits: map[string]cloud.Limits{}, market: e.market, cluster: e.cfg.Cluster,
-		bootTimeout: e.cfg.BootTimeout, now: now, price: e.cfg.Price, cores: e.cfg.Cores, shut: map[string]bool{}, servers: e.servers}
+	p := planning{mem: e.mem, pools: e.pools, limits: map[string]cloud.Limits{}, market: e.market, wants: e.market.wants, cluster: e.cfg.Cluster,
+		bootTimeout: e.cfg.BootTimeout, now: now, price: e.cfg.Price, cores: e.cfg.Cores, shut: map[string]shut{}, servers: e.servers}
 	for name, provider := range e.providers {
 		p.limits[name] = provider.Limits()
 	}
 	var due time.Duration
-	for name, pool := range e.pools {
-		wait := max(0, e.shut(pool.Provider), e.until("preparing for "+name), e.strange(pool.Provider))
-		p.shut[name] = wait > 0 || e.market.preparing[pool.Provider]
-		due = sooner(due, wait)
+	for _, pool := range e.pools {
+		for _, s := range pool.Sources() {
+			sh, wait := e.shutOf(s)
+			if sh != (shut{}) {
+				p.shut[sourceKey(s.Name, s.Provider)] = sh
+			}
+			due = sooner(due, wait)
+		}
 	}
 	return p, due
 }
@@ -120,7 +124,18 @@ func (e *Engine) callWritten(ctx context.Context) (time.Duration, error) {
 			e.resolve(ctx, l, provider)
 			continue
 		}
-		if _, stopped := e.mem.stopped(l.Request.Pool); !e.doubt[token] && (stopped || e.overdue(nodes)) {
+		late := e.overdue(nodes)
+		_, stopped := e.mem.stopped(l.Request.Pool, l.Provider)
+		if away := stopped || e.shut(l.Provider) > 0; !e.doubt[token] && !late && away && e.others(l, nodes) {
+			var c Change
+			e.withdraw(&c, l, nodes, nil)
+			if err := e.commit(ctx, c); err != nil {
+				return 0, err
+			}
+			delete(e.backoff, "launch "+token)
+			continue
+		}
+		if !e.doubt[token] && (stopped || late) {
 			var c Change
 			e.abandon(&c, l, nodes, nil)
 			if err := e.commit(ctx, c); err != nil {
@@ -179,7 +194,7 @@ func (e *Engine) reviewWanted(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("launches wait for Slurm's answer: %w", err)
 		}
-		e.market.jobs = snap.Jobs
+		e.sawJobs(snap)
 		for _, n := range wanted {
 			switch p := powerOf(snap, n.Name); p {
 			case poweringUp:

@@ -184,9 +184,13 @@ func (e *Engine) unclaimed(snap *slurm.Snapshot, l *listing, node string) bool {
 			l.claims[i.Assigned] = true
 		}
 	}
-	n, name := snap.Nodes[node], e.pools[e.poolOf[node]].Provider
-	_, answered := l.lists[name]
-	_, believed := l.witness[name]
+	n, answered, believed := snap.Nodes[node], true, true // all of its pool's sources
+	for _, s := range e.pools[e.poolOf[node]].Sources() {
+		_, ok := l.lists[s.Provider]
+		answered = answered && ok
+		_, ok = l.witness[s.Provider]
+		believed = believed && ok
+	}
 	if powerOf(snap, node) == failed {
 		return answered && !l.claims[node] && strings.HasPrefix(n.Reason, "ResumeTimeout reached")
 	}

@@ -20,12 +20,16 @@ type market struct {
 	trouble   map[string]string     // pool -> why its launches get no answer
 	preparing map[string]bool       // providers with a Prepare under way
 	calling   map[string]int        // provider -> Launch calls under way
+	away      map[string]string     // sources that do not answer, by sourceKey: why
+	silent    map[string]bool       // providers whose last list had no answer
 	denied    map[string]string     // provider -> the call ("launch") that its credentials do not open
 	jobs      map[uint32]slurm.Job  // as last read
+	wants     map[string][]string   // features that they want, by node; nil where no pool has several sources
 }
 
 func newMarket() market {
-	return market{map[coolKey]time.Time{}, map[coolKey]refusal{}, map[string]string{}, map[string]bool{}, map[string]int{}, map[string]string{}, nil}
+	return market{map[coolKey]time.Time{}, map[coolKey]refusal{}, map[string]string{}, map[string]bool{}, map[string]int{}, map[string]string{},
+		map[string]bool{}, map[string]string{}, nil, nil}
 }
 
 // refusal is why a launch of an offering failed.
@@ -105,7 +109,7 @@ func (p planning) none(pool Pool, ch fleet.Choice) string {
 	}
 	var parts []string
 	for _, k := range kinds {
-		part := fmt.Sprintf("%s in pool %s (%s)", phrase(k), pool.Name, strings.Join(by[k], ", "))
+		part := fmt.Sprintf("%s in %s (%s)", phrase(k), p.place(pool), strings.Join(by[k], ", "))
 		if text[k] != "" {
 			part += ": " + text[k]
 		}
@@ -116,7 +120,7 @@ func (p planning) none(pool Pool, ch fleet.Choice) string {
 		for i, o := range ch.Dear {
 			names[i] = o.String()
 		}
-		parts = append(parts, fmt.Sprintf("above max_price %g USD/h in pool %s (%s)", pool.Fleet.MaxPrice, pool.Name, strings.Join(names, ", ")))
+		parts = append(parts, fmt.Sprintf("above max_price %g USD/h in %s (%s)", pool.Fleet.MaxPrice, p.place(pool), strings.Join(names, ", ")))
 	}
 	return strings.Join(parts, "; ")
 }

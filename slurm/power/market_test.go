@@ -59,8 +59,11 @@ func TestPlanOfferings(t *testing.T) {
 			pool := testPools()[0]
 			pool.Fleet.Market, pool.Fleet.SpotTimeout, pool.Fleet.MaxPrice = fleet.SpotThenOnDemand, time.Minute, 0.2
 			p := planning{mem: newMemory(State{Nodes: tt.nodes, Coolings: tt.coolings, Launches: tt.launches}), pools: map[string]Pool{"p": pool},
-				limits: map[string]cloud.Limits{"east": {MaxLaunch: 2, Choice: true}}, now: at, bootTimeout: 10 * time.Minute, shut: map[string]bool{"p": tt.shut},
+				limits: map[string]cloud.Limits{"east": {MaxLaunch: 2, Choice: true}}, now: at, bootTimeout: 10 * time.Minute, shut: map[string]shut{},
 				market: market{jobs: map[uint32]slurm.Job{7: {User: "ann", Account: "chem"}, 8: {User: "ben", Account: "chem"}, 107: {User: "ann", Account: "chem"}}}}
+			if tt.shut {
+				p.shut["p@east"] = shut{brief: true}
+			}
 			out := p.plan()
 			var got []string
 			for _, d := range out.drafts {

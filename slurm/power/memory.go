@@ -23,12 +23,12 @@ type memory struct {
 	instances map[string]Instance
 	holds     map[uint32]Hold
 	cool      map[coolKey]fleet.Cooldown
-	breakers  map[string]Breaker          // by pool
+	breakers  map[string]Breaker          // by Key
 	boots     map[string]Boot             // by node
 	fences    map[string]map[uint32]Fence // by instance and job
 	heard     map[string]bool             // providers of whose instances the journal knows; "": all
 	pause     Pause
-	unready   map[string]string // pool -> why its nodes could not be set up; not in the journal
+	unready   map[string]string // sourceKey -> what jobs are told, as its nodes could not be set up; not in the journal
 }
 
 func newMemory(s State) *memory {
@@ -93,9 +93,9 @@ func (m *memory) apply(c Change) {
 		}
 	}
 	for _, b := range c.Breakers {
-		m.breakers[b.Pool] = b
+		m.breakers[b.Key()] = b
 		if b.Failures == 0 && b.Stopped.IsZero() {
-			delete(m.breakers, b.Pool)
+			delete(m.breakers, b.Key())
 		}
 	}
 	for _, id := range c.DropFences {

@@ -73,7 +73,8 @@ func unhold(c *Change, m *memory, snap *slurm.Snapshot, text, why string) {
 	now := time.Now()
 	for _, id := range slices.Sorted(maps.Keys(m.holds)) {
 		h := m.holds[id]
-		if !strings.Contains(h.Why, text) || ownStart(snap, h, now) { // a node may be named before it
+		told := slices.ContainsFunc(c.Holds, func(o Hold) bool { return o.Job == id })
+		if told || !strings.Contains(h.Why, text) || ownStart(snap, h, now) { // a node may be named before it
 			continue
 		}
 		c.Holds = append(c.Holds, Hold{Job: id, Restarts: h.Restarts, Start: now, Why: why, NoRequeue: h.NoRequeue && !h.Released})

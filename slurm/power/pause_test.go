@@ -165,7 +165,7 @@ func written(t *testing.T, e *Engine) (all []Change) {
 func TestAUsersOwnStartIsLeft(t *testing.T) {
 	at := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // as synctest has it
 	held := func(id uint32, released bool) Hold {
-		return Hold{Job: id, Why: pausedText + stoppedText("p"), Start: at.Add(time.Hour), Released: released}
+		return Hold{Job: id, Why: pausedText + stoppedText("p", ""), Start: at.Add(time.Hour), Released: released}
 	}
 	waits := func(id uint32, eligible time.Time) slurm.Job {
 		return slurm.Job{ID: id, State: "PENDING", Reason: "BeginTime", Eligible: eligible}

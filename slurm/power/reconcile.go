@@ -89,6 +89,7 @@ func (e *Engine) round(ctx context.Context, l *listing) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.errs)) {
 		e.credentials(&c, name, opList, l.errs[name])
+		e.heardOf(name, l.errs[name])
 	}
 	for id, h := range e.mem.holds {
 		if _, known := snap.Jobs[id]; !known && h.Released && time.Since(h.Start) > forgetHold {
@@ -109,6 +110,13 @@ func (e *Engine) round(ctx context.Context, l *listing) error {
 		}
 		e.changed = e.changed || !e.heard[name] // what waited for it is due
 		e.heard[name] = true
+	}
+	if err := e.label(ctx, snap); err != nil {
+		e.relabel = true
+		e.log.Warn("jobs may not be kept to the provider that they ask for; it is tried again", "error", err)
+	}
+	if err := e.unbind(ctx, snap); err != nil {
+		e.log.Warn("jobs that keep to a provider may not start; it is tried again", "error", err)
 	}
 	e.rounds++
 	e.next = time.Now().Add(min(e.cfg.Reconcile, settle+time.Duration(e.rounds)*5*time.Second))

@@ -64,22 +64,22 @@ func (e *Engine) prepared(ctx context.Context, name string, drafts []draft, requ
 	var c Change
 	out := map[uint32]bool{} // jobs of which not all can be launched
 	stale := make([]bool, len(drafts))
-	ready := map[string]bool{} // pools: false if one of theirs has to wait
+	ready := map[string]bool{} // by sourceKey: false if a launch has to wait
 	for i, d := range drafts {
-		_, stopped := e.mem.stopped(d.Request.Pool)
+		_, stopped := e.mem.stopped(d.Request.Pool, name)
 		stale[i] = stopped || slices.ContainsFunc(d.nodes, func(n Node) bool { return e.mem.nodes[n.Name] != n })
 		if stale[i] || errs[i] != nil {
 			out[d.job] = d.job != 0
 		}
 	}
 	for i, d := range drafts {
-		err, pool := errs[i], d.Request.Pool
+		err, pool, key := errs[i], d.Request.Pool, sourceKey(d.Request.Pool, name)
 		if err == nil {
 			if !stale[i] && !out[d.job] {
 				d.Request = requests[i]
 				d.write(&c, now)
-				if _, waits := ready[pool]; !waits {
-					ready[pool] = true
+				if _, waits := ready[key]; !waits {
+					ready[key] = true
 				}
 			}
 			continue
@@ -91,8 +91,11 @@ func (e *Engine) prepared(ctx context.Context, name string, drafts []draft, requ
 			continue
 		}
 		e.market.trouble[pool] = fmt.Sprintf("%s: %s", phrase(cloud.KindOf(err)), brief(err))
-		ready[pool] = false
-		wait := e.refused("preparing for "+pool, err)
+		ready[key] = false
+		if k := cloud.KindOf(err); k == cloud.Transient || k == cloud.Auth {
+			e.market.away[key] = fmt.Sprintf("%s at %s: %s", phrase(k), name, brief(err))
+		}
+		wait := e.refused("preparing for "+key, err)
 		if cloud.KindOf(err) != cloud.Auth {
 			e.log.Warn("a launch could not be prepared; it will be tried again", "pool", pool, "in", wait.Round(time.Millisecond), "error", err)
 		}
@@ -101,18 +104,19 @@ func (e *Engine) prepared(ctx context.Context, name string, drafts []draft, requ
 	e.note(name, errors.Join(errs...))
 	if err := e.commit(ctx, c); err != nil {
 		e.log.Warn("launches that are prepared could not be written; they are prepared again", "provider", name, "error", err)
-		pools := map[string]bool{}
+		keys := map[string]bool{}
 		for _, d := range drafts {
-			if pool := d.Request.Pool; !pools[pool] {
-				pools[pool] = true
-				e.failed("preparing for " + pool)
+			if key := sourceKey(d.Request.Pool, name); !keys[key] {
+				keys[key] = true
+				e.failed("preparing for " + key)
 			}
 		}
 		return
 	}
-	for pool, all := range ready {
+	for key, all := range ready {
 		if all {
-			delete(e.backoff, "preparing for "+pool)
+			delete(e.backoff, "preparing for "+key)
+			delete(e.market.away, key)
 		}
 	}
 }

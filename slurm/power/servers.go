@@ -79,8 +79,8 @@ func (p planning) waitFor(c *Change, g group, server string) {
 			of = name
 		}
 	}
-	if why, stopped := p.mem.stopped(of); stopped {
-		p.halt(c, g, fmt.Sprintf("server %s, which its nodes mount from: %s", server, why))
+	if why, stopped := p.mem.stopped(of, p.pools[of].Provider); stopped { // an admin has to look first
+		p.free(c, g, fmt.Sprintf("server %s, which its nodes mount from: %s", server, why), p.now.Add(maxRetry))
 		return
 	}
 	if g.late {
@@ -168,11 +168,12 @@ func (e *Engine) serversDue(now time.Time) (raise map[string][]Node, end []strin
 	waits := map[asking]bool{}
 	for _, n := range e.mem.inPhase(Wanted) {
 		waits[asking{n.Job, n.Order}] = true
-		if _, stopped := e.mem.stopped(n.Pool); stopped {
+		if _, stopped := e.mem.stopped(n.Pool, e.pools[n.Pool].Provider); stopped {
 			continue
 		}
 		for _, server := range e.pools[n.Pool].Needs {
-			if _, stopped := e.mem.stopped(e.poolOf[server]); !stopped && e.mem.nodes[server].Phase != Up {
+			of := e.poolOf[server]
+			if _, stopped := e.mem.stopped(of, e.pools[of].Provider); !stopped && e.mem.nodes[server].Phase != Up {
 				raise[server] = append(raise[server], n)
 				if _, have := e.mem.nodes[server]; !have {
 					due = sooner(due, max(time.Second, raiseAgain-now.Sub(e.servers.asked[server])))

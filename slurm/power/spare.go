@@ -67,8 +67,7 @@ func (e *Engine) waiting(c *Change) (single []Node, jobs [][]Node) {
 	of, bound := map[uint32][]Node{}, map[uint32]bool{}
 	var order []uint32
 	for _, n := range e.mem.inPhase(Wanted, Launching, Booting, Up) {
-		_, stopped := e.mem.stopped(n.Pool)
-		free := n.Phase == Wanted && !busy[n.Name] && !stopped
+		free := n.Phase == Wanted && !busy[n.Name]
 		switch {
 		case !n.Whole && free:
 			single = append(single, n)
@@ -89,14 +88,16 @@ func (e *Engine) waiting(c *Change) (single []Node, jobs [][]Node) {
 	return single, jobs
 }
 
-// fits says whether an instance may become a node: of its pool, of an offering
-// that the pool has, and begun after Slurm asked, as else its registration would not count.
+// fits says whether an instance may become a node: of a source of its pool that
+// the node's job may have, of an offering that the source has, and begun after Slurm
+// asked, as else its registration would not count.
 func (e *Engine) fits(provider string, i cloud.Instance, n Node) bool {
-	pool, ok := e.pools[n.Pool]
-	if !ok || pool.Provider != provider || i.Pool != n.Pool || !i.Launched.After(n.Made) {
+	at := slices.IndexFunc(e.pools[n.Pool].named(e.market.jobs[n.Job].Features), func(s Pool) bool { return s.Provider == provider })
+	if _, stopped := e.mem.stopped(n.Pool, provider); stopped || at < 0 || i.Pool != n.Pool || !i.Launched.After(n.Made) {
 		return false
 	}
-	all := pool.Fleet.Offerings()
+	source, _ := e.pools[n.Pool].source(provider)
+	all := source.Fleet.Offerings()
 	return slices.Contains(all, i.Offering) || slices.Contains(all, cloud.Offering{Type: i.Offering.Type, Market: i.Offering.Market})
 }
 

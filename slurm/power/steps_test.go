@@ -44,7 +44,10 @@ func (s *scripted) Fresh(context.Context, time.Time) (*slurm.Snapshot, error) {
 
 func (s *scripted) UpdateNodes(_ context.Context, u slurm.NodeUpdate) error {
 	state := u.State
-	if state == "" {
+	switch {
+	case u.Features != nil:
+		state = "features " + strings.Join(u.Features, "+")
+	case state == "":
 		state = "addr"
 	}
 	return s.note(state + " " + strings.Join(u.Nodes, ","))
@@ -60,6 +63,10 @@ func (s *scripted) UpdateJob(_ context.Context, id uint32, u slurm.JobUpdate) er
 
 func (s *scripted) Requeue(_ context.Context, id uint32) error {
 	return s.note(fmt.Sprint("requeue ", id))
+}
+
+func (s *scripted) Unhold(_ context.Context, id uint32) error {
+	return s.note(fmt.Sprint("unhold ", id))
 }
 
 func (s *scripted) Release(_ context.Context, id uint32, _ int, _ time.Time) error {

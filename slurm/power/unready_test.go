@@ -29,7 +29,7 @@ func TestUnready(t *testing.T) {
 		}()
 		defer func() { cancel(); <-done }()
 		for range 2 {
-			if err := e.SetUnready(ctx, "p", why); err != nil {
+			if err := e.SetUnready(ctx, "p", "east", why); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -45,25 +45,25 @@ func TestUnready(t *testing.T) {
 		if err := e.StopPool(ctx, "p", "repairs", "root"); err != nil {
 			t.Fatal(err)
 		}
-		if err := e.SetUnready(ctx, "p", ""); err != nil {
+		if err := e.SetUnready(ctx, "p", "east", ""); err != nil {
 			t.Fatal(err)
 		}
-		if text, stopped := e.mem.stopped("p"); !stopped || !strings.Contains(text, "repairs") {
+		if text, stopped := e.mem.stopped("p", "east"); !stopped || !strings.Contains(text, "repairs") {
 			t.Errorf("stopped by hand and ready again: %q, %v", text, stopped)
 		}
-		if err := errors.Join(e.SetUnready(ctx, "p", why), e.StartPool(ctx, "p", "root")); err != nil {
+		if err := errors.Join(e.SetUnready(ctx, "p", "east", why), e.StartPool(ctx, "p", "root")); err != nil {
 			t.Fatal(err)
 		}
-		if text, stopped := e.mem.stopped("p"); !stopped || !strings.Contains(text, why) {
+		if text, stopped := e.mem.stopped("p", "east"); !stopped || !strings.Contains(text, why) {
 			t.Errorf("started by hand and not ready: %q, %v", text, stopped)
 		}
-		if err := e.SetUnready(ctx, "p", ""); err != nil {
+		if err := e.SetUnready(ctx, "p", "east", ""); err != nil {
 			t.Fatal(err)
 		}
-		if _, stopped := e.mem.stopped("p"); stopped || e.mem.holds[7].Why != "pool p launches again" {
+		if _, stopped := e.mem.stopped("p", "east"); stopped || e.mem.holds[7].Why != "pool p launches again" {
 			t.Errorf("ready again: stopped %v, the job's hold is %+v", stopped, e.mem.holds[7])
 		}
-		if err := e.SetUnready(ctx, "z", why); !errors.Is(err, ErrNoPool) {
+		if err := e.SetUnready(ctx, "z", "east", why); !errors.Is(err, ErrNoPool) {
 			t.Errorf("pool z: %v", err)
 		}
 	})

@@ -117,6 +117,7 @@ type Job struct {
 	Nodes     int    // whole nodes; 1
 	Script    string // text of the batch script
 	Comment   string
+	Features  string // of --constraint; the cluster's nodes have any
 	Requeue   bool
 	Duration  time.Duration // of the work; 0: until Exit or Cancel
 	ExitCode  int           // when the work is done

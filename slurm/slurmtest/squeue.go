@@ -31,6 +31,7 @@ var queueFields = map[string]func(j *job) string{
 	"name":          func(j *job) string { return j.Name },
 	"comment":       func(j *job) string { return orNull(j.Comment) },
 	"admin_comment": func(j *job) string { return orNull(j.admin) },
+	"feature":       func(j *job) string { return orNull(j.Features) },
 	"batchhost": func(j *job) string {
 		if j.batch == "" {
 			return "n/a"

@@ -96,6 +96,7 @@ type NodeStatus struct {
 	Journal  string    `json:"journal"`
 	Instance string    `json:"instance,omitempty"`
 	Offering string    `json:"offering,omitempty"`
+	Provider string    `json:"provider,omitempty"` // of the instance
 	Addr     string    `json:"addr,omitempty"`
 	Since    time.Time `json:"since,omitzero"` // of the journal's state
 	Reason   string    `json:"reason,omitempty"`

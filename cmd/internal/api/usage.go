@@ -11,7 +11,7 @@ import (
 )
 
 // UsageKeys are what usage can be summed up by.
-var UsageKeys = []string{"job", "user", "account", "pool", "offering"}
+var UsageKeys = []string{"job", "user", "account", "pool", "provider", "offering"}
 
 // UsageQuery says which sums of the ledger are asked for.
 type UsageQuery struct {
@@ -21,7 +21,7 @@ type UsageQuery struct {
 	UID int
 }
 
-// Usage is what one job, user, account, pool or offering has used.
+// Usage is what one job, user, account, pool, provider or offering has used.
 type Usage struct {
 	Key     string  `json:"key"` // "" for time that no job had, where it is by job, user or account
 	User    string  `json:"user,omitempty"`

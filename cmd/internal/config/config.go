@@ -85,6 +85,10 @@ type Pool struct {
 	// SSH is how burstd sets the pool's instances up by Boot; nil: it does not, they have user data.
 	SSH *SSH
 
+	// Then are the pool's further sources in the order in which they are tried, each
+	// the pool as it would be with that one alone.
+	Then []Pool
+
 	OnRebalance   string // Ignore, Drain or Replace
 	OnMaintenance string // Ignore, Drain or Reserve
 

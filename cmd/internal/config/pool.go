@@ -44,33 +44,23 @@ func poolTimes(s *section, def times) times {
 // pool reads a [pool.NAME] section; c has the providers, def the times of [slurm].
 func pool(s *section, c *Config, def times) Pool {
 	s.checkName()
-	if named, _ := s.value("provider").(string); hasMetal(c, named, s.table["instance_types"]) {
+	subs := s.tables("then", `{ provider = "lon", instance_types = ["vhp-8c-16gb"] }`)
+	all := append([]*section{s}, subs...)
+	if slices.ContainsFunc(all, func(s *section) bool { return hasMetal(c, s.table) }) {
 		def.resumeTimeout = max(def.resumeTimeout, metalTimeout)
 	}
 	server := serves(s)
 	t := poolTimes(s, def)
-	paid := paidUnit(s, c, t)
-	if server { // it is idle for ever
-		paid = 0
-	}
-	if paid > 0 {
+	t.said = t.said || server // which is idle for ever
+	if hourly(c, t, all) {
 		t.suspend = paidhour.SuspendTime
 	}
 	p := Pool{
-		PaidUnit: paid,
+		PaidUnit: paidUnit(c, t, s),
 		Power: power.Pool{
-			Name:      s.name(),
-			Provider:  s.required("provider", `"here"`),
-			Nodes:     nodes(s),
-			Partition: partitionOf(s, server),
-			Fleet: fleet.Config{
-				Types:  s.texts("instance_types"),
-				Zones:  s.texts("zones"),
-				Market: s.text("market", fleet.OnDemandOnly),
-				Order:  s.choice("order", "written", fleet.ByPrice, fleet.ByPricePerCore),
-			},
-			Image:           s.text("image", ""),
-			Tags:            s.strings("tags"),
+			Name:            s.name(),
+			Nodes:           nodes(s),
+			Partition:       partitionOf(s, server),
 			MaxBootFailures: s.number("max_boot_failures", "", "5"),
 		},
 		Slurm: conf.Pool{
@@ -90,26 +80,34 @@ func pool(s *section, c *Config, def times) Pool {
 		asServer(s, &p)
 	}
 	p.Slurm.Name, p.Slurm.Nodes, p.Slurm.Partition = p.Power.Name, p.Power.Nodes, p.Power.Partition
-	if p.Power.Fleet.Order == "written" {
-		p.Power.Fleet.Order = ""
-	}
-	checkFleet(s, &p.Power.Fleet)
+	buys(s, &p)
 	checkWords(s, p.Slurm)
 	onProvider(s, c, &p)
+	then(s, c, &p, subs)
+	nodeSizes(s, kinds(c, all), &p)
+	for i := range p.Then {
+		p.Then[i].Slurm = p.Slurm // the nodes are the same
+		p.Then[i].PaidUnit = paidUnit(c, t, subs[i])
+	}
 	c.Checkpoint.read(s, directive.Pool)
 	s.done()
 	return p
 }
 
-// paidUnit is the unit in which the pool's instances are paid for, where idle nodes are
+// paidUnit is the unit in which a source's instances are paid for, where idle nodes are
 // to use what is paid: it is long, and the site says nothing of when they go.
-func paidUnit(s *section, c *Config, t times) time.Duration {
-	named, _ := s.value("provider").(string)
+func paidUnit(c *Config, t times, s *section) time.Duration {
+	named, _ := s.table["provider"].(string)
 	provider, _ := c.Provider(named)
 	if unit := price.Of(provider.Kind, "").Unit; !t.said && unit >= time.Hour {
 		return unit
 	}
 	return 0
+}
+
+// hourly says whether all of a pool's sources have such a unit.
+func hourly(c *Config, t times, all []*section) bool {
+	return !slices.ContainsFunc(all, func(s *section) bool { return paidUnit(c, t, s) == 0 })
 }
 
 func partitionOf(s *section, server bool) string {
@@ -183,7 +181,8 @@ func checkWords(s *section, p conf.Pool) {
 	}
 }
 
-// onProvider reads what depends on the kind of the pool's provider.
+// onProvider reads what depends on the kind of the provider that the instances
+// are bought of; s is the pool's section, or that of a further source.
 func onProvider(s *section, c *Config, p *Pool) {
 	provider, known := c.Provider(p.Power.Provider)
 	if !known && p.Power.Provider != "" {
@@ -191,36 +190,44 @@ func onProvider(s *section, c *Config, p *Pool) {
 	}
 	switch provider.Kind {
 	case "aws":
-		s.refuse(notFor("local"), "ports")
 		s.refuse(notFor("vultr"), vultrKeys...)
-		p.Slurm.Ports = ""
 		launched := launch(s, p)
 		provider.AWS.Pools[p.Power.Name] = launched
-		if p.Power.MaxBootFailures == 0 {
-			p.Power.MaxBootFailures = defaultBootFailures
-		}
 		boot(s, c, provider.AWS, p)
-		nodeSize(s, p, s.number)
 	case "vultr":
-		s.refuse(notFor("local"), "ports")
-		p.Slurm.Ports = ""
 		provider.Vultr.Pools[p.Power.Name] = vultrLaunch(s, p)
-		if p.Power.MaxBootFailures == 0 {
-			p.Power.MaxBootFailures = defaultBootFailures
-		}
 		vultrBoot(s, c, p)
-		nodeSize(s, p, s.number)
 	case "local":
 		s.refuse(notFor("aws"), launchKeys...)
 		s.refuse(notFor("aws", "vultr"), append(slices.Clone(bootKeys), "login")...)
 		s.refuse(notFor("vultr"), vultrKeys...)
-		nodeSize(s, p, s.count)
-		localPorts(s, provider.Local, p)
+		return
 	default: // what such a provider needs cannot be judged
 		for _, key := range slices.Concat(launchKeys, bootKeys, vultrKeys, []string{"login"}) {
 			s.value(key)
 		}
+		return
+	}
+	if p.Power.MaxBootFailures == 0 {
+		p.Power.MaxBootFailures = defaultBootFailures
+	}
+}
+
+// nodeSizes reads what slurm.conf says of the nodes, by the kinds of all providers of
+// which their instances are bought.
+func nodeSizes(s *section, kinds map[string]Provider, p *Pool) {
+	here, isLocal := kinds["local"]
+	_, unknown := kinds[""]
+	switch {
+	case isLocal:
 		nodeSize(s, p, s.count)
+		localPorts(s, here.Local, p)
+	case unknown:
+		nodeSize(s, p, s.count)
+	default:
+		s.refuse(notFor("local"), "ports")
+		p.Slurm.Ports = ""
+		nodeSize(s, p, s.number)
 	}
 }
 

@@ -174,11 +174,11 @@ func (s *section) checkName() {
 func mixed(pools []Pool) {
 	other := map[string]bool{} // partitions
 	for _, p := range pools {
-		other[p.Slurm.Partition] = other[p.Slurm.Partition] || p.PaidUnit == 0
+		other[p.Slurm.Partition] = other[p.Slurm.Partition] || !p.hourly()
 	}
 	for i, p := range pools {
 		switch {
-		case p.PaidUnit == 0:
+		case !p.hourly():
 		case other[p.Slurm.Partition]:
 			pools[i].Slurm.SuspendTime = defaultTimes.suspend
 		default:

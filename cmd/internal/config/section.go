@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -29,7 +30,8 @@ type mark struct{}
 
 func (*mark) UnmarshalTOML(any) error { return errors.New("marked") }
 
-// linesOf finds the line of every key that is outside an array of tables.
+// linesOf finds the line of every key that is outside an array of tables, and of
+// each table of such an array.
 // A table that is named only in the headers of its children stands where the first of them does.
 func linesOf(text string, keys []toml.Key) map[string]int {
 	lines := map[string]int{}
@@ -58,7 +60,24 @@ func linesOf(text string, keys []toml.Key) map[string]int {
 			}
 		}
 	}
+	arrays(text, lines)
 	return lines
+}
+
+var arrayHeader = regexp.MustCompile(`^\s*\[\[\s*([A-Za-z0-9_.-]+)\s*\]\]`)
+
+// arrays finds the lines of the tables of arrays, [[pool.NAME.then]]: the first is
+// pool.NAME.then.1.
+func arrays(text string, lines map[string]int) {
+	count := map[string]int{}
+	at := 0
+	for line := range strings.Lines(text) {
+		at++
+		if m := arrayHeader.FindStringSubmatch(line); m != nil {
+			count[m[1]]++
+			lines[fmt.Sprintf("%s.%d", m[1], count[m[1]])] = at
+		}
+	}
 }
 
 // tables walks down to the table that path names; nil if that is none.

@@ -46,6 +46,7 @@ var notOfServers = map[string]string{
 	"on_rebalance":   "a server of files is not replaced while nodes mount from it: remove it",
 	"on_maintenance": "a server of files is not drained while nodes mount from it: remove it",
 	"spot_timeout":   "a server of files is bought on demand: remove it",
+	"then":           "what a server of files serves is at one provider: remove it",
 	"max_price":      "a server of files is bought on demand: remove it",
 }
 

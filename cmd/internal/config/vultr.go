@@ -68,7 +68,9 @@ const vultrExample = "cb676a46-66fd-4dfb-b839-443f2e6c0b60"
 // vultrLaunch reads how the instances of a pool are launched.
 func vultrLaunch(s *section, p *Pool) vultr.Pool {
 	for key, why := range notAtVultr {
-		s.refuse(why, key)
+		if elsewhere := s.has("then") && strings.HasPrefix(key, "on_"); !elsewhere { // a notice may come of another source
+			s.refuse(why, key)
+		}
 	}
 	if m := p.Power.Fleet.Market; m == fleet.SpotOnly || m == fleet.SpotThenOnDemand {
 		s.failAt("market", "Burst buys nothing of Vultr's but on demand, and Vultr gives no notice before an end: write \"on-demand\", "+
@@ -107,10 +109,11 @@ func vultrLaunch(s *section, p *Pool) vultr.Pool {
 // in more time than Slurm's nodes have by ours.
 const metalTimeout = 45 * time.Minute
 
-// hasMetal says whether a pool on the named provider has plans of Vultr's bare metal.
-func hasMetal(c *Config, named string, types any) bool {
+// hasMetal says whether a source names plans of Vultr's bare metal.
+func hasMetal(c *Config, source map[string]any) bool {
+	named, _ := source["provider"].(string)
 	provider, _ := c.Provider(named)
-	list, _ := types.([]any)
+	list, _ := source["instance_types"].([]any)
 	return provider.Kind == "vultr" && slices.ContainsFunc(list, func(t any) bool {
 		plan, _ := t.(string)
 		return strings.HasPrefix(plan, "vbm-")
@@ -155,7 +158,7 @@ func vultrBoot(s *section, c *Config, p *Pool) {
 // noNotices reports pools on Vultr whose jobs would wait for a notice to make a
 // checkpoint: none ever comes.
 func (f *file) noNotices(c *Config) {
-	for _, p := range c.Pools {
+	for _, p := range c.Sources() {
 		provider, _ := c.Provider(p.Power.Provider)
 		if provider.Kind != "vultr" || p.Slurm.Server {
 			continue

@@ -13,6 +13,10 @@ import (
 func (w *world) machines(ctx context.Context) {
 	for ctx.Err() == nil {
 		next, moved := w.fake.Next()
+		at, others := w.other.Next()
+		if next.IsZero() || !at.IsZero() && at.Before(next) {
+			next = at
+		}
 		if w.look() {
 			if soon := time.Now().Add(50 * time.Millisecond); next.IsZero() || soon.Before(next) {
 				next = soon
@@ -25,6 +29,7 @@ func (w *world) machines(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-moved:
+		case <-others:
 		case <-due:
 		}
 	}
@@ -34,7 +39,7 @@ func (w *world) machines(ctx context.Context) {
 // complains, which it does until burstd lives and has heard it.
 func (w *world) look() (again bool) {
 	live := map[string]int{}
-	for _, i := range w.fake.Instances() {
+	for _, i := range append(w.fake.Instances(), w.other.Instances()...) {
 		if i.Node == "" {
 			continue
 		}

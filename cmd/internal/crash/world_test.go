@@ -30,7 +30,9 @@ type world struct {
 	t     *testing.T
 	ctl   *slurmtest.Controller
 	fake  *cloudtest.Fake
-	cloud cloud.Provider // the fake, or what stands before it
+	other *cloudtest.Fake // a second cloud, for a pool that has a source there
+	keeps bool            // it is configured though the pool has none there any more
+	cloud cloud.Provider  // the fake, or what stands before it
 	db    string
 	pool  power.Pool
 	more  []power.Pool                      // beside it
@@ -87,6 +89,8 @@ func newWorld(t *testing.T, o slurmtest.Options, c cloudtest.Options, market str
 	w.ctl = slurmtest.New(o)
 	w.fake = cloudtest.NewFake(c)
 	w.cloud = w.fake
+	c.Name = "o"
+	w.other = cloudtest.NewFake(c)
 	var wg sync.WaitGroup
 	wg.Go(func() { w.ctl.Serve(ctx) })
 	wg.Go(func() { w.machines(ctx) })
@@ -181,6 +185,9 @@ func (w *world) start(at string) *life {
 	l.fresh = ctl.Fresh
 	journal := crash.InJournal(st, l.point)
 	providers := map[string]cloud.Provider{"fake": provider}
+	if len(w.pool.Then) > 0 || w.keeps {
+		providers["other"] = crash.InProvider(w.other, l.point)
+	}
 	l.engine = power.New(power.Config{Cluster: id, Pools: append([]power.Pool{w.pool}, w.more...), BootTimeout: w.boot, Held: w.held}, journal, ctl, providers, log)
 	l.guard = ft.New(ft.Config{Pools: w.rules, Ask: func(instance string) { l.engine.Ask(instance) }}, journal, ctl, providers, log)
 	if err := l.engine.Load(l.ctx); err != nil {

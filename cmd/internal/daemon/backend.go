@@ -90,7 +90,7 @@ func (d *Daemon) Nodes(ctx context.Context) ([]api.NodeStatus, error) {
 		if !ok || s.Instance != "" && s.Instance != i.ID {
 			continue
 		}
-		s.Instance, s.Offering, s.Addr = i.ID, i.Offering.String(), i.Addr
+		s.Instance, s.Offering, s.Provider, s.Addr = i.ID, i.Offering.String(), i.Provider, i.Addr
 		if i.Doomed != "" {
 			s.Journal, s.Reason = "ending", i.Doomed
 		}

@@ -161,11 +161,11 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	for _, p := range o.Config.Pools {
 		pools[p.Power.Name], servers[p.Power.Name] = true, p.Slurm.Server
 	}
-	d.meters = newMeters(o.Config.Pools, d.watcher.Latest)
+	d.meters = newMeters(o.Config.Sources(), d.watcher.Latest)
 	journal = metered{timed{journal, d.stages, pools}, d.meters}
 	d.journal = logged{journal, o.Log}
 	ctl := controller{d.client, d.watcher}
-	d.market = newMarket(o.Config.Pools, d.prices.tables, providers, o.Log)
+	d.market = newMarket(o.Config.Sources(), d.prices.tables, providers, o.Log)
 	engine := o.Config.Power(id)
 	engine.Price, engine.Cores, engine.Tried = d.market.price, d.market.coresOf, d.meters.Tried
 	builders := imaging.LeasesIn(ep.State)

@@ -106,7 +106,9 @@ func newMeters(pools []config.Pool, latest func() *slurm.Snapshot) *meters {
 	}
 	for _, p := range pools {
 		m.labels.pools[p.Power.Name] = true
-		m.labels.offerings[p.Power.Name] = map[offeringLabels]bool{}
+		if m.labels.offerings[p.Power.Name] == nil {
+			m.labels.offerings[p.Power.Name] = map[offeringLabels]bool{}
+		}
 		for _, o := range p.Power.Fleet.Offerings() {
 			m.labels.offerings[p.Power.Name][offeringLabels{o.Type, o.Zone, string(o.Market)}] = true
 		}

@@ -19,12 +19,16 @@ import (
 func (d *Daemon) Pools(context.Context) ([]api.PoolStatus, error) {
 	h := d.engine.Health()
 	all := []api.PoolStatus{}
-	for _, p := range d.cfg.Pools {
+	for _, p := range d.cfg.Sources() { // a pool with several has a row for each
 		b := h.Breakers[p.Power.Name]
+		of := power.Breaker{Pool: p.Power.Name, Provider: p.Power.Provider}
+		if own, ok := h.Breakers[of.Key()]; ok && b.Stopped.IsZero() {
+			b = own
+		}
 		all = append(all, api.PoolStatus{Pool: p.Power.Name, Provider: p.Power.Provider, Partition: p.Power.Partition, Nodes: len(p.Power.Nodes),
 			Failures: b.Failures, MaxFailures: p.Power.MaxBootFailures, Stopped: b.Stopped, Why: b.Why})
 	}
-	slices.SortFunc(all, func(a, b api.PoolStatus) int { return strings.Compare(a.Pool, b.Pool) })
+	slices.SortStableFunc(all, func(a, b api.PoolStatus) int { return strings.Compare(a.Pool, b.Pool) })
 	return all, nil
 }
 

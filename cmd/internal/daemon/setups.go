@@ -30,10 +30,10 @@ type setups struct {
 	engine interface {
 		Health() power.Health
 		Report(ctx context.Context, instance, addr, stage, text string) error
-		SetUnready(ctx context.Context, pool, why string) error
+		SetUnready(ctx context.Context, pool, provider, why string) error
 	}
 	run       func(ctx context.Context, pool config.Pool, h ssh.Host, w ssh.Work) error
-	pools     map[string]config.Pool // those that are set up over SSH
+	pools     map[source]config.Pool // those that are set up over SSH
 	providers map[string]cloud.Provider
 	keys      ssh.Folder
 	agent     func(arch string) (path string, err error)
@@ -43,6 +43,9 @@ type setups struct {
 	calls sync.WaitGroup
 	under map[string]visit // instances that are seen to, or were
 }
+
+// source is a pool as it buys of one of its providers.
+type source struct{ pool, provider string }
 
 // visit is at an address: the cloud may give the instance another one.
 type visit struct {
@@ -61,27 +64,28 @@ const leastSetup = time.Minute
 
 // newSetups reads the pools' settings; nil: no pool needs any.
 func (d *Daemon) newSetups(news <-chan struct{}, point crash.Point) *setups {
-	s := &setups{engine: d.engine, pools: map[string]config.Pool{}, providers: d.providers, agent: nodeapi.Agent, news: news, log: d.log,
+	s := &setups{engine: d.engine, pools: map[source]config.Pool{}, providers: d.providers, agent: nodeapi.Agent, news: news, log: d.log,
 		under: map[string]visit{}}
 	state := d.cfg.Endpoint.State
 	s.keys = ssh.Folder(filepath.Join(state, "hostkeys"))
-	runners := map[string]*ssh.Runner{}
+	runners := map[source]*ssh.Runner{}
 	byAuth := map[ssh.Auth]*ssh.Runner{}
-	for _, p := range d.cfg.Pools {
+	for _, p := range d.cfg.Sources() {
 		if p.SSH == nil {
 			continue
 		}
-		s.pools[p.Power.Name] = p
+		of := source{p.Power.Name, p.Power.Provider}
+		s.pools[of] = p
 		if byAuth[p.SSH.Auth] == nil {
 			byAuth[p.SSH.Auth] = ssh.New(ssh.Config{Auth: p.SSH.Auth, Keys: s.keys, Logs: filepath.Join(state, "setup"), Log: d.log, Step: point})
 		}
-		runners[p.Power.Name] = byAuth[p.SSH.Auth]
+		runners[of] = byAuth[p.SSH.Auth]
 	}
 	if len(s.pools) == 0 {
 		return nil
 	}
 	s.run = func(ctx context.Context, p config.Pool, h ssh.Host, w ssh.Work) error {
-		return runners[p.Power.Name].Run(ctx, h, w)
+		return runners[source{p.Power.Name, p.Power.Provider}].Run(ctx, h, w)
 	}
 	return s
 }
@@ -128,7 +132,7 @@ func (s *setups) look(ctx context.Context) {
 	serves := map[string]bool{}
 	for _, n := range h.Nodes {
 		i, known := instances[n.Instance]
-		pool, ours := s.pools[n.Pool]
+		pool, ours := s.pools[source{n.Pool, i.Provider}]
 		if !known || !ours || i.Doomed != "" || n.Phase != power.Booting && n.Phase != power.Up {
 			continue
 		}

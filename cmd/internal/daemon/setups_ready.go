@@ -16,15 +16,15 @@ const checkAgain = time.Minute
 // would be paid for, and become nothing. It looks again until ctx ends. Nobody waits for
 // it: an ssh-agent, or a folder of a server's, may not answer.
 func (s *setups) ready(ctx context.Context) {
-	for last := map[string]string{}; ; {
-		for name, p := range s.pools {
+	for last := map[source]string{}; ; {
+		for of, p := range s.pools {
 			why := unready(p)
-			if why != "" && why != last[name] {
-				s.log.Error("no node can be set up over SSH", "pool", name, "error", why)
+			if why != "" && why != last[of] {
+				s.log.Error("no node can be set up over SSH", "pool", of.pool, "provider", of.provider, "error", why)
 			}
-			last[name] = why
-			if err := s.engine.SetUnready(ctx, name, why); err != nil && ctx.Err() == nil {
-				s.log.Error("a pool whose nodes cannot be set up may launch", "pool", name, "error", err)
+			last[of] = why
+			if err := s.engine.SetUnready(ctx, of.pool, of.provider, why); err != nil && ctx.Err() == nil {
+				s.log.Error("a pool whose nodes cannot be set up may launch", "pool", of.pool, "provider", of.provider, "error", err)
 			}
 		}
 		select {

@@ -39,14 +39,14 @@ func TestPoolsThatCannotBeSetUp(t *testing.T) {
 		var p config.Pool
 		p.Power.Name, p.SSH = "metal", &config.SSH{Auth: ssh.Auth{KeyFile: filepath.Join(dir, "none")}}
 		p.Boot.MungeKey = "ssh:" + filepath.Join(dir, "munge.key")
-		s := &setups{engine: w, pools: map[string]config.Pool{"metal": p}, log: slog.New(slog.NewTextHandler(&log, nil))}
+		s := &setups{engine: w, pools: map[source]config.Pool{{"metal", "lon"}: p}, log: slog.New(slog.NewTextHandler(&log, nil))}
 		go s.ready(t.Context())
 		told := func(want string) {
 			t.Helper()
 			synctest.Wait()
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			if n := len(w.unready); n == 0 || !strings.Contains(w.unready[n-1], want) || want == "" && w.unready[n-1] != "metal: " {
+			if n := len(w.unready); n == 0 || !strings.Contains(w.unready[n-1], want) || want == "" && w.unready[n-1] != "metal at lon: " {
 				t.Errorf("the engine was told %q, want at last %q", w.unready, want)
 			}
 		}

@@ -44,10 +44,10 @@ func (w *bootWorld) Health() power.Health {
 	return power.Health{Nodes: slices.Clone(w.nodes), Instances: slices.Clone(w.inst)}
 }
 
-func (w *bootWorld) SetUnready(_ context.Context, pool, why string) error {
+func (w *bootWorld) SetUnready(_ context.Context, pool, provider, why string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.unready = append(w.unready, pool+": "+why)
+	w.unready = append(w.unready, pool+" at "+provider+": "+why)
 	return nil
 }
 
@@ -90,7 +90,7 @@ func (w *bootWorld) change(f func()) { w.mu.Lock(); f(); w.mu.Unlock(); w.news <
 func (w *bootWorld) setups() *setups {
 	pool := config.Pool{Power: power.Pool{Name: "a"}, Slurm: conf.Pool{ResumeTimeout: 10 * time.Minute}, SSH: &config.SSH{User: "root", Port: 2222},
 		Boot: bootstrap.Config{URLs: []string{"http://h:1"}, ConfServers: []string{"h"}, MungeKey: "image"}}
-	return &setups{engine: w, run: w.run, pools: map[string]config.Pool{"a": pool}, news: w.news, log: slog.New(slog.DiscardHandler),
+	return &setups{engine: w, run: w.run, pools: map[source]config.Pool{{"a", "p"}: pool}, news: w.news, log: slog.New(slog.DiscardHandler),
 		agent: func(string) (string, error) { return "", fs.ErrNotExist }, under: map[string]visit{}}
 }
 
@@ -218,7 +218,7 @@ func TestNoMungeKeyForAnybody(t *testing.T) {
 		w := newBootWorld()
 		w.result["i-1"] = nil
 		s := w.setups()
-		pool := s.pools["a"]
+		pool := s.pools[source{"a", "p"}]
 		pool.Boot.MungeKey, pool.SSH.Public = tt.munge, tt.public
 		err := s.try(t.Context(), pool, power.Node{Name: "c1"}, power.Instance{Instance: cloud.Instance{ID: "i-1", Addr: tt.addr}})
 		if (err == nil) != tt.ok || len(w.runs) > 0 != tt.ok || err != nil && !strings.Contains(err.Error(), "is a public address") {

@@ -38,7 +38,7 @@ func TestWords(t *testing.T) {
 			return nil
 		}
 		s.providers = map[string]cloud.Provider{"p": &vouchers{fails: 3}, "none": nil}
-		pool := s.pools["a"]
+		pool := s.pools[source{"a", "p"}]
 		pool.Boot.MungeKey, pool.SSH.Word = "ssh:/k", true
 		i := power.Instance{Instance: cloud.Instance{ID: "i-1", Addr: "192.0.2.1"}, Provider: "p"}
 		if err := s.try(t.Context(), pool, power.Node{Name: "c1"}, i); err != nil || len(hosts) != 1 || hosts[0].Word != "WORDi-1" {

@@ -42,7 +42,7 @@ func (d *Daemon) tidy(ctx context.Context) error {
 
 func (d *Daemon) poolsOf(provider string) []string {
 	var names []string
-	for _, p := range d.cfg.Pools {
+	for _, p := range d.cfg.Sources() {
 		if p.Power.Provider == provider {
 			names = append(names, p.Power.Name)
 		}
@@ -60,7 +60,7 @@ func (d *Daemon) warm(ctx context.Context, name string, p cloud.Provider) {
 	ctx, cancel := context.WithTimeout(ctx, tidyTimeout)
 	defer cancel()
 	var requests []cloud.LaunchRequest
-	for _, pool := range d.cfg.Pools {
+	for _, pool := range d.cfg.Sources() {
 		if pool.Power.Provider == name {
 			requests = append(requests, pool.Power.Example(d.cluster))
 		}

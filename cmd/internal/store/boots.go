@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"strings"
 
 	"github.com/burst-hpc/burst/slurm/power"
 )
@@ -25,6 +26,7 @@ func loadBoots(ctx context.Context, tx *sql.Tx, st *power.State) error {
 		var stopped int64
 		err = scan(&b.Pool, &b.Failures, &stopped, &b.Why)
 		b.Stopped = toTime(stopped)
+		b.Pool, b.Provider, _ = strings.Cut(b.Pool, "@") // as Breaker.Key has them
 		return b, err
 	})
 	if err != nil {
@@ -37,10 +39,10 @@ func loadBoots(ctx context.Context, tx *sql.Tx, st *power.State) error {
 func putBoots(w *writer, c power.Change) {
 	for _, b := range c.Breakers {
 		if b.Failures == 0 && b.Stopped.IsZero() {
-			w.put(`DELETE FROM breakers WHERE pool = ?`, b.Pool)
+			w.put(`DELETE FROM breakers WHERE pool = ?`, b.Key())
 			continue
 		}
-		w.put(`INSERT OR REPLACE INTO breakers (pool, failures, stopped, why) VALUES (?, ?, ?, ?)`, b.Pool, b.Failures, fromTime(b.Stopped), b.Why)
+		w.put(`INSERT OR REPLACE INTO breakers (pool, failures, stopped, why) VALUES (?, ?, ?, ?)`, b.Key(), b.Failures, fromTime(b.Stopped), b.Why)
 	}
 	for _, b := range c.Boots {
 		w.put(`INSERT OR REPLACE INTO boots (`+bootColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,

@@ -27,7 +27,7 @@ func TestBoots(t *testing.T) {
 	s := open(t, path)
 	open1, done := whole("c1", 7, at.Add(time.Minute)), whole("c2", 8, at)
 	done.Ended, done.Outcome = at.Add(time.Hour), power.BootUp
-	breakers := []power.Breaker{{Pool: "p", Failures: 5, Stopped: at, Why: "w"}, {Pool: "q", Failures: 1}}
+	breakers := []power.Breaker{{Pool: "p", Failures: 5, Stopped: at, Why: "w"}, {Pool: "q", Failures: 1}, {Pool: "q", Provider: "lon", Failures: 2}}
 	if err := s.CommitPower(t.Context(), power.Change{Boots: []power.Boot{open1, done}, Breakers: breakers}); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestBoots(t *testing.T) {
 			t.Errorf("%s: %v (-want +got):\n%s", tt.name, err, diff)
 		}
 	}
-	if err := s.CommitPower(t.Context(), power.Change{Breakers: []power.Breaker{{Pool: "p"}, {Pool: "q"}}}); err != nil {
+	if err := s.CommitPower(t.Context(), power.Change{Breakers: []power.Breaker{{Pool: "p"}, {Pool: "q"}, {Pool: "q", Provider: "lon"}}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Prune(t.Context(), at.Add(2*time.Hour)); err != nil {

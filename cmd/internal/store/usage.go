@@ -98,13 +98,13 @@ func putUsage(ctx context.Context, tx *sql.Tx, rows []ledger.Row) error {
 // UsageQuery says which sums of the ledger are asked for.
 type UsageQuery struct {
 	Since time.Time // what was before is left out, also of rows that go over it
-	By    string    // "job", "user", "account", "pool" or "offering"
+	By    string    // "job", "user", "account", "pool", "provider" or "offering"
 	UID   int       // of one user's jobs only; below 0: everything
 	// Owed are rows that count beside those written: an instance's begun hour.
 	Owed []ledger.Row
 }
 
-// Usage is what one job, user, account, pool or offering has used.
+// Usage is what one job, user, account, pool, provider or offering has used.
 type Usage struct {
 	Key           string // "" for time that no job had, where it is by job, user or account
 	Job           uint32 // by job: of the job, and its user and account
@@ -121,6 +121,7 @@ var usageKeys = map[string]string{
 	"user":     "user",
 	"account":  "CASE WHEN job > 0 AND account = '' THEN '(none)' ELSE account END",
 	"pool":     "pool",
+	"provider": "provider",
 	"offering": "type || CASE zone WHEN '' THEN '' ELSE '/' || zone END || '/' || market",
 }
 

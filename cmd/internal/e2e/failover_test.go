@@ -1,0 +1,156 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud/aws/mototest"
+	"github.com/burst-hpc/burst/cloud/vultr/vultrtest"
+	"github.com/burst-hpc/burst/cmd/internal/api"
+	"github.com/burst-hpc/burst/cmd/internal/rig"
+)
+
+// TestFailOverBetweenClouds: a pool buys in moto, an emulator of EC2, and where
+// that has nothing at the fake of Vultr; the machines behind the instances of
+// both are real slurmds. EC2's capacity is gone: a job of two nodes runs on Vultr,
+// with both nodes. EC2 has capacity again: a job that wants Vultr runs there, one that
+// does not on EC2, and the ledger books each instance as its cloud bills.
+func TestFailOverBetweenClouds(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("e2e: a real Slurm is slow; make test runs it")
+	}
+	m := mototest.Start(t, mototest.Options{CIDRs: []string{"127.79.0.0/24"}, Outside: true})
+	front, gone := capacityGate(t, m.Endpoint)
+	gone.Store(true)
+	v := vultrtest.New(vultrtest.Options{Addr: func(n int) string { return fmt.Sprint("127.79.1.", n) }})
+	if err := v.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { v.Close() })
+	listen := freeAddress(t)
+	dir := t.TempDir()
+	userData, prices := filepath.Join(dir, "user-data"), filepath.Join(dir, "prices.csv")
+	for path, text := range map[string]string{userData: "#!/bin/sh\n", prices: "type,zone,market,usd_per_hour,date\nc5.large,,on-demand,0.1,2026-01-01\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := start(t, rig.Options{
+		Nodes: 4, Gate: true, SuspendTime: 5 * time.Second, Types: []string{"c5.large"}, Zones: []string{m.Subnets[0].Zone}, Market: "on-demand",
+		ResumeTimeout: 2 * time.Minute, SlurmExtra: quick, BurstdEnv: append(mototest.Env(), "VULTR_API_KEY="+vultrtest.Key),
+		DaemonToml:   fmt.Sprintf("listen = %q", listen),
+		ProviderToml: fmt.Sprintf("kind = \"aws\"\nregion = %q\nendpoint = %q\nprice_table = %q\n", mototest.Region, front, prices),
+		PoolToml: fmt.Sprintf(`image = %q
+subnets = [%q]
+security_groups = [%q]
+fleet = "never"
+root = { size = "8G" }
+user_data = %[4]q
+[[pool.cloud.then]]
+provider = "lon"
+instance_types = [%[5]q]
+image = "os:%[6]s"
+user_data = %[4]q
+`, m.Image, m.Subnets[0].ID, m.SecurityGroup, userData, vultrtest.Plan, vultrtest.OSName),
+		ExtraToml: fmt.Sprintf("[provider.lon]\nkind = \"vultr\"\nregion = %q\nendpoint = %q\ndir = %q\n", vultrtest.Region, v.URL(), filepath.Join(dir, "lon")),
+	})
+	s.declareFeatures("here,lon")
+	e := &machines{t: t, s: s, listen: listen, list: func(ctx context.Context) ([]machine, error) { return bothClouds(ctx, m, v) }}
+	e.run()
+
+	began := time.Now()
+	pair := s.submit("#!/bin/sh\n#SBATCH -N2 --exclusive\nsrun sh -c 'echo on $SLURMD_NODENAME'\n")
+	s.wait(90*time.Second, "the job of two nodes is done", func() bool { return s.job(pair).State == "COMPLETED" })
+	t.Logf("the job of two nodes was done %s after its submission", time.Since(began).Round(100*time.Millisecond))
+	if j := s.job(pair); j.Restarts != 0 || strings.Count(s.output(pair), "on c") != 2 {
+		t.Errorf("it was restarted %d times, and said %q", j.Restarts, s.output(pair))
+	}
+	if ec2, lon := len(m.Instances(t)), v.Count("POST instances"); ec2 != 0 || lon != 2 {
+		t.Errorf("%d instances were launched in EC2 and %d at Vultr, want none and 2", ec2, lon)
+	}
+	// Their nodes go down: the next jobs need new ones.
+	s.wait(90*time.Second, "no instance lives", func() bool { return e.live() == 0 && s.off() == 4 })
+	gone.Store(false)
+	s.wait(60*time.Second, "EC2's offering has cooled down", func() bool { return time.Since(began) > 31*time.Second })
+
+	// A job that wants Vultr has half of a node there; others have to keep off it, or not.
+	lon := s.submit("#!/bin/sh\n#SBATCH -n1\necho on $SLURMD_NODENAME\nwhile ! [ -e go ]; do sleep 0.2; done\n", "--constraint=lon")
+	s.wait(90*time.Second, "the job that wants Vultr runs", func() bool { return strings.Contains(s.output(lon), "on c") })
+	if ec2, at := len(m.Instances(t)), v.Count("POST instances"); ec2 != 0 || at != 3 {
+		t.Errorf("the job with --constraint=lon: %d instances in EC2 and %d at Vultr, want none and 3", ec2, at)
+	}
+	node := s.job(lon).Nodes
+	if f := s.node(node).Features; !slices.Equal(f, []string{"lon"}) {
+		t.Errorf("node %s has the active features %q", node, f)
+	}
+	here := s.submit("#!/bin/sh\n#SBATCH -n1\nsrun sh -c 'echo on $SLURMD_NODENAME'\n", "--constraint=here")
+	free := s.submit("#!/bin/sh\n#SBATCH --exclusive\nsrun sh -c 'echo on $SLURMD_NODENAME'\n")
+	for _, id := range []uint32{here, free} {
+		s.wait(2*time.Minute, "the jobs that want EC2, or nothing, are done", func() bool { return s.job(id).State == "COMPLETED" })
+		if strings.Contains(s.output(id), "on "+node+"\n") {
+			t.Errorf("job %d ran on %s, which is Vultr's", id, node)
+		}
+	}
+	if ec2, at := len(m.Instances(t)), v.Count("POST instances"); ec2 < 1 || ec2 > 2 || at != 3 {
+		t.Errorf("the jobs that want EC2, or nothing: %d instances in EC2 and %d at Vultr, want 1 or 2, and 3", ec2, at)
+	}
+	// slurmctld forgets active features when it starts.
+	if err := s.Cluster.RestartController(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.wait(60*time.Second, "the node has its active features again", func() bool { return slices.Equal(s.node(node).Features, []string{"lon"}) })
+	if err := os.WriteFile(filepath.Join(s.Work, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.wait(2*time.Minute, "no instance lives", func() bool { return e.live() == 0 && s.off() == 4 })
+	s.wait(60*time.Second, "all nodes have all features again", func() bool {
+		return !slices.ContainsFunc(s.Nodes(), func(name string) bool { return len(s.node(name).Features) != 2 })
+	})
+	ec2 := len(m.Instances(t))
+	e.billed(map[string]bill{"here": {ec2, 0.1, time.Second}, "lon": {3, vultrHourly, time.Hour}})
+}
+
+// vultrHourly is what the fake's plan costs.
+const vultrHourly = 0.143
+
+// bill is what a provider's instances are to cost.
+type bill struct {
+	instances  int
+	usdPerHour float64
+	increment  time.Duration
+}
+
+// billed waits until the ledger has booked what each provider's instances cost:
+// of one by the hour all begun hours, once the cloud has confirmed the end of all.
+func (e *machines) billed(want map[string]bill) {
+	e.t.Helper()
+	for provider, w := range want {
+		var got api.Usage
+		right := func() bool {
+			usd := got.Seconds / 3600 * w.usdPerHour
+			if w.increment == time.Hour {
+				usd = float64(w.instances) * w.usdPerHour
+			}
+			return got.Instances == w.instances && got.USD != nil && got.Seconds > 0 && math.Abs(*got.USD-usd) < usd/100
+		}
+		for end := time.Now().Add(2 * time.Minute); !right(); time.Sleep(500 * time.Millisecond) {
+			if time.Now().After(end) {
+				e.t.Fatalf("%s: the ledger has %+v, want %+v", provider, got, w)
+			}
+			for _, u := range e.usage() {
+				if u.Key == provider {
+					got = u
+				}
+			}
+		}
+		e.t.Logf("%s: %d instances, %.0f s, %g USD", provider, got.Instances, got.Seconds, *got.USD)
+	}
+}

@@ -1,0 +1,241 @@
+package power
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/fleet"
+	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/hostlist"
+)
+
+// pick is what a group is to be launched as: an offering of one source.
+type pick struct {
+	pool Pool // with that source alone
+	fleet.Choice
+}
+
+// shut is why a source launches nothing now.
+type shut struct {
+	// brief: in a moment it will be known, so it keeps its place. Else the next
+	// source has its turn.
+	brief bool
+	why   string // for who waits for it, if it is not brief
+	until time.Time
+}
+
+// remains collects why nothing of a pool's sources is left for a group, and when
+// the first of them may have something again.
+type remains struct {
+	why   []string
+	retry time.Time
+}
+
+func (r *remains) add(why string, retry time.Time) {
+	r.why = append(r.why, why)
+	if r.retry.IsZero() || retry.Before(r.retry) {
+		r.retry = retry
+	}
+}
+
+// choose picks the source and the offering for a group. The sources are asked in
+// their order:
+//
+//	it has an offering to launch now        that
+//	it waits: a pause, spot's timeout,      the group waits with it: fleet's rule holds for
+//	or what is under way with it            the first source, and the next is no way around it
+//	all of it cools, or is too dear         the next
+//	its credentials are refused, it does    the next
+//	not answer, or it is stopped
+//
+// With none left the group is given back with the reasons of all. If all do not
+// answer, it waits, as nothing is known of them.
+func (p planning) choose(out *planned, g group) (pick, bool) {
+	pool, ok := p.pools[g.pool]
+	if !ok {
+		p.free(&out.Change, g, fmt.Sprintf("pool %s has left the configuration", g.pool), retryAt(Hold{}, p.now))
+		return pick{}, false
+	}
+	var left, quiet remains // quiet: of those that may answer again at any time
+	sources := slices.DeleteFunc(p.allowed(g, pool), func(s Pool) bool {
+		why, stopped := p.mem.stopped(s.Name, s.Provider)
+		if stopped && !slices.Contains(left.why, why) {
+			left.add(why, p.now.Add(maxRetry))
+		}
+		return stopped
+	})
+	switch {
+	case len(sources) == 0:
+		// An admin has to look first: the jobs try again at long intervals.
+		p.free(&out.Change, g, strings.Join(left.why, "; "), left.retry)
+		return pick{}, false
+	case p.unserved(pool) != "":
+		p.waitFor(&out.Change, g, p.unserved(pool))
+		return pick{}, false
+	case g.late:
+		p.free(&out.Change, g, tooLate(p.market, g.pool, p.timeout(g.pool)), retryAt(p.mem.holds[g.job], p.now))
+		return pick{}, false
+	}
+	k, found, known := p.sibling(g, pool.Sources())
+	if !known {
+		return pick{}, false // the answer to the launch of its other nodes tells
+	}
+	if found {
+		if sources = slices.DeleteFunc(sources, func(s Pool) bool { return s.Provider != k.provider }); len(sources) == 0 {
+			left.add("its other nodes are of "+k.provider, retryAt(p.mem.holds[g.job], p.now))
+		}
+	}
+	for _, s := range sources {
+		if sh, is := p.shut[sourceKey(s.Name, s.Provider)]; is {
+			if sh.brief {
+				return pick{}, false
+			}
+			quiet.add(sh.why, later(sh.until, p.now.Add(leastWait)))
+			continue
+		}
+		ch := p.offer(g, s, k, found)
+		switch {
+		case ch.Offering != (cloud.Offering{}):
+			if g.job != 0 {
+				p.taken[g.job] = kindOf(s.Provider, ch.Offering)
+			}
+			return pick{s, ch}, true
+		case !ch.Wait.IsZero():
+			if out.wait.IsZero() || ch.Wait.Before(out.wait) {
+				out.wait = ch.Wait
+			}
+			return pick{}, false
+		}
+		left.add(p.none(s, ch), ch.Retry)
+	}
+	switch {
+	case len(left.why) == 0: // none of them answers
+	case found && p.elsewhere(g, pool) && p.again(&out.Change, g):
+	default:
+		for _, why := range quiet.why {
+			left.add(why, quiet.retry)
+		}
+		p.free(&out.Change, g, strings.Join(left.why, "; "), left.retry)
+	}
+	return pick{}, false
+}
+
+// leastWait is how long a job waits at least for a source that does not answer.
+const leastWait = 30 * time.Second
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// offer is what a source offers a group, of the kind that the job's other nodes have.
+func (p planning) offer(g group, source Pool, k kind, found bool) fleet.Choice {
+	q, f := p.query(source, g), p.fleet(source)
+	if found {
+		q.Only = func(o cloud.Offering) bool { return k == kindOf(source.Provider, o) }
+		if len(f.Zones) == 0 {
+			f.Zones = []string{k.zone} // of the instance that the cloud chose it for
+		}
+	}
+	return f.Choose(q)
+}
+
+// elsewhere says that some source would have something for all of a job's nodes.
+func (p planning) elsewhere(g group, pool Pool) bool {
+	return slices.ContainsFunc(p.allowed(g, pool), func(s Pool) bool {
+		_, stopped := p.mem.stopped(s.Name, s.Provider)
+		_, is := p.shut[sourceKey(s.Name, s.Provider)]
+		return !stopped && !is && p.offer(g, s, kind{}, false).Retry.IsZero()
+	})
+}
+
+// allowed are the pool's sources that may launch for the group: those that the
+// job's features name, if they name any, and that do not owe an answer for a node.
+func (p planning) allowed(g group, pool Pool) []Pool {
+	if len(g.nodes) == 0 {
+		return nil
+	}
+	n := g.nodes[0] // those of the others are the same
+	left := pool.named(p.market.jobs[n.Job].Features)
+	for _, features := range p.wants[n.Name] { // of jobs that share the node; one that wants what the others rule out has no say
+		names := pool.named(features)
+		both := slices.DeleteFunc(slices.Clone(left), func(s Pool) bool {
+			return !slices.ContainsFunc(names, func(o Pool) bool { return o.Provider == s.Provider })
+		})
+		if len(both) > 0 {
+			left = both
+		}
+	}
+	return slices.DeleteFunc(left, func(s Pool) bool { return g.not[s.Provider] })
+}
+
+// wishes are the features that jobs want which have nodes, by node.
+func wishes(jobs map[uint32]slurm.Job) map[string][]string {
+	by := map[string][]string{}
+	for _, id := range slices.Sorted(maps.Keys(jobs)) {
+		j := jobs[id]
+		if j.Features == "" || j.State != "CONFIGURING" && j.State != "RUNNING" {
+			continue
+		}
+		nodes, err := hostlist.Expand(j.Nodes)
+		if err != nil {
+			continue
+		}
+		for _, n := range nodes {
+			by[n] = append(by[n], j.Features)
+		}
+	}
+	return by
+}
+
+// only names the sources that may launch for a node of which others owe an answer.
+func (p planning) only(n Node, not map[string]bool) string {
+	var names []string
+	for _, s := range p.allowed(group{nodes: []Node{n}, not: not}, p.pools[n.Pool]) {
+		names = append(names, s.Provider)
+	}
+	return strings.Join(names, " ")
+}
+
+// sibling is the kind that the job's other nodes already have, if a source
+// offers it: Slurm may give a job nodes of pools that have nothing in common.
+// It is not known while a launch of theirs has a choice.
+func (p planning) sibling(g group, sources []Pool) (k kind, found, known bool) {
+	if g.job == 0 {
+		return kind{}, false, true
+	}
+	offered := func(k kind) bool {
+		return slices.ContainsFunc(sources, func(s Pool) bool {
+			return slices.ContainsFunc(s.Fleet.Offerings(), func(o cloud.Offering) bool {
+				if len(s.Fleet.Zones) == 0 {
+					o.Zone = k.zone // any will do
+				}
+				return k == kindOf(s.Provider, o)
+			})
+		})
+	}
+	if k, ok := p.taken[g.job]; ok && offered(k) {
+		return k, true, true
+	}
+	for _, n := range p.of[g.job] {
+		var k kind
+		if l, ok := p.mem.launches[n.Token]; ok && n.Phase == Launching {
+			if len(l.Request.Or) > 0 {
+				return kind{}, false, false
+			}
+			k = kindOf(l.Provider, l.Request.Offering)
+		} else if i, ok := p.mem.instances[n.Instance]; ok && i.Doomed == "" {
+			k = kindOf(i.Provider, i.Offering)
+		}
+		if offered(k) {
+			return k, true, true
+		}
+	}
+	return kind{}, false, true
+}

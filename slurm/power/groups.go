@@ -1,0 +1,97 @@
+package power
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// groups sorts the wanted nodes that may be launched now.
+func (p planning) groups() []group {
+	busy := map[string]bool{}
+	for node := range p.mem.serving() {
+		busy[node] = true
+	}
+	not := map[string]map[string]bool{} // node -> providers
+	for _, l := range p.mem.launches {
+		for _, node := range l.Nodes {
+			if busy[node] = busy[node] || !p.forsaken(l); !busy[node] {
+				if not[node] == nil {
+					not[node] = map[string]bool{}
+				}
+				not[node][l.Provider] = true
+			}
+		}
+	}
+	type key struct {
+		pool  string
+		job   uint32
+		late  bool   // of nodes on their own: too late for a launch
+		spent int    // of them: sources for whose spot alone it is too late
+		only  string // of them: the sources that may launch them
+	}
+	sources := map[string][]Pool{} // by pool
+	by := map[key]*group{}
+	blocked := map[uint32]bool{} // a job of which a node has to wait
+	var keys []key
+	for _, n := range p.mem.inPhase(Wanted) {
+		k := key{pool: n.Pool}
+		if n.Whole {
+			k.job = n.Job
+		} else {
+			waited := p.now.Sub(n.Made)
+			k.late = p.late(n)
+			if sources[n.Pool] == nil {
+				sources[n.Pool] = p.pools[n.Pool].Sources()
+			}
+			for _, s := range sources[n.Pool] {
+				if !n.Made.IsZero() && waited >= p.fleet(s).SpotTimeout {
+					k.spent++
+				}
+			}
+			if len(sources[n.Pool]) > 1 {
+				k.only = p.only(n, not[n.Name])
+			}
+		}
+		if busy[n.Name] || len(not[n.Name]) > 0 && p.only(n, not[n.Name]) == "" {
+			blocked[k.job] = blocked[k.job] || k.job != 0
+			continue
+		}
+		if by[k] == nil {
+			by[k] = &group{pool: k.pool, job: k.job, not: map[string]bool{}}
+			keys = append(keys, k)
+		}
+		by[k].nodes = append(by[k].nodes, n)
+		maps.Copy(by[k].not, not[n.Name])
+		by[k].late = by[k].late || p.late(n)
+	}
+	slices.SortFunc(keys, func(a, b key) int {
+		return cmp.Or(cmp.Compare(a.job, b.job), strings.Compare(a.pool, b.pool), before(a.late, b.late), cmp.Compare(b.spent, a.spent), strings.Compare(a.only, b.only))
+	})
+	var all []group
+	for _, k := range keys {
+		if g := by[k]; len(g.not) > 0 && len(p.allowed(*g, p.pools[g.pool])) == 0 { // each source owes an answer for some node
+			blocked[k.job] = k.job != 0
+			delete(by, k)
+		}
+	}
+	for _, k := range keys {
+		if by[k] != nil && !blocked[k.job] {
+			all = append(all, *by[k])
+		}
+	}
+	return all
+}
+
+// doubtFor is how long the outcome of a launch may be unknown until its nodes are
+// launched at another provider, where their pool has one.
+const doubtFor = time.Minute
+
+// forsaken says that the launch's nodes may go to another provider: nobody waits
+// for its outcome any more, which is learnt all the same. What comes of it late is
+// nobody's node, and ends.
+func (p planning) forsaken(l Launch) bool {
+	return l.State == Abandoned && p.now.Sub(l.Created) > doubtFor && len(p.pools[l.Request.Pool].Then) > 0
+}

@@ -1,0 +1,91 @@
+package power
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/slurm"
+)
+
+// shutOf says what keeps a source from launching now, if anything does, and how
+// long at least.
+func (e *Engine) shutOf(s Pool) (sh shut, wait time.Duration) {
+	key := sourceKey(s.Name, s.Provider)
+	refused, preparing, strange := e.shut(s.Provider), max(0, e.until("preparing for "+key)), e.strange(s.Provider)
+	wait = max(refused, preparing, strange)
+	e.mu.Lock()
+	bad := e.bad[s.Provider]
+	e.mu.Unlock()
+	switch {
+	case refused > 0:
+		return shut{why: fmt.Sprintf("%s at %s", phrase(cloud.Auth), s.Provider), until: time.Now().Add(wait)}, wait
+	case preparing > 0 && e.market.away[key] != "":
+		return shut{why: e.market.away[key], until: time.Now().Add(wait)}, wait
+	case len(e.pools[s.Name].Then) > 0 && e.market.silent[s.Provider], strange > 0 && bad != "": // it is asked again in the next round
+		return shut{why: fmt.Sprintf("%s at %s: %s", phrase(cloud.Transient), s.Provider, bad), until: e.next}, wait
+	case wait > 0, e.market.preparing[s.Provider]:
+		return shut{brief: true}, wait
+	}
+	return shut{}, wait
+}
+
+// sawJobs remembers the jobs of a reading.
+func (e *Engine) sawJobs(snap *slurm.Snapshot) {
+	if e.market.jobs = snap.Jobs; e.several {
+		e.market.wants = wishes(snap.Jobs)
+	}
+}
+
+// heardOf notes whether a provider has answered a round's question. One that has
+// not is passed over, where a pool has another, until it does.
+func (e *Engine) heardOf(name string, err error) {
+	was := e.market.silent[name]
+	e.market.silent[name] = err != nil && cloud.KindOf(err) == cloud.Transient
+	e.changed = e.changed || was != e.market.silent[name]
+}
+
+// others says that the nodes of a launch may be launched at another provider.
+func (e *Engine) others(l Launch, nodes []Node) bool {
+	return len(nodes) > 0 && !slices.ContainsFunc(nodes, func(n Node) bool {
+		return !slices.ContainsFunc(e.pools[n.Pool].named(e.market.jobs[n.Job].Features), func(s Pool) bool { return s.Provider != l.Provider })
+	})
+}
+
+// turnsAway says that a launch which has not been carried out, as far as is known,
+// is not waited for any longer where there is another source: its provider does not
+// take our credentials, or has not answered for a while.
+func (e *Engine) turnsAway(l Launch, err error) bool {
+	k := cloud.KindOf(err)
+	if e.doubt[l.Token] {
+		return k != cloud.Throttled && time.Since(l.Created) > doubtFor
+	}
+	return k == cloud.Auth
+}
+
+// withdraw plans that a launch's nodes are launched anew, at whichever source is
+// their turn. What came of a launch in doubt is still to be learnt, and its offerings
+// cool down, as one that does not answer is not to be tried with each job.
+func (e *Engine) withdraw(c *Change, l Launch, nodes []Node, err error) {
+	now := time.Now()
+	if err != nil {
+		l.Error = err.Error()
+	}
+	if l.State = Abandoned; !e.doubt[l.Token] {
+		l.Resolved = now // it never began
+	} else {
+		for _, o := range l.Request.Offerings() {
+			key := coolKey{l.Provider, o}
+			c.Coolings = append(c.Coolings, Cooling{l.Provider, o, e.mem.cool[key].Fail(now)})
+			e.market.why[key] = refusal{cloud.Transient, brief(err)}
+		}
+	}
+	c.Launches = append(c.Launches, l)
+	for _, n := range nodes {
+		n.Phase, n.Since, n.Token = Wanted, now, ""
+		c.Nodes = append(c.Nodes, n)
+	}
+	c.Events = append(c.Events, Event{Time: now, Kind: "launch-withdrawn", Pool: l.Request.Pool, Job: nodes[0].Job,
+		Text: fmt.Sprintf("%d × %s at %s: its nodes are launched where it is possible", len(nodes), l.Request.Offering, l.Provider)})
+}
