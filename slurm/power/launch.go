@@ -195,10 +195,15 @@ func (e *Engine) reviewWanted(ctx context.Context) error {
 			return fmt.Errorf("launches wait for Slurm's answer: %w", err)
 		}
 		e.sawJobs(snap)
+		serving := e.mem.serving()
 		for _, n := range wanted {
-			switch p := powerOf(snap, n.Name); p {
-			case poweringUp:
-			case failed:
+			switch p := powerOf(snap, n.Name); {
+			case p == poweringUp, slices.ContainsFunc(c.Nodes, func(o Node) bool { return o.Name == n.Name }):
+			case p == on && len(serving[n.Name]) > 0:
+				// What is ended in favour of another instance has registered first: its job
+				// would run on it, beside nodes of another kind, and lose it.
+				give(&c, e.mem, e.mem.whole([]Node{n}, snap), "an instance that ends has registered as it", time.Now())
+			case p == failed:
 				give(&c, e.mem, e.mem.whole([]Node{n}, snap), "it did not come up in time", time.Now())
 			default:
 				c.DropNodes = append(c.DropNodes, n.Name)
