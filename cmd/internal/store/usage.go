@@ -161,19 +161,19 @@ func (s *Store) Usage(ctx context.Context, q UsageQuery) ([]Usage, error) {
 // summedColumns are what the sums need of a row, and owedColumns the same of an
 // element of owedRows.
 const (
-	summedColumns = `instance, pool, type, zone, market, job, uid, user, account, began, until, share, usd_per_hour`
-	owedColumns   = `value->>0, value->>1, value->>2, value->>3, value->>4, 0, -1, '', '', value->>5, value->>6, 1.0, value->>7`
+	summedColumns = `instance, provider, pool, type, zone, market, job, uid, user, account, began, until, share, usd_per_hour`
+	owedColumns   = `value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, 0, -1, '', '', value->>6, value->>7, 1.0, value->>8`
 )
 
 // owedRows are rows that no job has, as SQLite's JSON.
 func owedRows(rows []ledger.Row) (string, error) {
-	all := make([][8]any, 0, len(rows))
+	all := make([][9]any, 0, len(rows))
 	for _, r := range rows {
 		var usd any // null: not known
 		if r.Price.Known() {
 			usd = r.Price.USDPerHour
 		}
-		all = append(all, [8]any{r.Instance, r.Pool, r.Offering.Type, r.Offering.Zone, r.Offering.Market, fromTime(r.From), fromTime(r.To), usd})
+		all = append(all, [9]any{r.Instance, r.Provider, r.Pool, r.Offering.Type, r.Offering.Zone, r.Offering.Market, fromTime(r.From), fromTime(r.To), usd})
 	}
 	text, err := json.Marshal(all)
 	return string(text), err
