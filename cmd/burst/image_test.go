@@ -47,6 +47,7 @@ func newSite(t *testing.T, net *sshtest.Net, setup string) *site {
 			t.Error(err)
 		}
 	})
+	s.cloudInit()
 	s.put("key", vultrtest.Key)
 	s.put("munge.key", "the cluster's secret of more than 32 bytes")
 	s.put("cluster-id", "f00d")
@@ -71,7 +72,7 @@ partition = "cloud"
 instance_types = ["vhp-8c-16gb"]
 image = "os:2136"
 munge_key = "ssh:%[1]s/munge.key"
-ssh = { key = %[3]q, host_key = "pin-public" }
+ssh = { key = %[3]q, host_key = "user-data" }
 setup = %[4]s
 `, s.dir, s.fake.URL(), key, setup))
 	// The machine of the image is a folder of the host's: what cleans it must never
@@ -84,6 +85,29 @@ setup = %[4]s
 	s.host.Do(`chmod 755 /usr/local/bin/*; cd /srv && mkdir -p image && cd image && mkdir -p etc/ssh etc/munge root/.ssh var/log tmp var/tmp &&
 		for f in etc/ssh/ssh_host_rsa_key etc/munge/munge.key root/.ssh/authorized_keys etc/machine-id var/log/syslog; do echo secret >$f; done`)
 	return s
+}
+
+// cloudInit runs the user data of the machine on the host that is it.
+func (s *site) cloudInit() {
+	ctx, cancel := context.WithCancel(context.Background())
+	var run sync.WaitGroup
+	s.Cleanup(func() {
+		cancel()
+		run.Wait()
+	})
+	run.Go(func() {
+		for last := ""; ctx.Err() == nil; {
+			if all := s.fake.Machines(); len(all) == 1 && all[0].ID != last {
+				last = all[0].ID
+				s.host.Put("/root/user-data", []byte(all[0].UserData))
+				s.host.Do("sh /root/user-data")
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	})
 }
 
 func (s *site) put(name, text string) {

@@ -16,6 +16,7 @@ import (
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/bootstrap"
 	"github.com/burst-hpc/burst/cloud/bootstrap/ssh"
+	"github.com/burst-hpc/burst/cmd/internal/clouds"
 	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/cmd/internal/crash"
 	"github.com/burst-hpc/burst/cmd/internal/nodeapi"
@@ -213,8 +214,8 @@ func (s *setups) try(ctx context.Context, pool config.Pool, n power.Node, i powe
 		}
 	}
 	if pool.SSH.Word {
-		if h.Word, err = s.word(ctx, i); err != nil {
-			return err
+		if h.Word, err = clouds.Word(ctx, s.providers[i.Provider], i.ID); err != nil {
+			return fmt.Errorf("provider %s: %w", i.Provider, err)
 		}
 	}
 	if pool.Boot.Sent() != "" && len(h.HostKeys) == 0 && h.Word == "" && !pool.SSH.Public && !private(addr) {

@@ -27,9 +27,6 @@ func private(a netip.Addr) bool {
 // consolePace is the time between two looks at a console: EC2 shows it minutes late.
 const consolePace = 15 * time.Second
 
-// wordPace is the time between two attempts to learn an instance's word.
-const wordPace = 5 * time.Second
-
 // shown waits for the host keys that the cloud's console shows.
 func (s *setups) shown(ctx context.Context, i power.Instance) ([]xssh.PublicKey, error) {
 	c, ok := s.providers[i.Provider].(cloud.Consoler)
@@ -45,25 +42,6 @@ func (s *setups) shown(ctx context.Context, i power.Instance) ([]xssh.PublicKey,
 		case <-ctx.Done():
 			return nil, errors.Join(errors.New("the instance's console has shown no host keys: does cloud-init print them on the image, or is host_key = \"pin\" what you want?"), err)
 		case <-time.After(consolePace*4/5 + rand.N(consolePace*2/5)):
-		}
-	}
-}
-
-// word waits until the provider says the word that the instance was told.
-func (s *setups) word(ctx context.Context, i power.Instance) (string, error) {
-	v, ok := s.providers[i.Provider].(cloud.Voucher)
-	if !ok {
-		return "", fmt.Errorf("provider %s tells instances no words: write host_key = \"pin\"", i.Provider)
-	}
-	for {
-		word, err := v.Word(ctx, i.ID)
-		if err == nil {
-			return word, nil
-		}
-		select {
-		case <-ctx.Done():
-			return "", fmt.Errorf("the word by which the instance is known: %w", err)
-		case <-time.After(wordPace*4/5 + rand.N(wordPace*2/5)):
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/bootstrap"
 	"github.com/burst-hpc/burst/cloud/bootstrap/ssh"
+	"github.com/burst-hpc/burst/cmd/internal/clouds"
 	"github.com/burst-hpc/burst/cmd/internal/config"
 )
 
@@ -86,6 +87,11 @@ func (w Way) SetUp(ctx context.Context, i cloud.Instance) error {
 		})
 		if err != nil {
 			return fmt.Errorf("the instance's console has shown no host keys (is host_key = \"pin\" what you want?): %w", err)
+		}
+	}
+	if w.Pool.SSH.Word {
+		if h.Word, err = clouds.Word(ctx, w.Provider, i.ID); err != nil {
+			return err
 		}
 	}
 	script, err := bootstrap.ForHost(w.Pool.Boot.ForImage(), i.ID, addr)
