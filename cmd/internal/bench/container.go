@@ -39,7 +39,7 @@ func containerBenches(size containerSize) []Bench {
 	return []Bench{
 		{
 			Name:   "container-run-ratio",
-			Method: fmt.Sprintf("heat of two ranks on a real slurmd of this host by burst-srun, about %d s each, in a SIF file over on the host, process start to end: median over %d pairs, of which each second one has the host first", size.seconds, size.pairs),
+			Method: fmt.Sprintf("heat of two ranks on a real slurmd of this host by burst-srun, about %d s each, in a SIF file over on the host: both are started, and then take turns of a second, one being stopped while the other runs, so that a host which is slower for a while is so for both; median over %d pairs, of which each second one has the host first", size.seconds, size.pairs),
 			Unit:   "ratio", Better: Lower, Goal: 1.02, Absent: absent, Long: true,
 			Run: func(ctx context.Context, env Env) ([]float64, error) {
 				times, err := measure(ctx, env)
@@ -92,7 +92,7 @@ func containerPath(env Env) (string, error) {
 // containerScript prints nanoseconds: a line for each pair of launches, and then for each
 // pair of runs, in the container and on the host.
 const containerScript = `#!/bin/bash
-export PATH=%[1]s BURST_CONTAINER_CACHE=%[2]s OMPI_MCA_mpi_yield_when_idle=1
+export PATH=%[1]s BURST_CONTAINER_CACHE=%[2]s OMPI_MCA_mpi_yield_when_idle=1 SLURM_OVERLAP=1
 burst=%[3]s heat=%[4]s sif=%[5]s to=printed
 t() { local a=$(date +%%s%%N); "$@" >>$to 2>&1 || exit; local b=$(date +%%s%%N); took=$((b-a)); }
 pair() { # number, program inside, program outside, arguments
@@ -110,7 +110,34 @@ while [ $took -lt $((%[8]d*1000000000/4)) ]; do
 	to=alone t $burst $heat -n 512 -i $iterations
 done
 iterations=$((iterations*%[8]d*1000000000/took))
-for i in $(seq %[7]d); do pair $i /opt/heat $heat -n 512 -i $iterations; done
+what=(/opt/heat $heat) by=("--container $sif" "--container none")
+race() { # number: one in the container and one on the host, of which one is stopped while the other runs
+	local first=$(($1%%2)) i a sum=(0 0) job=() ranks=()
+	for i in $first $((1-first)); do
+		a=$(date +%%s%%N)
+		$burst ${by[i]} ${what[i]} -n 512 -i $iterations >>$to 2>&1 &
+		job[i]=$!
+		until ranks[i]=$(pgrep -f -x "${what[i]} -n 512 -i $iterations") && [ $(wc -l <<<"${ranks[i]}") = 2 ]; do
+			kill -0 ${job[i]} || exit
+			sleep 0.01
+		done
+		kill -STOP ${ranks[i]}
+		sum[i]=$(($(date +%%s%%N)-a))
+	done
+	i=$first
+	while kill -0 ${job[0]} 2>/dev/null || kill -0 ${job[1]} 2>/dev/null; do
+		if kill -0 ${job[i]} 2>/dev/null; then
+			a=$(date +%%s%%N)
+			kill -CONT ${ranks[i]} 2>/dev/null
+			timeout 1 tail -s 0.02 --pid=${job[i]} -f /dev/null
+			kill -STOP ${ranks[i]} 2>/dev/null
+			sum[i]=$((sum[i]+$(date +%%s%%N)-a))
+		fi
+		i=$((1-i))
+	done
+	wait ${job[0]} && wait ${job[1]} && echo ${sum[0]} ${sum[1]}
+}
+for i in $(seq %[7]d); do race $i || exit; done
 `
 
 func measureContainer(ctx context.Context, env Env, size containerSize) (times containerTimes, err error) {
