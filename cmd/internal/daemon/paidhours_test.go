@@ -25,6 +25,7 @@ const (
 	resumeNodes = `#!/bin/sh
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 spool=$(sed -n 's/^SlurmdSpoolDir=//p' "$SLURM_CONF")
+sleep 1 # a slurmd of the second of the order would be taken for one from before it
 for node in $(scontrol show hostnames "$1"); do
 	mkdir -p "${spool%%\%n}$node"
 	env --default-signal slurmd -b -N "$node" -f "$SLURM_CONF" </dev/null >/dev/null 2>&1
