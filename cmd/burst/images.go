@@ -80,16 +80,21 @@ func allImages(ctx context.Context, cfg *config.Config) ([]listedImage, error) {
 			if slices.ContainsFunc(all, func(l listedImage) bool { return l.ID == i.ID }) {
 				continue // of another provider in the same account and region
 			}
-			one := listedImage{Image: i, Provider: p.Name, UsedBy: []string{}, imager: imager}
-			for _, pool := range cfg.Pools {
-				if image := pool.Power.Image; image == i.ID || "snapshot:"+image == i.ID {
-					one.UsedBy = append(one.UsedBy, pool.Power.Name)
-				}
-			}
-			all = append(all, one)
+			all = append(all, listedImage{Image: i, Provider: p.Name, UsedBy: usersOf(cfg, i.ID), imager: imager})
 		}
 	}
 	return all, errors.Join(errs...)
+}
+
+// usersOf are the pools that name the image, whichever of their sources does.
+func usersOf(cfg *config.Config, id string) []string {
+	pools := []string{}
+	for _, s := range cfg.Sources() {
+		if image := s.Power.Image; (image == id || "snapshot:"+image == id) && !slices.Contains(pools, s.Power.Name) {
+			pools = append(pools, s.Power.Name)
+		}
+	}
+	return pools
 }
 
 func writeImages(w io.Writer, all []listedImage, asJSON bool) error {

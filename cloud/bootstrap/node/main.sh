@@ -31,6 +31,7 @@ STEPS='clock metadata munge imds slurmd whoami users mounts setup export agent s
 if [ "$IMAGE" = 1 ]; then # no node: whoever has started this waits for its last word
 	STEPS=${BURST_STEPS:-clock metadata munge imds slurmd users mounts setup clean}
 	export BURST_IMAGE=1
+	rm -f "$R/etc/burst/image" # it may itself be of an image: nothing is left out for that
 fi
 for STEP in $STEPS; do
 	say "step $STEP"
