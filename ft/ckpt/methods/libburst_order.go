@@ -39,6 +39,10 @@ func (s *libServer) order(folder string, stop bool) *libOrder {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = o
+	select {
+	case <-s.wanted: // who wants one has it now
+	default:
+	}
 	close(s.came)
 	s.came = make(chan struct{})
 	if stop {
