@@ -189,7 +189,9 @@ func (e *Engine) reviewWanted(ctx context.Context) error {
 		return nil
 	}
 	var c Change
-	if wanted := e.mem.inPhase(Wanted, Launching); len(wanted) > 0 {
+	// A pool with several sources: nodes that boot may be launched anew, where their jobs
+	// want it, before there is an order or a round.
+	if wanted := e.mem.inPhase(Wanted, Launching); len(wanted) > 0 || e.several {
 		snap, err := e.slurm.Fresh(ctx, time.Now())
 		if err != nil {
 			return fmt.Errorf("launches wait for Slurm's answer: %w", err)

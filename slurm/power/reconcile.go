@@ -75,6 +75,7 @@ func (e *Engine) round(ctx context.Context, l *listing) error {
 	if err != nil {
 		return fmt.Errorf("reconciling: %w", err)
 	}
+	e.sawJobs(snap)
 	if err := e.observe(ctx, snap); err != nil {
 		return err
 	}
