@@ -220,6 +220,23 @@ func TestAChangedFile(t *testing.T) {
 	}
 }
 
+// TestARetryAfterARestartIsKeptToTheProvider that the job names, though no order has come since.
+func TestARetryAfterARestartIsKeptToTheProvider(t *testing.T) {
+	twoClouds("an instance dies while burstd is away", t, cloudtest.Options{Boot: 20 * time.Second}, func(t *testing.T, s *story) {
+		s.start("")
+		id := s.ctl.Submit(slurmtest.Job{Nodes: 1, Requeue: true, Features: "other", Duration: time.Hour})
+		s.wait(10*time.Second, "it boots at the second", func() bool { return liveIn(s.other) == 1 })
+		time.Sleep(5 * time.Second)
+		s.die()
+		s.other.Kill(s.other.Instances()[0].ID)
+		s.start("")
+		s.has(id, 2*time.Minute, 0, 1)
+		if n := len(s.fake.Instances()); n != 0 {
+			t.Errorf("%d instances were launched at the first", n)
+		}
+	})
+}
+
 // TestASourceThatMakesNoNodesStopsAlone: the pool's other source goes on.
 func TestASourceThatMakesNoNodesStopsAlone(t *testing.T) {
 	twoClouds("its instances never boot", t, cloudtest.Options{Boot: time.Second}, func(t *testing.T, s *story) {
