@@ -86,14 +86,11 @@ func hold(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// countTime is the time over which Vultr counts requests. A variable for tests.
-var countTime = time.Second
-
 // pause holds all requests back after a 429: others ask from the same address
-// too. Without a wish of Vultr's it is the time over which it counts.
+// too. Without a wish of Vultr's it is a second, the time over which it counts.
 func (l *limits) pause(d time.Duration) {
 	if d <= 0 {
-		d = countTime
+		d = time.Second
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
