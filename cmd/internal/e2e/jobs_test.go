@@ -52,7 +52,7 @@ func attemptsDoNotOverlap(t *testing.T, s *site) {
 	id := s.submit(`#!/bin/sh
 #SBATCH -N2 --requeue --open-mode=append
 if [ -z "$SLURM_RESTART_COUNT" ]; then
-  exec srun sh -c 'trap "" TERM; echo started; while :; do date +%s%N > beat-$SLURM_PROCID; sleep 0.05; done'
+  exec srun sh -c 'trap "" TERM; echo started; while :; do date +%s%N >> beat-$SLURM_PROCID; sleep 0.05; done'
 fi
 date +%s%N > begin; sleep 1
 `)
@@ -72,14 +72,18 @@ date +%s%N > begin; sleep 1
 	}
 }
 
-// stamp reads nanoseconds since 1970 from a file of the job's folder.
+// stamp reads the last nanoseconds since 1970 that a file of the job's folder has.
 func (s *site) stamp(name string) int64 {
 	s.t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.Work, name))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	lines := strings.Fields(string(text))
+	if len(lines) == 0 {
+		s.t.Fatalf("%s has no time", name)
+	}
+	n, err := strconv.ParseInt(lines[len(lines)-1], 10, 64)
 	if err != nil {
 		s.t.Fatal(err)
 	}
