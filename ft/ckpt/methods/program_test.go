@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
@@ -34,6 +35,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(programEnv) != "" {
 		os.Exit(program(os.Args[1:]))
 	}
+	heedHangups()
 	os.Setenv(tokenEnv, token)
 	quietTime, lookTime, leaveTime, killWait = quietTime/3, lookTime/3, leaveTime/3, 3*time.Second
 	settleTime /= 4
@@ -59,6 +61,20 @@ func TestMain(m *testing.M) {
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// heedHangups begins anew where nohup has SIGHUP ignored, which steps would inherit: some
+// are to die of it. Nothing in Go undoes that.
+func heedHangups() {
+	const begun = "BURST_TEST_HEEDS"
+	if !signal.Ignored(syscall.SIGHUP) || os.Getenv(begun) != "" {
+		return
+	}
+	env, err := exec.LookPath("env")
+	if err == nil {
+		err = syscall.Exec(env, append([]string{"env", "--default-signal=HUP", begun + "=1"}, os.Args...), os.Environ())
+	}
+	fmt.Fprintln(os.Stderr, "SIGHUP is ignored:", err)
 }
 
 // awaitNone returns the processes that have the mark in their environment, once
