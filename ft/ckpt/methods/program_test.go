@@ -35,6 +35,7 @@ func TestMain(m *testing.M) {
 		os.Exit(program(os.Args[1:]))
 	}
 	os.Setenv(tokenEnv, token)
+	heed()
 	quietTime, lookTime, leaveTime, killWait = quietTime/3, lookTime/3, leaveTime/3, 3*time.Second
 	settleTime /= 4
 	libLeaveTime /= 10
@@ -59,6 +60,16 @@ func TestMain(m *testing.M) {
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// heed has what the tests start die of signals that this process was started to ignore, as
+// under nohup: a signal with a handler is the default again in a program that is started.
+func heed() {
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} { // Go heeds all others
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
 }
 
 // awaitNone returns the processes that have the mark in their environment, once
