@@ -52,8 +52,8 @@ func TestHeatInContainers(t *testing.T) {
 func (c *contained) images() {
 	c.t.Helper()
 	for _, m := range mpis(c.t) {
-		if _, err := exec.LookPath(m.mpicc); err != nil {
-			c.t.Logf("NOT TESTED: no %s is here, and so no image has this MPI: make deps", m.mpicc)
+		if _, err := exec.LookPath(m.mpicc); err != nil && m.name == "mpich" {
+			c.t.Log("NOT TESTED: no mpicc.mpich is here, and so no image has another MPI than the host's: make deps")
 			continue
 		}
 		box := c.image(m)
