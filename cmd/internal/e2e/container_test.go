@@ -48,7 +48,7 @@ func TestHeatInContainers(t *testing.T) {
 	t.Run("from a registry", c.registry)
 }
 
-// images makes the sandbox and the SIF file.
+// images makes an image of each MPI, that of Open MPI 4 as a sandbox and as a SIF file.
 func (c *contained) images() {
 	c.t.Helper()
 	for _, m := range mpis(c.t) {

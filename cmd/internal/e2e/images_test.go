@@ -126,9 +126,9 @@ func (d definitions) build(t *testing.T, name string) {
 	if err != nil || string(found.Kind) != string(is[1]) || found.Missing != "" || found.Version == "" {
 		t.Errorf("%s of %s.def: %+v, %v", program, name, found, err)
 	}
-	out := d.site.batch(t, oneRun+"run "+name+"/ranks --container "+image+" "+program, "-N2", "--ntasks-per-node=1")
+	out := d.site.batch(t, oneRun+"run of/"+name+"/ranks --container "+image+" "+program, "-N2", "--ntasks-per-node=1")
 	lines := helloLine.FindAllStringSubmatch(out, -1)
-	switch good := strings.Contains(out, "== "+name+"/ranks: 0"); {
+	switch good := strings.Contains(out, "== of/"+name+"/ranks: 0"); {
 	case name == "heat":
 		if !good || !checksum.MatchString(out) || !strings.Contains(out, " 2 ranks as ") {
 			t.Errorf("heat in the image, on two nodes:\n%s", out)
