@@ -28,7 +28,9 @@ func (p planning) leave(c *Change, g group, k kind) {
 }
 
 // leaveNodes has Slurm power down the nodes that are up and are to go, until it shows that. Its
-// order to suspend them then ends their records.
+// order to suspend them then ends their records. While their cloud does not answer they are only
+// drained: it could not say that their instances are gone, and a job that was given such a
+// node again would wait for that.
 func (e *Engine) leaveNodes(ctx context.Context) (time.Duration, error) {
 	if !e.several {
 		return 0, nil
@@ -53,21 +55,36 @@ func (e *Engine) leaveNodes(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	by := map[string][]string{} // reason -> nodes
+	type change struct{ state, why string }
+	by := map[change][]string{}
 	for name, why := range reasons {
 		e.market.left[name] = time.Now()
-		if powerOf(snap, name) == on && !snap.Nodes[name].State.Has(slurm.PowerDown) {
-			by[why] = append(by[why], name)
+		to, flag := "power_down_asap", slurm.PowerDown
+		if e.away(e.mem.nodes[name]) {
+			to, flag = "drain", slurm.Drain
+		}
+		if powerOf(snap, name) == on && !snap.Nodes[name].State.Has(flag) {
+			by[change{to, why}] = append(by[change{to, why}], name)
 		}
 	}
-	for why, nodes := range by {
+	for to, nodes := range by {
 		slices.Sort(nodes)
-		if err := e.slurm.UpdateNodes(ctx, slurm.NodeUpdate{Nodes: nodes, State: "power_down_asap", Reason: "burst: " + why}); err != nil {
+		if err := e.slurm.UpdateNodes(ctx, slurm.NodeUpdate{Nodes: nodes, State: to.state, Reason: "burst: " + to.why}); err != nil {
 			for name := range reasons {
 				delete(e.market.left, name)
 			}
-			return 0, fmt.Errorf("powering down %d nodes that are to go: %w", len(nodes), err)
+			return 0, fmt.Errorf("setting %d nodes %s that are to go: %w", len(nodes), to.state, err)
 		}
 	}
 	return sooner(due, askAgain), nil
+}
+
+// away says that the cloud of the node's instance does not answer.
+func (e *Engine) away(n Node) bool {
+	s, ok := e.pools[n.Pool].source(e.mem.instances[n.Instance].Provider)
+	if !ok {
+		return false
+	}
+	sh, _ := e.shutOf(s)
+	return sh.why != ""
 }

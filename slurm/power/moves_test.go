@@ -127,6 +127,18 @@ func TestWhatIsToGoIsPoweredDown(t *testing.T) {
 		s.snap.Nodes["c1"] = slurm.Node{Name: "c1", State: parseState("MIXED+CLOUD+DRAIN+POWER_DOWN")}
 		time.Sleep(askAgain)
 		step(2)
+		// While its cloud is away it is only drained.
+		e.market.silent["east"], s.asked = true, nil
+		for _, state := range []string{"IDLE+CLOUD", "IDLE+CLOUD+DRAIN"} {
+			s.snap.Nodes["c1"] = slurm.Node{Name: "c1", State: parseState(state)}
+			time.Sleep(askAgain)
+			if _, err := e.leaveNodes(t.Context()); err != nil || !slices.Equal(s.asked, []string{"drain c1"}) {
+				t.Errorf("%s: asked %q, %v", state, s.asked, err)
+			}
+		}
+		e.market.silent["east"], s.asked = false, nil
+		time.Sleep(askAgain)
+		step(1)
 	})
 }
 
@@ -344,5 +356,26 @@ func TestTooLateSaysTheTroubleOfEachSource(t *testing.T) {
 	m.trouble[sourceKey("p", "west")] = "slow down"
 	if got, want := tooLate(m, pool, time.Minute), "pool p: east: no answer; west: slow down, and too little of ResumeTimeout (1m0s) is left to boot one"; got != want {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestAJobIsToldOfAnEndThatIsNotKnown: its node's former instance is a cloud's that does not answer.
+func TestAJobIsToldOfAnEndThatIsNotKnown(t *testing.T) {
+	n := Node{Name: "c1", Pool: "p", Phase: Wanted, Job: 7, Made: at}
+	i := onInstance("i-1", "c1", at)
+	i.Doomed = "x"
+	for _, away := range []bool{true, false} {
+		out := planInTwoClouds(State{Nodes: []Node{n}, Instances: []Instance{i}}, func(p *planning) {
+			if away {
+				p.shut["p@east"] = shut{why: "no answer"}
+			}
+		})
+		want := ""
+		if away {
+			want = quietText + "no answer, and whether i-1, which was node c1, is gone is not known"
+		}
+		if got := out.told[asking{7, ""}]; got != want || len(out.drafts) > 0 {
+			t.Errorf("away %v: it is told %q", away, got)
+		}
 	}
 }

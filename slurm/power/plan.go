@@ -65,6 +65,7 @@ func (p planning) plan() planned {
 		p.of[n.Job] = append(p.of[n.Job], n)
 	}
 	picks := make([]pick, len(groups))
+	p.quietEnds(&out)
 	passed, parts := map[uint32]bool{}, map[uint32]int{} // jobs that cannot be launched now; launches of each
 	for i, g := range groups {
 		if passed[g.job] {

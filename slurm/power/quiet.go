@@ -2,6 +2,7 @@ package power
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"strings"
 
@@ -19,6 +20,26 @@ func (p planning) quiet(out *planned, g group, why []string) {
 				out.told = map[asking]string{}
 			}
 			out.told[asking{n.Job, n.Order}] = quietText + strings.Join(why, "; ")
+		}
+	}
+}
+
+// quietEnds notes the jobs that wait since a cloud which does not answer cannot say that their
+// nodes' former instances are gone.
+func (p planning) quietEnds(out *planned) {
+	away := false
+	for _, sh := range p.shut {
+		away = away || sh.why != ""
+	}
+	if !away {
+		return
+	}
+	for _, instances := range p.mem.serving() {
+		for _, i := range instances {
+			n := p.mem.nodes[i.Assigned]
+			if sh := p.shut[sourceKey(n.Pool, i.Provider)]; n.Phase == Wanted && sh.why != "" {
+				p.quiet(out, group{pool: n.Pool, nodes: []Node{n}}, []string{fmt.Sprintf("%s, and whether %s, which was node %s, is gone is not known", sh.why, i.ID, n.Name)})
+			}
 		}
 	}
 }
