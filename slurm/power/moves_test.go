@@ -222,6 +222,9 @@ func TestALaunchOfWhichAPartHasBegunIsWatched(t *testing.T) {
 				for _, answer := range tt.answers {
 					answer(e)
 				}
+				if text := e.market.trouble[sourceKey("p", "east")]; !strings.Contains(text, "key revoked") {
+					t.Errorf("east's trouble is %q", text)
+				}
 				time.Sleep(doubtFor + time.Second)
 				if tt.watched {
 					e.launched(t.Context(), "t", nil, refused) // the same request, again

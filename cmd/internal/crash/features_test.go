@@ -166,7 +166,8 @@ func TestKillWithFeatures(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	chosen, missed := choose(points), 0
+	// Of an account only the first questions: they change nothing.
+	chosen, missed := slices.DeleteFunc(choose(points), func(p string) bool { return strings.Contains(p, " account #") && len(p) > len("before account #3") }), 0
 	if testing.Short() {
 		var few []string
 		for i := 0; i < len(chosen); i += 20 {
