@@ -42,6 +42,18 @@ func (s *story) behind(id uint32) (fake, other int) {
 // room gives the first cloud's zone a room for n instances; -1: for any number.
 func (s *story) room(n int) { s.fake.SetCapacity(offering("a", cloud.OnDemand), n) }
 
+// passed holds the story to having asked these of Slurm.
+func (s *story) passed(asked ...string) {
+	s.t.Helper()
+	for _, text := range asked {
+		if !slices.ContainsFunc(s.ctl.Calls(), func(c slurmtest.Call) bool {
+			return strings.Contains(strings.Join(append([]string{c.Name}, c.Args...), " "), text)
+		}) {
+			s.t.Errorf("Slurm was not asked for %s", text)
+		}
+	}
+}
+
 // over says that the job has ended well.
 func (s *story) over(id uint32) func() bool {
 	return func() bool { state := s.state(id); return state == "COMPLETED" || state == "forgotten" }
@@ -148,8 +160,10 @@ func TestKillWithFeatures(t *testing.T) {
 			waitFor(5*time.Minute, "no instance lives", func() bool { return liveIn(s.fake)+liveIn(s.other) == 0 && s.open() == "" })
 			away := errors.New("no route")
 			s.fake.Inject(cloudtest.Launch, cloudtest.Fault{Err: away, Times: 1000, Lost: true})
-			s.fake.Inject(cloudtest.List, cloudtest.Fault{Err: away, Times: 15})
+			calls := s.fake.Calls(cloudtest.Launch)
 			lost := s.ctl.Submit(slurmtest.Job{Nodes: 2, Requeue: true, Duration: 5 * time.Minute})
+			waitFor(time.Minute, "its launch is called", func() bool { return s.fake.Calls(cloudtest.Launch) > calls })
+			s.fake.Inject(cloudtest.List, cloudtest.Fault{Err: away, Times: 15})
 			waitFor(20*time.Minute, "the job whose launch was lost is done", s.over(lost))
 			waitFor(20*time.Minute, "nothing is left", func() bool { return liveIn(s.fake)+liveIn(s.other) == 0 && s.open() == "" })
 			if mixed || strayed || len(s.twice) > 0 {
@@ -158,6 +172,12 @@ func TestKillWithFeatures(t *testing.T) {
 			waitFor(time.Minute, "all nodes have all features", func() bool {
 				return !slices.ContainsFunc(expand("c[1-4]"), func(n string) bool { return len(s.ctl.Features(n)) != 2 })
 			})
+			if at == "" {
+				s.passed("state=power_down_asap", "scontrol release", "activefeatures=other")
+				if s.events("launch-withdrawn") == 0 {
+					t.Error("no launch was withdrawn")
+				}
+			}
 			points, reached = l.log, l.reached
 		})
 		return points, reached
