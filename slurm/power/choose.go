@@ -133,9 +133,8 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 	for _, why := range quiet.why {
 		left.add(why, quiet.retry)
 	}
-	if moves && len(pool.Then) > 0 {
-		// Its other nodes are given back with it, so it need not wait for what they are of.
-		p.leave(&out.Change, g, k)
+	if moves && len(pool.Then) > 0 && p.leave(&out.Change, g, k) {
+		// It need not wait for what those are of.
 		left.why = append(left.why, "its nodes begin anew at another provider")
 		left.retry = retryAt(p.mem.holds[g.job], p.now)
 	}

@@ -12,12 +12,15 @@ import (
 
 // leave plans that those of the job's nodes which are up and of the kind are powered down, since
 // the job's others cannot be had of it: else Slurm would give the job the same ones again,
-// as they are idle. Other jobs on them run to their end, and none comes after.
-func (p planning) leave(c *Change, g group, k kind) {
+// as they are idle. Other jobs on them run to their end, and none comes after. It is false if there are none.
+func (p planning) leave(c *Change, g group, k kind) (some bool) {
 	why := fmt.Sprintf("job %d cannot have all its nodes of %s", g.job, k.provider)
 	for _, n := range p.of[g.job] {
 		i, ok := p.mem.instances[n.Instance]
-		if !ok || n.Phase != Up || n.Pool != g.pool || n.Reason != "" || kindOf(i.Provider, i.Offering) != k {
+		if !ok || n.Phase != Up || n.Pool != g.pool || kindOf(i.Provider, i.Offering) != k {
+			continue
+		}
+		if some = true; n.Reason != "" {
 			continue
 		}
 		n.Reason = why
@@ -25,6 +28,7 @@ func (p planning) leave(c *Change, g group, k kind) {
 		c.Events = append(c.Events, Event{Time: p.now, Kind: "power-down", Node: n.Name, Instance: i.ID, Pool: n.Pool, Job: g.job,
 			Text: why + ": it is powered down when its jobs have ended, and the job begins anew"})
 	}
+	return some
 }
 
 // leaveNodes has Slurm power down the nodes that are up and are to go, until it shows that. Its

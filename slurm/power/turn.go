@@ -65,6 +65,10 @@ func (e *Engine) turnsAway(l Launch, err error) bool {
 	return k == cloud.Auth
 }
 
+// perInstance is what a call may take for each instance beyond doubtFor: some clouds are asked for
+// one after the other.
+const perInstance = 500 * time.Millisecond
+
 // errNoAnswer is of a call that has been under way for too long.
 var errNoAnswer = &cloud.Error{Kind: cloud.Transient, Op: opLaunch, Err: fmt.Errorf("no answer for %s", doubtFor)}
 
@@ -78,7 +82,8 @@ func (e *Engine) overstays(ctx context.Context, l Launch) (time.Duration, error)
 	if !calling || l.State == Abandoned || e.overdue(nodes) || !e.others(l, nodes) {
 		return 0, nil
 	}
-	if wait := doubtFor + time.Millisecond - time.Since(since); wait > 0 { // forsaken, by then
+	patience := doubtFor + time.Duration(l.Request.Count)*perInstance // after which it is forsaken
+	if wait := patience - time.Since(since); wait > 0 {
 		return wait, nil
 	}
 	e.doubt[l.Token] = true
