@@ -226,7 +226,7 @@ func (e *Engine) reviewWanted(ctx context.Context) error {
 			}
 		}
 		for _, n := range removed {
-			if powerOf(snap, n.Name) == poweringUp {
+			if powerOf(snap, n.Name) == poweringUp && !slices.ContainsFunc(c.Nodes, func(o Node) bool { return o.Name == n.Name }) {
 				planning{mem: e.mem, now: time.Now()}.anew(&c, n, "its pool does not buy there any more")
 			}
 		}

@@ -36,9 +36,6 @@ func (p planning) leave(c *Change, g group, k kind) (some bool) {
 // drained: it could not say that their instances are gone, and a job that was given such a
 // node again would wait for that.
 func (e *Engine) leaveNodes(ctx context.Context) (time.Duration, error) {
-	if !e.several {
-		return 0, nil
-	}
 	var due time.Duration
 	maps.DeleteFunc(e.market.left, func(name string, _ time.Time) bool { return e.mem.nodes[name].Reason == "" })
 	reasons := map[string]string{}

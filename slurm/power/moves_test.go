@@ -110,7 +110,6 @@ func TestWhatIsToGoIsPoweredDown(t *testing.T) {
 	other, i2 := upAt("c2", "east")
 	st := State{Nodes: []Node{n, other}, Instances: []Instance{i, i2}}
 	inTwoClouds(t, st, nil, map[string]string{"c1": "MIXED+CLOUD", "c2": "IDLE+CLOUD"}, nil, func(e *Engine, s *scripted) {
-		e.several = true
 		step := func(want int) {
 			t.Helper()
 			if _, err := e.leaveNodes(t.Context()); err != nil {
