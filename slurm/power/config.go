@@ -4,10 +4,12 @@
 package power
 
 import (
+	"context"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/fleet"
+	"github.com/burst-hpc/burst/slurm"
 )
 
 // Pool is a set of nodes that share rules, and where their instances are bought.
@@ -62,6 +64,8 @@ type Config struct {
 	// Held says that an instance of ours, which serves no node, is somebody's who is at
 	// work on it: it is left alone for as long. It must not block; nil: none is.
 	Held func(i cloud.Instance) bool
+	// Kept reads which idle nodes are to stay up, as slurm.conf's SuspendExcNodes and the like say; nil: none.
+	Kept func(ctx context.Context) (func(slurm.Node) bool, error)
 	// Tried, unless nil, is told of each answer to a launch. It must not block.
 	Tried func(l Launch, got []cloud.Instance, err error)
 }

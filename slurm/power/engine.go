@@ -216,6 +216,7 @@ func (e *Engine) step(ctx context.Context) time.Duration {
 		{"servers", e.seeToServers},
 		{"launches", e.launchWanted},
 		{"features", e.labelNodes},
+		{"leaving", e.leaveNodes},
 		{"words", e.takeWords},
 		{"addresses", e.setAddresses},
 		{"boots", e.watchBoots},

@@ -97,6 +97,16 @@ func (h *hours) round(ctx context.Context, now time.Time) error {
 	return err
 }
 
+// kept says which nodes slurm.conf keeps from being suspended.
+func (d *Daemon) kept(ctx context.Context) (func(slurm.Node) bool, error) {
+	config, err := d.client.ShowConfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	k, err := vacated.KeptBy(config)
+	return k.Has, err
+}
+
 func (h *hours) paid(i power.Instance) paidhour.Paid {
 	return paidhour.Paid{Launched: i.Launched, Unit: h.units[source{i.Pool, i.Provider}]}
 }
@@ -127,11 +137,7 @@ func (h *hours) due(now time.Time) []power.Instance {
 // idle are those whose nodes Slurm has idle, by a reading that is as new as can be, and
 // that nobody keeps.
 func (h *hours) idle(ctx context.Context, now time.Time, due []power.Instance) ([]power.Instance, error) {
-	config, err := h.client.ShowConfig(ctx)
-	if err != nil {
-		return nil, err
-	}
-	kept, err := vacated.KeptBy(config)
+	kept, err := h.kept(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -150,6 +156,6 @@ func (h *hours) idle(ctx context.Context, now time.Time, due []power.Instance) (
 	}
 	return slices.DeleteFunc(due, func(i power.Instance) bool {
 		n, ok := snap.Nodes[i.Assigned]
-		return !ok || taken[n.Name] || kept.Has(n) || !paidhour.Idle(n, now)
+		return !ok || taken[n.Name] || kept(n) || !paidhour.Idle(n, now)
 	}), nil
 }
