@@ -17,7 +17,7 @@ const (
 	hourlySeeds = 41
 	hourlyNodes = 24
 	hourlyUSD   = 0.143 // an hour of vhp-8c-16gb
-	hourlyFloor = 5.0   // per cent that burstd's rule saves in each seed at each load
+	hourlyFloor = 8.0   // per cent that burstd's rule saves in each seed at each load
 )
 
 var hourlyLoads = []struct {
