@@ -14,6 +14,7 @@ type machine struct {
 	Machine
 	status string // "suspended" where a test has said so
 	ended  time.Time
+	halted time.Time // when it was asked to stop
 }
 
 // Machine is what a test may see of one.
@@ -131,7 +132,7 @@ func (c *Cloud) view(m *machine) object {
 	if age >= boot {
 		status, power, server, addr = "active", "running", "ok", m.Addr
 	}
-	if m.Halted {
+	if m.Halted && time.Since(m.halted) >= c.options.Halt {
 		power = "stopped"
 	}
 	if m.status != "" {
