@@ -140,7 +140,7 @@ func (c *Cloud) view(m *machine) object {
 	}
 	v := object{
 		"id": m.ID, "os": OSName, "plan": m.Plan, "region": Region, "label": m.Label, "hostname": m.Hostname, "tags": append([]string{}, m.Tags...),
-		"main_ip": addr, "status": status, "power_status": power, "date_created": m.Created.UTC().Format("2006-01-02T15:04:05+00:00"),
+		"main_ip": addr, "status": status, "power_status": power, "date_created": m.Created.Add(-c.options.Age).UTC().Format("2006-01-02T15:04:05+00:00"),
 		"features": []string{}, "default_password": "not-for-logs", "user_scheme": m.Asked["user_scheme"],
 	}
 	if m.Metal {

@@ -19,7 +19,7 @@ type build struct {
 	asked    bool      // the builder may be there
 	unseen   time.Time // since when lists lack the builder; zero: the last has shown it
 	begun    bool      // the image may be there
-	open     bool      // what came of the last call that asked for it is not known
+	open     bool      // the answer to a call that asked for it was lost
 	image    cloud.Image
 	stage    Stage
 	began    time.Time // the stage

@@ -17,11 +17,9 @@ func (b *build) make(ctx context.Context) error {
 		if err := b.step("image"); err != nil {
 			return err
 		}
-		b.begun, b.open = true, true
+		b.begun = true
 		made, err := b.imager.MakeImage(ctx, r)
-		if kind := cloud.KindOf(err); err == nil || kind != cloud.Transient && kind != cloud.Throttled {
-			b.open = false
-		}
+		b.open = b.open || err != nil && cloud.KindOf(err) == cloud.Transient
 		if err == nil {
 			b.image = made
 		} else if !b.again(ctx, err) {

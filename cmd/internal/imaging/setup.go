@@ -24,6 +24,7 @@ type Way struct {
 	Provider cloud.Provider
 	State    string        // burstd's state folder
 	Limit    time.Duration // of the whole setup
+	Refused  time.Duration // so long the instance may refuse the login over SSH; 0: as long as a node may
 	Log      *slog.Logger
 }
 
@@ -109,11 +110,13 @@ func (w Way) SetUp(ctx context.Context, i cloud.Instance) error {
 	if err != nil {
 		return fmt.Errorf("writing the bootstrap: %w", err)
 	}
-	runner := ssh.New(ssh.Config{Auth: w.Pool.SSH.Auth, Keys: ssh.Folder(filepath.Join(w.State, "hostkeys")), Logs: filepath.Join(w.State, "setup"), Log: w.Log})
+	runner := ssh.New(ssh.Config{Auth: w.Pool.SSH.Auth, Keys: ssh.Folder(filepath.Join(w.State, "hostkeys")), Logs: filepath.Join(w.State, "setup"), Log: w.Log, Refused: w.Refused})
 	err = runner.Run(ctx, h, ssh.Work{Script: []byte(script), Limit: w.Limit})
 	if f := (*ssh.Failure)(nil); errors.As(err, &f) {
 		return &SetupError{f.Why, f.Tail}
 	}
+	// An instance that has been cleaned lets nobody in any more: whether it was, to the end, only a
+	// connection tells that was there before.
 	return err
 }
 
