@@ -50,6 +50,7 @@ func TestImageConnectionCut(t *testing.T) {
 			if images == 0 {
 				s.host.Do(": >/etc/ssh/test_logins")
 			}
+			s.host.Hang() // else the connection outlives it
 			s.host.Do("ip link set eth0 up")
 			err = <-done
 			if (err == nil) != (images == 1) || err != nil && !strings.Contains(err.Error(), "given up") {
