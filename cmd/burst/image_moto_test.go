@@ -36,9 +36,10 @@ import (
 // images may stay pending.
 type ami struct {
 	*testing.T
-	m   *mototest.Moto
-	dir string
-	url string
+	m      *mototest.Moto
+	dir    string
+	url    string
+	burstd apitest.Backend
 
 	mu       sync.Mutex
 	console  string
@@ -67,9 +68,7 @@ func newAMI(t *testing.T) *ami {
 	}))
 	t.Cleanup(server.Close)
 	a.url = server.URL
-	b := new(apitest.Backend)
-	b.SetStatus(api.Status{Cluster: "f00d"})
-	t.Cleanup(serveAt(t, b, filepath.Join(a.dir, "s")))
+	t.Cleanup(serveAt(t, &a.burstd, filepath.Join(a.dir, "s")))
 	prices := filepath.Join(a.dir, "prices.csv")
 	for path, text := range map[string]string{filepath.Join(a.dir, "cluster-id"): "f00d", prices: "type,zone,market,usd_per_hour,date\nc6i.large,,on-demand,3600,2026-01-01\n",
 		a.toml(): fmt.Sprintf(`cluster = "c"
@@ -179,12 +178,17 @@ func (a *ami) said() string {
 	return a.err.String()
 }
 
-func (a *ami) build(ctx context.Context, console string) error {
+// begin sets what the consoles say, and forgets what was said before.
+func (a *ami) begin(t *testing.T, console string) {
 	a.mu.Lock()
-	a.console = console
+	defer a.mu.Unlock()
+	a.T, a.console = t, console
 	a.err.Reset()
-	a.mu.Unlock()
 	a.out.Reset()
+	a.burstd.SetStatus(api.Status{Cluster: "f00d"})
+}
+
+func (a *ami) build(ctx context.Context) error {
 	return runImageBuild(ctx, streams{&a.out, a}, imageBuildOptions{config: a.toml(), pool: "a", within: 20 * time.Minute})
 }
 
@@ -232,8 +236,8 @@ func TestImageBuildOnMoto(t *testing.T) {
 	a := newAMI(t)
 	const ready = "burst-bootstrap: step setup\r\nburst-bootstrap: image ready\r\n"
 	t.Run("made, listed, deleted", func(t *testing.T) {
-		a.T = t
-		if err := a.build(t.Context(), ready); err != nil {
+		a.begin(t, ready)
+		if err := a.build(t.Context()); err != nil {
 			t.Fatalf("%v\n%s", err, a.said())
 		}
 		a.has(1)
@@ -263,22 +267,47 @@ func TestImageBuildOnMoto(t *testing.T) {
 		}
 	})
 	t.Run("the setup fails", func(t *testing.T) {
-		a.T = t
-		err := a.build(t.Context(), "burst-bootstrap: FAILED: step setup: setup line 2: \"make\": exit 2\r\nno rule to make target\r\n")
+		a.begin(t, "burst-bootstrap: FAILED: step setup: setup line 2: \"make\": exit 2\r\nno rule to make target\r\n")
+		err := a.build(t.Context())
 		if err == nil || !strings.Contains(err.Error(), `setup line 2: "make": exit 2`) || !strings.Contains(a.said(), "  no rule to make target\n") {
 			t.Errorf("%v\n%s", err, a.said())
 		}
 		a.has(0)
 	})
+	t.Run("the red button", func(t *testing.T) {
+		a.begin(t, "burst-bootstrap: step setup\r\n")
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+		defer cancel()
+		done := make(chan error, 1)
+		go func() { done <- a.build(ctx) }()
+		for !strings.Contains(a.said(), "setting it up") && ctx.Err() == nil {
+			time.Sleep(100 * time.Millisecond)
+		}
+		pressed := make(chan error, 1)
+		go func() {
+			var out bytes.Buffer
+			pressed <- runStopAll(ctx, streams{&out, &out}, stopAllOptions{config: a.toml(), yes: true})
+		}()
+		if err := <-done; err == nil || !strings.Contains(err.Error(), "somebody has ended the instance") || ctx.Err() != nil {
+			t.Error(err)
+		}
+		a.has(0)
+		a.out.Reset()
+		if err := a.build(ctx); err == nil || !strings.Contains(err.Error(), "burstd is paused: burst stop-all") {
+			t.Errorf("and another one: %v", err)
+		}
+		cancel() // the button waits for EC2's lag
+		<-pressed
+	})
 	t.Run("interrupted while the image is made", func(t *testing.T) {
-		a.T = t
+		a.begin(t, ready)
 		a.mu.Lock()
 		a.pending = true
 		a.mu.Unlock()
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()
 		done := make(chan error, 1)
-		go func() { done <- a.build(ctx, ready) }()
+		go func() { done <- a.build(ctx) }()
 		for !strings.Contains(a.said(), "making the image") && ctx.Err() == nil {
 			time.Sleep(100 * time.Millisecond)
 		}
