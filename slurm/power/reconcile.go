@@ -270,8 +270,8 @@ func (e *Engine) cellOf(snap *slurm.Snapshot, l *listing, name string) cell {
 		c.instance = i.State
 	}
 	c.addrWrong = n.AddrSet && i.Addr != "" && snap.Nodes[name].Addr != i.Addr
-	_, serves := e.servers.clients[name] // no job runs there, and its files would go with it
-	c.cut = cutOff(snap.Nodes[name]) && !serves
+	c.serves = e.Serves(name)
+	c.cut = cutOff(snap.Nodes[name]) && !c.serves // no job runs there, and its files would go with it
 	return c
 }
 
@@ -314,7 +314,11 @@ func (e *Engine) act(c *Change, a action, n Node, snap *slurm.Snapshot) {
 			}
 			e.fence(c, n.Name, i.ID, a)
 		}
-		c.Instances = append(c.Instances, doomed(i, CloudEnded))
+		if i = doomed(i, CloudEnded); e.Serves(n.Name) && i.State == cloud.Terminated { // without a call that would end it, if the cloud's lists were wrong
+			e.gone(c, i)
+		} else {
+			c.Instances = append(c.Instances, i)
+		}
 		n.Phase, n.Since, n.Reason, n.Instance, n.Token = Freeing, now, fmt.Sprintf("instance %s is gone", i.ID), "", ""
 		n.Job = 0 // which is all of its jobs, if there are several
 		jobs := append(jobsOn(snap, []Node{n})[n.Name], fallen...)
