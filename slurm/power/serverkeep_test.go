@@ -300,4 +300,3 @@ func TestJobsThatWaitKeepAServer(t *testing.T) {
 		})
 	}
 }
-
