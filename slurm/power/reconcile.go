@@ -270,7 +270,7 @@ func (e *Engine) cellOf(snap *slurm.Snapshot, l *listing, name string) cell {
 		c.instance = i.State
 	}
 	c.addrWrong = n.AddrSet && i.Addr != "" && snap.Nodes[name].Addr != i.Addr
-	c.serves = e.Serves(name)
+	c.serves = e.serves(name)
 	c.cut = cutOff(snap.Nodes[name]) && !c.serves // no job runs there, and its files would go with it
 	return c
 }
@@ -314,7 +314,7 @@ func (e *Engine) act(c *Change, a action, n Node, snap *slurm.Snapshot) {
 			}
 			e.fence(c, n.Name, i.ID, a)
 		}
-		if i = doomed(i, CloudEnded); e.Serves(n.Name) && i.State == cloud.Terminated { // without a call that would end it, if the cloud's lists were wrong
+		if i = doomed(i, CloudEnded); e.serves(n.Name) && i.State == cloud.Terminated { // without a call that would end it, if the cloud's lists were wrong
 			e.gone(c, i)
 		} else {
 			c.Instances = append(c.Instances, i)

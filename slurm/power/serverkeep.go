@@ -23,10 +23,22 @@ import (
 //	a resume order, a resume that failed, Slurm has it off or not at all       kept, and told
 //	an instance that says that it is the server, which the journal lacks       adopted, never ended
 
-// Serves says that the node is a server of files (Pool.Serves).
+// servesFiles is the Reason of a server that is up: by it it is still known when its pool has left the
+// configuration.
+const servesFiles = "serves files"
+
+// Serves says that the node is a server of files (Pool.Serves). It may be called at any time.
 func (e *Engine) Serves(node string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.serves(node)
+}
+
+// serves is Serves for Run.
+func (e *Engine) serves(node string) bool {
 	_, ok := e.servers.pools[node]
-	return ok
+	n := e.mem.nodes[node]
+	return ok || n.Phase == Up && n.Reason == servesFiles
 }
 
 // holds is the instance that the server's files are on: that of its record, or one that lives, says
@@ -104,7 +116,7 @@ func (e *Engine) idlers(ctx context.Context, orders []Order, snap *slurm.Snapsho
 			continue
 		}
 		for _, n := range names {
-			if e.Serves(n) {
+			if e.serves(n) {
 				asked[n] = true
 			}
 		}

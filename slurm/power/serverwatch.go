@@ -20,14 +20,26 @@ const oddFor = time.Minute
 // watchServers takes in how a reading of Slurm shows the servers of files: whether they answer, what is
 // wrong with them, and whose nodes have lost theirs.
 func (e *Engine) watchServers(ctx context.Context, snap *slurm.Snapshot) error {
-	if len(e.servers.pools) == 0 {
+	names := slices.Collect(maps.Keys(e.servers.pools))
+	for _, n := range e.mem.nodes {
+		if e.poolOf[n.Name] == "" && e.serves(n.Name) {
+			names = append(names, n.Name)
+		}
+	}
+	if len(names) == 0 {
 		return nil
 	}
+	slices.Sort(names)
 	var c Change
 	now := time.Now()
 	troubles := map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(e.servers.pools)) {
-		if n := e.mem.nodes[name]; !n.Since.Before(snap.Taken) {
+	for _, name := range names {
+		n := e.mem.nodes[name]
+		if n.Phase == Up && n.Reason == "" {
+			n.Reason = servesFiles
+			c.Nodes = append(c.Nodes, n)
+		}
+		if !n.Since.Before(snap.Taken) {
 			if had := e.troubles[name]; had != "" {
 				troubles[name] = had // it is newer than what was read
 			}
@@ -93,6 +105,9 @@ func (e *Engine) troubleOf(name string, snap *slurm.Snapshot) string {
 		kept = fmt.Sprintf("; it goes on serving, and its files are kept until %s", endText(pool.Name))
 	}
 	reason := ""
+	if e.poolOf[name] == "" {
+		return fmt.Sprintf("pool %s has left burst.toml: its instance %s and its files are kept until %s; put it back, or copy them", n.Pool, i.ID, endText(n.Pool))
+	}
 	if s.Reason != "" {
 		reason = " (" + s.Reason + ")"
 	}

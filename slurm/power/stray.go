@@ -76,7 +76,7 @@ func (e *Engine) claim(i cloud.Instance, snap *slurm.Snapshot, live map[string]b
 	}
 	n, have := e.mem.nodes[i.Node]
 	p := powerOf(snap, i.Node)
-	if e.Serves(i.Node) {
+	if e.serves(i.Node) {
 		return e.claimServer(s, i, p, live)
 	}
 	switch p {
@@ -138,7 +138,7 @@ func (e *Engine) takeStray(c *Change, rec Instance, s stray, l *listing) {
 		if _, have := e.mem.instances[rec.ID]; have || s.launchOpen || a == leave && !e.Owns(rec.Node) {
 			return // the launcher claims or ends it, or takeUnserving does; or it is too early to say
 		}
-		if e.Serves(rec.Node) {
+		if e.serves(rec.Node) {
 			e.keepStray(c, rec)
 			return
 		}
