@@ -27,14 +27,7 @@ import (
 // configuration.
 const servesFiles = "serves files"
 
-// Serves says that the node is a server of files (Pool.Serves). It may be called at any time.
-func (e *Engine) Serves(node string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.serves(node)
-}
-
-// serves is Serves for Run.
+// serves says that the node is a server of files (Pool.Serves).
 func (e *Engine) serves(node string) bool {
 	_, ok := e.servers.pools[node]
 	n := e.mem.nodes[node]
