@@ -31,7 +31,7 @@ const servesFiles = "serves files"
 func (e *Engine) serves(node string) bool {
 	_, ok := e.servers.pools[node]
 	n := e.mem.nodes[node]
-	return ok || n.Phase == Up && n.Reason == servesFiles
+	return ok || e.poolOf[node] == "" && n.Phase == Up && n.Reason == servesFiles
 }
 
 // holds is the instance that the server's files are on: that of its record, or one that lives, says

@@ -22,7 +22,7 @@ const oddFor = time.Minute
 func (e *Engine) watchServers(ctx context.Context, snap *slurm.Snapshot) error {
 	names := slices.Collect(maps.Keys(e.servers.pools))
 	for _, n := range e.mem.nodes {
-		if e.poolOf[n.Name] == "" && e.serves(n.Name) {
+		if _, ours := e.servers.pools[n.Name]; !ours && e.serves(n.Name) {
 			names = append(names, n.Name)
 		}
 	}
