@@ -4,9 +4,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/burst-hpc/burst/slurm"
 )
 
 // A node in a partition of its own that takes no jobs and has SuspendTime=INFINITE, as
@@ -91,4 +94,25 @@ func TestServerOfALostState(t *testing.T) {
 	}
 	run(t, c, "slurmd", "-N", "nfs", "-f", c.Conf) // which ends the one that runs
 	eventually(t, 30*time.Second, "the server registers again", func() bool { return nodeState(t, c, "nfs") == "IDLE+CLOUD" })
+}
+
+// TestACommentIsTakenBack: an empty one, as burstd writes it when a job's server serves again.
+func TestACommentIsTakenBack(t *testing.T) {
+	slow(t)
+	c := start(t, Options{OnPrem: 1})
+	job := run(t, c, "sbatch", "--parsable", "--hold", "--wrap", "true")
+	client := slurm.New(slurm.Exec{Conf: c.Conf})
+	for _, text := range []string{"burst: server nfs", ""} {
+		id, err := strconv.ParseUint(job, 10, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := client.UpdateJob(t.Context(), uint32(id), slurm.JobUpdate{AdminComment: &text}); err != nil {
+			t.Fatal(err)
+		}
+		jobs, err := client.Snapshot(t.Context())
+		if err != nil || jobs.Jobs[uint32(id)].AdminComment != text {
+			t.Errorf("told is %q, want %q: %v", jobs.Jobs[uint32(id)].AdminComment, text, err)
+		}
+	}
 }
