@@ -314,11 +314,7 @@ func (e *Engine) act(c *Change, a action, n Node, snap *slurm.Snapshot) {
 			}
 			e.fence(c, n.Name, i.ID, a)
 		}
-		if i = doomed(i, CloudEnded); e.serves(n.Name) && i.State == cloud.Terminated { // without a call that would end it, if the cloud's lists were wrong
-			e.gone(c, i)
-		} else {
-			c.Instances = append(c.Instances, i)
-		}
+		c.Instances = append(c.Instances, doomed(i, CloudEnded))
 		n.Phase, n.Since, n.Reason, n.Instance, n.Token = Freeing, now, fmt.Sprintf("instance %s is gone", i.ID), "", ""
 		n.Job = 0 // which is all of its jobs, if there are several
 		jobs := append(jobsOn(snap, []Node{n})[n.Name], fallen...)

@@ -134,6 +134,44 @@ func TestAStoppedServerIsNotEnded(t *testing.T) {
 	})
 }
 
+// TestAServerThatListsLackIsNotEnded by a call: somebody may have taken its tags away.
+func TestAServerThatListsLackIsNotEnded(t *testing.T) {
+	for _, state := range []string{"DOWN+CLOUD+NOT_RESPONDING", "IDLE+CLOUD+POWERED_DOWN", "DOWN+CLOUD+POWERED_DOWN"} {
+		st := serverUp()
+		older := onInstance("i-c1", "c1", early.Add(-time.Hour))
+		st.Nodes, st.Instances = append(st.Nodes, Node{Name: "c1", Pool: "p", Phase: Up, Instance: "i-c1", AddrSet: true}), append(st.Instances, older)
+		inServed(t, st, 0, map[string]string{"c1": "IDLE+CLOUD", "s1": state}, func(t *testing.T, e *Engine, _ *scripted) {
+			var ended []string
+			e.providers["east"] = ending{still{lists: []cloud.Instance{older.Instance}}, &ended}
+			for end := time.Now().Add(15 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Second) {
+				e.listed = e.listAll(t.Context())
+				if _, err := e.reconcile(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := e.endInstances(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				e.calls.Wait()
+				e.drain(t.Context())
+			}
+			if i, there := e.mem.instances["i-s1"]; there || e.mem.nodes["s1"].Phase == Up || len(ended) > 0 {
+				t.Errorf("Slurm has it %s: %+v, %+v, ended are %q", state, i, e.mem.nodes["s1"], ended)
+			}
+		})
+	}
+}
+
+// ending is a cloud that remembers what it is asked to end.
+type ending struct {
+	still
+	ids *[]string
+}
+
+func (c ending) Terminate(_ context.Context, ids []string) error {
+	*c.ids = append(*c.ids, ids...)
+	return nil
+}
+
 // TestOrdersForAServer: which of Slurm's orders end a server that is up.
 func TestOrdersForAServer(t *testing.T) {
 	const isOff, boots, failed = "IDLE+CLOUD+POWERED_DOWN", "IDLE+CLOUD+NOT_RESPONDING+POWERING_UP", "DOWN+CLOUD+POWERED_DOWN+NOT_RESPONDING"
