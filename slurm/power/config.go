@@ -32,6 +32,9 @@ type Pool struct {
 	// Needs are nodes of other pools, servers of files, that are up before one of this pool's is
 	// launched: Slurm is asked to power them up.
 	Needs []string
+	// Serves: its node serves files that are on its own disk. Its instance ends by an admin's word, by
+	// EndUnused, or by the cloud's own doing: never because Slurm's books say that it has ended.
+	Serves bool
 	// EndUnused is how long a server that no node needs is kept; 0: for ever.
 	EndUnused time.Duration
 }

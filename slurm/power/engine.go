@@ -43,13 +43,15 @@ type Engine struct {
 	results chan func(context.Context)
 	calls   sync.WaitGroup
 
-	mu     sync.Mutex // guards mem, inbox, words, spoke and the fields of Health
+	mu     sync.Mutex // guards mem, inbox, words, spoke, troubles and the fields of Health
 	mem    *memory
 	inbox  []Order           // durable, not yet in mem
 	bad    map[string]string // provider -> its last error
 	turned time.Time         // when Run last began a step
-	words  []word            // of nodes, not yet in the journal
-	spoke  map[string]bool   // instances whose first WhoAmI is among them
+	// troubles are what is wrong with servers of files, by node; the map is replaced, never changed.
+	troubles map[string]string
+	words    []word          // of nodes, not yet in the journal
+	spoke    map[string]bool // instances whose first WhoAmI is among them
 
 	// Run's own:
 	reviewed  bool                 // what an earlier life left wanted has been compared with Slurm

@@ -31,7 +31,11 @@ func (e *Engine) takeOrders(ctx context.Context) (time.Duration, error) {
 		return 0, fmt.Errorf("orders wait for Slurm's answer: %w", err)
 	}
 	e.sawJobs(snap)
-	t := taking{mem: e.mem, snap: snap, pools: e.poolOf, now: time.Now()}
+	idles, err := e.idlers(ctx, fresh, snap)
+	if err != nil {
+		return 0, err
+	}
+	t := taking{mem: e.mem, snap: snap, pools: e.poolOf, now: time.Now(), serve: e.servers.pools, idles: idles}
 	for _, o := range fresh {
 		if err := e.commit(ctx, t.take(o)); err != nil {
 			return 0, err
