@@ -92,9 +92,12 @@ func TestULFMAsks(t *testing.T) {
 // TestULFMRequeues: when the batch host has a notice the job is requeued as soon as the
 // checkpoint is written, or must be, whatever mpirun does: the host may go any moment.
 func TestULFMRequeues(t *testing.T) {
-	for name, tt := range map[string]struct{ says, grace string }{
-		"the program has stopped": {"heat: stopped at iteration 5, the checkpoint is written", "60"},
-		"it does not stop":        {"heat: iteration 5 of 9", "2"},
+	for name, tt := range map[string]struct {
+		says string
+		args []string
+	}{
+		"the program has stopped": {"heat: stopped at iteration 5, the checkpoint is written", nil},
+		"it does not stop":        {"heat: iteration 5 of 9", []string{"--grace", "2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -103,7 +106,7 @@ func TestULFMRequeues(t *testing.T) {
 				t.Fatal(err)
 			}
 			for name, text := range map[string]string{
-				"mpirun":    `echo "` + tt.says + `"; exec sleep 100`,
+				"mpirun":    `echo "` + tt.says + `"; trap "" TERM; exec sleep 100`,
 				"ompi_info": "echo FT MPI support: yes",
 				"scancel":   "",
 				"srun":      "",
@@ -118,9 +121,9 @@ func TestULFMRequeues(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 			defer cancel()
-			cmd := exec.CommandContext(ctx, "ulfm/ulfm-run", "--poll", "0.2", "--grace", tt.grace, "--mpi", dir, "true")
+			cmd := exec.CommandContext(ctx, "ulfm/ulfm-run", append(tt.args, "--mpi", dir, "true")...)
 			cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 			cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "SLURM_JOB_ID=7", "SLURMD_NODENAME=h1", "TMPDIR="+dir)
 			if out, err := cmd.CombinedOutput(); err != nil {
