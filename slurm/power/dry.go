@@ -80,11 +80,12 @@ func (e *Engine) failOver(ctx context.Context) (time.Duration, error) {
 // are told when they start.
 func (e *Engine) undecided(dry dryPools, now time.Time) map[uint32]Hold {
 	holds := map[uint32]Hold{}
+	pools := slices.Collect(maps.Keys(dry))
 	for id, h := range e.mem.holds {
 		if h.Released || e.releasing[id] || !h.Start.After(now) || h.Start.Equal(e.dry.waits[id]) || len(e.pools) < 2 {
 			continue
 		}
-		if h.namesAny(slices.Collect(maps.Keys(dry))) && !e.freeing(id) {
+		if h.namesAny(pools) && !e.freeing(id) {
 			holds[id] = h
 		}
 	}
@@ -170,13 +171,17 @@ func (e *Engine) takeBack(ctx context.Context, dry dryPools) (due time.Duration,
 // wait for the first that may have something. The parts of a heterogeneous job go together.
 func (e *Engine) reroute(ctx context.Context, dry dryPools, holds map[uint32]Hold, snap *slurm.Snapshot) error {
 	now := time.Now()
-	routes := map[uint32]route{}
+	routes, same := map[uint32]route{}, map[slurm.Job]route{}
 	settling, stays := map[uint32]bool{}, map[uint32]bool{} // by job, or its first part
 	for id, h := range holds {
 		j, known := snap.Jobs[id]
 		whole := cmp.Or(j.HetID, id)
 		if j.State == "PENDING" {
-			routes[id] = e.route(j, dry, snap)
+			asks := slurm.Job{Partition: j.Partition, Features: j.Features, Required: j.Required, NumNodes: j.NumNodes}
+			if _, known := same[asks]; !known {
+				same[asks] = e.route(asks, dry, snap)
+			}
+			routes[id] = same[asks]
 		} else if known && (j.State == "CONFIGURING" || j.State == "COMPLETING") && !lost(snap, j) && now.Sub(e.dry.open[id]) < releaseTimeout {
 			settling[whole] = true
 		}
@@ -194,11 +199,12 @@ func (e *Engine) reroute(ctx context.Context, dry dryPools, holds map[uint32]Hol
 			h = h.waitsFor(r)
 			e.dry.waits[id] = h.Start
 		}
+		delete(e.dry.open, id)
 		if h != holds[id] {
 			c.Holds = append(c.Holds, h)
 		}
 	}
-	return e.commit(ctx, c)
+	return e.commit(ctx, c) // if that fails they are open again with the next step
 }
 
 // waitsFor is the hold of a job that no other pool may serve: it starts when the first of
@@ -241,7 +247,7 @@ func (e *Engine) putAside(ctx context.Context, c *Change, r route, dry dryPools,
 		}
 		e.dry.aside[pool] = aside{until, nodes}
 		c.Events = append(c.Events, Event{Time: time.Now(), Kind: "pool-dry", Pool: pool,
-			Text: fmt.Sprintf("no capacity until %s: %s, which are off, are set aside (reservation %s), and jobs go to pool %s",
+			Text: fmt.Sprintf("nothing to launch before %s: %s, which are off, are set aside (reservation %s), and jobs go to pool %s",
 				until.Format(time.TimeOnly), hostlist.Fold(nodes), asideName(pool), strings.Join(r.to, " or "))})
 	}
 	return true

@@ -1,6 +1,7 @@
 package power
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -147,6 +148,62 @@ func TestASlurmThatReservesNothing(t *testing.T) {
 		asked := slices.DeleteFunc(slices.Clone(s.asked), func(a string) bool { return strings.HasPrefix(a, "unreserve") })
 		if len(asked) != 1 || !h.Start.Equal(end) || strings.Contains(h.Why, "goes") {
 			t.Errorf("asked %v, the job starts at %s: %s", s.asked, h.Start, h.Why)
+		}
+	})
+}
+
+// TestAJobThatIsNotBackYet is not told when it starts before it is known where.
+func TestAJobThatIsNotBackYet(t *testing.T) {
+	const off = "IDLE+CLOUD+POWERED_DOWN"
+	job := slurm.Job{ID: 7, State: "COMPLETING", Batch: true, NumNodes: 1, Partition: "both"}
+	inSlurm(t, State{}, map[string]string{"c1": off, "d1": off}, []slurm.Job{job}, func(t *testing.T, e *Engine, s *scripted) {
+		for name, n := range s.snap.Nodes {
+			n.Partitions = []string{"both"}
+			s.snap.Nodes[name] = n
+		}
+		end := time.Now().Add(time.Hour)
+		c := Change{Holds: []Hold{{Job: 7, Start: end, Why: "no capacity in pool p (x)"}}}
+		for _, o := range e.pools["p"].Fleet.Offerings() {
+			c.Coolings = append(c.Coolings, Cooling{e.pools["p"].Provider, o, fleet.Cooldown{Failures: 1, Until: end}})
+		}
+		e.apply(c)
+		look := func() {
+			t.Helper()
+			for _, step := range []func(context.Context) (time.Duration, error){e.failOver, e.tellJobs} {
+				if _, err := step(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		look()
+		if len(e.releasing) > 0 || e.mem.holds[7].Start != end {
+			t.Fatalf("releasing %v, %+v", e.releasing, e.mem.holds[7])
+		}
+		job.State = "PENDING"
+		s.snap.Jobs[7] = job
+		look()
+		e.calls.Wait()
+		if h := e.mem.holds[7]; !e.releasing[7] || !h.Start.Before(end) || !strings.Contains(h.Why, "; it goes to pool q") {
+			t.Errorf("releasing %v, %+v", e.releasing, h)
+		}
+	})
+	inSlurm(t, State{}, map[string]string{"c1": off, "d1": off}, []slurm.Job{job}, func(t *testing.T, e *Engine, s *scripted) {
+		end := time.Now().Add(time.Hour)
+		job.State = "COMPLETING"
+		s.snap.Jobs[7] = job
+		c := Change{Holds: []Hold{{Job: 7, Start: end, Why: "no capacity in pool p (x)"}}}
+		for _, o := range e.pools["p"].Fleet.Offerings() {
+			c.Coolings = append(c.Coolings, Cooling{e.pools["p"].Provider, o, fleet.Cooldown{Failures: 1, Until: end}})
+		}
+		e.apply(c)
+		for range 2 {
+			if _, err := e.failOver(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(releaseTimeout)
+		}
+		if _, open := e.dry.open[7]; e.dry.waits[7] != end {
+			t.Errorf("it is open (%v) for ever, and waits until %s", open, e.dry.waits[7])
 		}
 	})
 }

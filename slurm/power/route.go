@@ -20,9 +20,10 @@ type route struct {
 // route finds the pools that have nodes in the partitions of a job that waits.
 func (e *Engine) route(j slurm.Job, dry dryPools, snap *slurm.Snapshot) route {
 	var r route
+	parts := strings.Split(j.Partition, ",")
 	for _, name := range slices.Sorted(maps.Keys(e.pools)) {
 		pool := e.pools[name]
-		if !slices.ContainsFunc(pool.Nodes, func(n string) bool { return within(j, snap.Nodes[n]) }) || e.serves(pool) {
+		if !slices.ContainsFunc(pool.Nodes, func(n string) bool { return within(parts, snap.Nodes[n]) }) || e.serves(pool) {
 			continue
 		}
 		switch until, is := dry[name]; {
@@ -43,10 +44,9 @@ func (e *Engine) serves(pool Pool) bool {
 	return slices.ContainsFunc(pool.Nodes, func(n string) bool { return len(e.servers.clients[n]) > 0 })
 }
 
-// within says that the node is in one of the job's partitions: of one that waits, all
+// within says that the node is in one of a job's partitions: of one that waits, all
 // that it was submitted to.
-func within(j slurm.Job, n slurm.Node) bool {
-	all := strings.Split(j.Partition, ",")
+func within(all []string, n slurm.Node) bool {
 	return slices.ContainsFunc(n.Partitions, func(p string) bool { return slices.Contains(all, p) })
 }
 
@@ -54,11 +54,12 @@ func within(j slurm.Job, n slurm.Node) bool {
 // ended there, as far as its partitions, features and node list go.
 func roomFor(j slurm.Job, pool Pool, snap *slurm.Snapshot) bool {
 	var fit []string
+	parts := strings.Split(j.Partition, ",")
 	for _, name := range pool.Nodes {
 		n := snap.Nodes[name]
 		features := n.Features
 		switch at := powerOf(snap, name); {
-		case at == unknown, at == down, at == failed, n.State.Has(slurm.Drain), !within(j, n):
+		case at == unknown, at == down, at == failed, n.State.Has(slurm.Drain), !within(parts, n):
 			continue
 		case at == off, at == poweringDown:
 			features = n.Available // those of another source are put back
