@@ -41,8 +41,8 @@ type dryness struct {
 
 // aside is a reservation of a dry pool's nodes; without an end it may not be there.
 type aside struct {
-	until time.Time
-	nodes []string
+	made, until time.Time
+	nodes       []string
 }
 
 func newDryness(pools []Pool) dryness {
@@ -221,6 +221,9 @@ func (h Hold) waitsFor(r route) Hold {
 	return h
 }
 
+// justMade is how long after a reservation was made jobs may come back that had its nodes before.
+const justMade = 5 * time.Second
+
 // putAside sets those nodes of a route's dry pools aside that are off, or on the way there;
 // what runs in them goes on being used. It is false if Slurm refuses that.
 func (e *Engine) putAside(ctx context.Context, c *Change, r route, dry dryPools, snap *slurm.Snapshot) bool {
@@ -238,14 +241,14 @@ func (e *Engine) putAside(ctx context.Context, c *Change, r route, dry dryPools,
 		until := dry[pool].Truncate(time.Second).Add(time.Second) // Slurm has whole seconds
 		had := e.dry.aside[pool]
 		fresh := slices.ContainsFunc(nodes, func(n string) bool { return !slices.Contains(had.nodes, n) })
-		if len(nodes) == 0 || !fresh && !had.until.Before(until) {
-			continue
+		if len(nodes) == 0 || !fresh && !had.until.Before(until) && time.Since(had.made) < justMade {
+			continue // later it is made again: the job got nodes that it was to keep from jobs
 		}
 		if err := e.slurm.Reserve(ctx, slurm.Reservation{Name: asideName(pool), Nodes: nodes, Start: time.Now(), End: until}); err != nil {
 			e.log.Warn("a pool without capacity keeps its nodes, and the jobs that found it so wait for it", "pool", pool, "error", err)
 			return false
 		}
-		e.dry.aside[pool] = aside{until, nodes}
+		e.dry.aside[pool] = aside{time.Now(), until, nodes}
 		c.Events = append(c.Events, Event{Time: time.Now(), Kind: "pool-dry", Pool: pool,
 			Text: fmt.Sprintf("nothing to launch before %s: %s, which are off, are set aside (reservation %s), and jobs go to pool %s",
 				until.Format(time.TimeOnly), hostlist.Fold(nodes), asideName(pool), strings.Join(r.to, " or "))})

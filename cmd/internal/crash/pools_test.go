@@ -205,7 +205,11 @@ func TestDryPools(t *testing.T) {
 				t.Errorf("aside are %q again", a)
 			}
 			// The next job finds the pool dry.
-			s.wait(time.Minute, "the next job runs", s.runs(s.ctl.Submit(job)))
+			id := s.ctl.Submit(job)
+			s.wait(time.Minute, "the next job runs", s.runs(id))
+			if i, _ := s.ctl.Info(id); i.Restarts != 1 || s.aside() != "c1 c2 c3" {
+				t.Errorf("it was restarted %d times; aside are %q", i.Restarts, s.aside())
+			}
 			s.wait(5*time.Minute, "p's nodes are in use again", func() bool { return s.aside() == "" && s.events("pool-back") > 0 })
 			if n := s.ctl.Node("c2"); n != "IDLE+CLOUD+DRAIN+POWERED_DOWN" {
 				t.Errorf("the node that the admin has drained is %s", n)
