@@ -257,6 +257,15 @@ func TestDryPools(t *testing.T) {
 				t.Errorf("it runs on %v", i.Nodes)
 			}
 		},
+		"a job with --no-requeue goes, too": func(t *testing.T, s *story) {
+			s.capacity(false, true)
+			s.start("")
+			id := s.ctl.Submit(slurmtest.Job{Nodes: 1, Duration: time.Hour})
+			s.wait(time.Minute, "the job runs", s.runs(id))
+			if i, _ := s.ctl.Info(id); i.Restarts != 1 || strings.Join(i.Nodes, " ") != "c4" {
+				t.Errorf("it was restarted %d times, and runs on %v", i.Restarts, i.Nodes)
+			}
+		},
 		"many jobs at once: few commands": func(t *testing.T, s *story) {
 			s.capacity(false, true)
 			s.start("")
