@@ -20,6 +20,8 @@ type controller interface {
 	Release(ctx context.Context, id uint32, restarts int, start time.Time) error
 	Requeue(ctx context.Context, id uint32) error
 	Unhold(ctx context.Context, id uint32) error
+	Reserve(ctx context.Context, r slurm.Reservation) error
+	Unreserve(ctx context.Context, name string) error
 }
 
 // Engine carries out orders. Everything that it decides is first committed to
@@ -87,6 +89,7 @@ type Engine struct {
 	doubtedOf map[string]bool     // providers whose lists are not believed
 	accounts  map[string]string   // provider -> the account that its credentials showed last
 	servers   serving
+	dry       dryness
 	loaded    time.Time
 	plans     *[]Planned // nil, but in an engine that only plans
 	market    market
@@ -113,6 +116,7 @@ func New(cfg Config, j journal, s controller, providers map[string]cloud.Provide
 		spoke: map[string]bool{}, consoles: map[string]time.Time{},
 		questions: questions{open: map[string]bool{}, last: map[string]time.Time{}},
 		watch:     watch{doubted: map[string]sighting{}}, attempts: map[string]attempts{}, warned: map[uint32]int{},
+		dry:     newDryness(cfg.Pools),
 		servers: newServing(cfg.Pools), unserved: map[string]sighting{}, doubtedOf: map[string]bool{}, accounts: map[string]string{}, batch: map[string]int{}, stubborn: map[string]int{},
 	}
 	for _, p := range cfg.Pools {
@@ -226,6 +230,7 @@ func (e *Engine) step(ctx context.Context) time.Duration {
 		{"questions", e.askClouds},
 		{"freeing", e.freeNodes},
 		{"ending", e.endInstances},
+		{"dry pools", e.failOver},
 		{"holds", e.tellJobs},
 		{"closing", e.closeOrders},
 		{"reconcile", e.reconcile},
