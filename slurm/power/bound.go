@@ -87,7 +87,7 @@ func (e *Engine) seeNodes(t *tally, snap *slurm.Snapshot, j slurm.Job, pool Pool
 		case n.State.Has(slurm.Drain):
 		case has:
 			t.fit++
-		case p == on && rec.Phase == Up && rec.Reason == "" && nobodys(n) && len(e.servers.clients[name]) == 0:
+		case p == on && rec.Phase == Up && rec.Reason == "" && nobodys(n) && !e.serves(name):
 			t.idle = append(t.idle, name)
 		}
 	}

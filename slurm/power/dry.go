@@ -127,7 +127,7 @@ func (p planning) dry(pool string) (until time.Time) {
 		if _, stopped := p.mem.stopped(pool, s.Provider); !stopped {
 			q := p.query(s, group{})
 			q.Waited = 24 * time.Hour // by then on-demand is no market to be waited for
-			ch := p.fleet(s).Choose(q)
+			ch := p.fleetFor(s, nil).Choose(q)
 			if again = ch.Retry; again.IsZero() {
 				sh := p.shut[sourceKey(pool, s.Provider)]
 				if sh.brief || sh.why == "" {

@@ -142,7 +142,7 @@ func TestUnbindTakesOnlyWhatIsIdle(t *testing.T) {
 				return func(n slurm.Node) bool { return n.Name != "c3" }, nil
 			}
 		}, []string{"power_down c3"}},
-		{"one serves files", idle, idle, idle, func(e *Engine) { e.servers.clients["c1"] = []string{"q"} }, []string{"power_down c2"}},
+		{"one serves files", idle, idle, idle, func(e *Engine) { e.servers.pools["c1"] = Pool{Serves: true} }, []string{"power_down c2"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			job := slurm.Job{ID: 7, State: "PENDING", Reason: badConstraints, Partition: "cloud", Features: "west", NumNodes: 2}

@@ -23,7 +23,7 @@ func (e *Engine) route(j slurm.Job, dry dryPools, snap *slurm.Snapshot) route {
 	parts := strings.Split(j.Partition, ",")
 	for _, name := range slices.Sorted(maps.Keys(e.pools)) {
 		pool := e.pools[name]
-		if !slices.ContainsFunc(pool.Nodes, func(n string) bool { return within(parts, snap.Nodes[n]) }) || e.serves(pool) {
+		if !slices.ContainsFunc(pool.Nodes, func(n string) bool { return within(parts, snap.Nodes[n]) }) || pool.Serves {
 			continue
 		}
 		switch until, is := dry[name]; {
@@ -37,11 +37,6 @@ func (e *Engine) route(j slurm.Job, dry dryPools, snap *slurm.Snapshot) route {
 		}
 	}
 	return r
-}
-
-// serves says that the pool's nodes are servers of files, which run no jobs.
-func (e *Engine) serves(pool Pool) bool {
-	return slices.ContainsFunc(pool.Nodes, func(n string) bool { return len(e.servers.clients[n]) > 0 })
 }
 
 // within says that the node is in one of a job's partitions: of one that waits, all
