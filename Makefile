@@ -68,11 +68,11 @@ agents: go ## build burst-agent for nodes of the other architecture into build/l
 demo: deps-demo build ## a real Slurm cluster bursts on this machine, and survives two evictions
 	build/bin/burst demo $(DEMO_FLAGS)
 
-# One package at a time: the end-to-end tests start clusters and measure. gotest
-# is go test, and says at the end what could not be tried here.
+# gotest is go test: first two packages at a time, then one by one those whose tests
+# start clusters or measure. It says at the end what could not be tried here.
 .PHONY: test
 test: deps build ## run all tests, the slow ones too
-	go run -buildvcs=false ./packaging/gotest -buildvcs=false -timeout 40m -p 1 ./...
+	go run -buildvcs=false ./packaging/gotest -buildvcs=false -timeout 40m ./...
 
 # Faults by dice: first in worlds of virtual time, then over real parts. The
 # same seed is the same plan; as root it has more kinds of faults. What go test

@@ -170,7 +170,7 @@ func TestAMoveAheadAtEveryPoint(t *testing.T) {
 	}
 	points := play(t, 0)
 	for i, p := range points {
-		if testing.Short() && i%12 != 0 {
+		if testing.Short() && i%24 != 0 {
 			continue
 		}
 		t.Run(p, func(t *testing.T) { play(t, i+1) })

@@ -96,10 +96,10 @@ func TestExecHangs(t *testing.T) {
 		return err
 	}
 	err := ended(func() error {
-		_, _, err := Exec{BinDir: dir, Timeout: 1500 * time.Millisecond}.Run(context.Background(), "scontrol")
+		_, _, err := Exec{BinDir: dir, Timeout: 750 * time.Millisecond}.Run(context.Background(), "scontrol")
 		return err
 	})
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer within 1.5s") {
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer within 750ms") {
 		t.Errorf("timeout: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -244,6 +244,7 @@ func TestCheckFinds(t *testing.T) {
 		{"no such quota", map[string]answer{"GetServiceQuota": someQuota(nil)}, nil, "unknown pool c6i: quota of c6i.large/spot: Service Quotas has none"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			pool := goodPool()
 			if c.pool != nil {
 				c.pool(&pool)

@@ -4,6 +4,7 @@
 package names
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -16,7 +17,7 @@ import (
 
 const (
 	tries = 5
-	pause = 5 * time.Second // before what has failed is tried again; doubled each time
+	pause = 5 * time.Second
 )
 
 // Writer writes a provider's names in the background.
@@ -25,8 +26,9 @@ type Writer struct {
 	Write func(ctx context.Context, id, node string) error
 	// Hopeless says of an error that no other request will do better now; nil: none tells that.
 	Hopeless func(error) bool
-	Workers  int          // requests that are under way at once
-	Log      *slog.Logger // says which provider it is
+	Workers  int           // requests that are under way at once
+	Pause    time.Duration // before what has failed is tried again, doubled each time [5 s]
+	Log      *slog.Logger  // says which provider it is
 
 	mu      sync.Mutex
 	waiting map[string]name // by instance id
@@ -57,11 +59,12 @@ func (w *Writer) Add(ctx context.Context, nodes map[string]string) {
 
 // work goes on until nobody waits.
 func (w *Writer) work(ctx context.Context) {
-	wait := pause
+	first := cmp.Or(w.Pause, pause)
+	wait := first
 	for batch := w.take(); len(batch) > 0; batch = w.take() {
 		failed, err := w.batch(ctx, batch)
 		if err == nil {
-			wait = pause
+			wait = first
 			continue
 		}
 		lost := w.putBack(failed)

@@ -17,6 +17,9 @@ const (
 	nameTimeout = 20 * time.Second // of one instance
 )
 
+// namePause is before what was refused is asked for again. A variable for tests.
+var namePause = 5 * time.Second
+
 // Assign implements cloud.Assigner: the node's name becomes the instance's
 // burst:node tag, by which the instance is adopted after a lost journal. Its label
 // stays, as a lost launch is found by it. One that says so already is not asked for.

@@ -11,8 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/burst-hpc/burst/cloud"
 )
 
@@ -108,7 +106,7 @@ func TestSaidIn(t *testing.T) {
 
 // The rate never lets more than Vultr's 30 through in one second.
 func TestLimitsAreVultrs(t *testing.T) {
-	if most := perSecond + atOnce; most > 30 {
+	if most := allowed.perSecond + allowed.atOnce; most > 30 || allowed.counted != time.Second {
 		t.Errorf("%d requests may go in one second, and Vultr answers 30", most)
 	}
 	one, same, other := limitsOf("http://a"), limitsOf("http://a"), limitsOf("http://b")
@@ -136,7 +134,7 @@ func TestLimitsAreVultrs(t *testing.T) {
 // Those that have waited for the end of a pause go at the rate, not all at once.
 func TestAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &limits{bucket: rate.NewLimiter(perSecond, atOnce)}
+		l := newLimits(allowed)
 		l.pause(0)
 		began := time.Now()
 		var mu sync.Mutex

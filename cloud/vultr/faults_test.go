@@ -265,10 +265,11 @@ func TestLackIsFoundEarly(t *testing.T) {
 func TestRate(t *testing.T) {
 	t.Parallel()
 	c := fakeCloud(t, vultrtest.Options{PerSecond: 30})
+	vultr.Unhurried(c.URL())
 	a, b := over(t, c), over(t, c) // two providers on one address
 	count := 40
 	if testing.Short() {
-		count = 20
+		count = 12 // as long as more than 30 go
 	}
 	var wg sync.WaitGroup
 	for i, p := range []*vultr.Provider{a, b} {

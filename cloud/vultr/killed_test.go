@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		vultr.Hasten()
 	}
 	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue { // nobody has said otherwise
-		if err := flag.Set("test.parallel", "8"); err != nil { // the tests wait more than they work
+		if err := flag.Set("test.parallel", "16"); err != nil { // the tests wait more than they work
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -82,13 +82,16 @@ func TestKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kills := 0
+	kills, most := 0, 15
+	if testing.Short() {
+		most = 5 // the rest in make test
+	}
 	for deadline := time.Now().Add(2 * time.Minute); ; {
 		if time.Now().After(deadline) {
 			t.Fatalf("no process has come to its end after %d kills", kills)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		if kills < 15 { // the rest may live
+		if kills < most { // the rest may live
 			timer := time.AfterFunc(lag/2+time.Duration(rand.Int64N(int64(lag))), cancel) // CommandContext kills with -9
 			defer timer.Stop()
 		}

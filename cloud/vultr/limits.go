@@ -15,14 +15,21 @@ import (
 // https://docs.vultr.com/support/platform/api/what-rate-limits-apply-to-the-vultr-api
 // A bucket of 10 that is filled by 20 a second never lets more than 30 through
 // in any second.
-const (
-	perSecond = 20
-	atOnce    = 10
-)
+var allowed = pace{perSecond: 20, atOnce: 10, counted: time.Second}
+
+// pace is how fast requests may follow each other.
+type pace struct {
+	perSecond, atOnce int
+	counted           time.Duration // the time over which Vultr counts
+}
+
+// paceOf is the pace at an address. A variable for tests.
+var paceOf = func(endpoint string) pace { return allowed }
 
 // limits is the rate of all requests from this process to one address.
 type limits struct {
-	bucket *rate.Limiter
+	bucket  *rate.Limiter
+	counted time.Duration
 
 	mu     sync.Mutex
 	paused time.Time // until when Vultr wants none
@@ -39,9 +46,13 @@ func limitsOf(endpoint string) *limits {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.limits[endpoint] == nil {
-		shared.limits[endpoint] = &limits{bucket: rate.NewLimiter(perSecond, atOnce)}
+		shared.limits[endpoint] = newLimits(paceOf(endpoint))
 	}
 	return shared.limits[endpoint]
+}
+
+func newLimits(p pace) *limits {
+	return &limits{bucket: rate.NewLimiter(rate.Limit(p.perSecond), p.atOnce), counted: p.counted}
 }
 
 // wait returns when a request may go. If that is not before the deadline of
@@ -87,10 +98,10 @@ func hold(ctx context.Context, d time.Duration) error {
 }
 
 // pause holds all requests back after a 429: others ask from the same address
-// too. Without a wish of Vultr's it is a second, the time over which it counts.
+// too. Without a wish of Vultr's it is the time over which it counts.
 func (l *limits) pause(d time.Duration) {
 	if d <= 0 {
-		d = time.Second
+		d = l.counted
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

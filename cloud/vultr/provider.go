@@ -57,7 +57,7 @@ func New(c Config) (*Provider, error) {
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
-	p.names = &names.Writer{Write: p.assign, Workers: nameWorkers, Log: p.log.With("provider", c.Name)}
+	p.names = &names.Writer{Write: p.assign, Workers: nameWorkers, Pause: namePause, Log: p.log.With("provider", c.Name)}
 	if c.Dir != "" {
 		_, err := os.Stat(c.Dir)
 		p.known = err == nil

@@ -20,18 +20,6 @@ import (
 // patience is the library's, in this program.
 const patience = 300 * time.Millisecond
 
-// buildTalk builds testdata/talk.c with the library's sources.
-func buildTalk(t *testing.T) string {
-	t.Helper()
-	bin := filepath.Join(t.TempDir(), "talk")
-	out, err := exec.CommandContext(t.Context(), "cc", "-g", "-O1", "-Wall", "-Wextra", "-Werror", fmt.Sprint("-DPATIENCE=", patience.Milliseconds()),
-		"-Isrc", "-o", bin, "testdata/talk.c", "src/burst.c", "src/link.c").CombinedOutput()
-	if err != nil {
-		t.Fatalf("building testdata/talk.c (make deps installs gcc): %v\n%s", err, out)
-	}
-	return bin
-}
-
 // talker is a talk that runs.
 type talker struct {
 	t   *testing.T

@@ -1,6 +1,8 @@
-// Command gotest is go test with one thing more: at its end it says what tests have not
+// Command gotest is go test with two things more. At its end it says what tests have not
 // tried, which they do by t.Skip or t.Log with the words NOT TESTED, and which go test
-// shows to nobody who does not ask for everything. Its exit code is go test's.
+// shows to nobody who does not ask for everything. And it tests two packages at a time,
+// which mostly wait, but one by one those whose tests start clusters, or measure. Its last
+// argument says which packages, the others are go test's; its exit code is go test's.
 package main
 
 import (
@@ -11,7 +13,28 @@ import (
 )
 
 func main() {
-	cmd := exec.Command("go", append([]string{"test", "-json"}, os.Args[1:]...)...)
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: gotest [FLAG OF GO TEST...] PACKAGES")
+		os.Exit(2)
+	}
+	flags, pattern := os.Args[1:len(os.Args)-1], os.Args[len(os.Args)-1]
+	side, alone, err := apart(pattern)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gotest:", err)
+		os.Exit(2)
+	}
+	v := newView(os.Stdout)
+	code := max(test(v, append([]string{"-p=2"}, flags...), side), test(v, append([]string{"-p=1"}, flags...), alone))
+	v.end()
+	os.Exit(code)
+}
+
+// test is go test of packages, none if there are none; it returns its exit code.
+func test(v *view, flags, packages []string) int {
+	if len(packages) == 0 {
+		return 0
+	}
+	cmd := exec.Command("go", append(append([]string{"test", "-json"}, flags...), packages...)...)
 	cmd.Stderr = os.Stderr
 	events, err := cmd.StdoutPipe()
 	if err == nil {
@@ -19,17 +42,16 @@ func main() {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "gotest:", err)
-		os.Exit(2)
+		return 2
 	}
-	v := newView(os.Stdout)
 	rerr := v.read(events)
-	v.end()
 	err = cmd.Wait()
 	if exit := new(exec.ExitError); errors.As(err, &exit) {
-		os.Exit(max(1, exit.ExitCode()))
+		return max(1, exit.ExitCode())
 	}
 	if err = errors.Join(err, rerr); err != nil {
 		fmt.Fprintln(os.Stderr, "gotest:", err)
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }

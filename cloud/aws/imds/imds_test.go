@@ -118,6 +118,7 @@ func TestBadAnswers(t *testing.T) {
 		{"redirect", data, imdstest.Fault{Status: 302}, "it answers 302"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			s := imdstest.New("i-1")
 			url, err := s.Serve(t.Context())
 			if err != nil {

@@ -136,7 +136,11 @@ func TestAFailingLine(t *testing.T) {
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue { // nobody has said otherwise
-		if err := flag.Set("test.parallel", "4"); err != nil {
+		many := "4"
+		if testing.Short() { // none starts an sshd
+			many = "8"
+		}
+		if err := flag.Set("test.parallel", many); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

@@ -86,6 +86,11 @@ func (u unwilling) Sign(ssh.PublicKey, []byte) (*ssh.Signature, error) {
 // TestAgentsAtFault: an agent that is empty, silent, or does not sign holds nobody up for long, and no host
 // is given up for it.
 func TestAgentsAtFault(t *testing.T) {
+	t.Parallel()
+	while := 3 * time.Second
+	if testing.Short() {
+		while = 1500 * time.Millisecond // still three times what an agent may take
+	}
 	ring := agent.NewKeyring()
 	if err := ring.Add(agent.AddedKey{PrivateKey: newPrivate(t)}); err != nil {
 		t.Fatal(err)
@@ -106,13 +111,13 @@ func TestAgentsAtFault(t *testing.T) {
 			r := New(Config{Auth: Auth{Agent: tt.socket}, Keys: Folder(t.TempDir()), DialTime: 500 * time.Millisecond,
 				Refused: time.Millisecond, Pause: 10 * time.Millisecond})
 			begun := time.Now()
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), while)
 			defer cancel()
 			err := r.Run(ctx, h, Work{})
 			if !errors.Is(err, ErrNoLogin) || !strings.Contains(err.Error(), "no time is left") || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v", err)
 			}
-			if took := time.Since(begun); took < 3*time.Second {
+			if took := time.Since(begun); took < while {
 				t.Errorf("the host was given up after %s", took)
 			}
 		})
@@ -135,6 +140,7 @@ func TestAgentTime(t *testing.T) {
 
 // TestNoChannel: a host that lets us in, and answers no more, does not hold us for ever.
 func TestNoChannel(t *testing.T) {
+	t.Parallel()
 	h, logins := letsIn(t)
 	r := New(Config{Auth: Auth{KeyFile: keyFile(t, newPrivate(t), "")}, Keys: Folder(t.TempDir())})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)

@@ -163,7 +163,7 @@ func TestKillAtEveryPoint(t *testing.T) {
 	t.Logf("%d points passed, %d of them tried", len(points), len(chosen))
 	if testing.Short() {
 		var few []string
-		for i := 0; i < len(chosen); i += 20 {
+		for i := 0; i < len(chosen); i += 30 {
 			few = append(few, chosen[i])
 		}
 		chosen = few

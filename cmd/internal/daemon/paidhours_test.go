@@ -226,6 +226,7 @@ func TestPaidHoursOnARealSlurm(t *testing.T) {
 
 // TestPaidHoursRounds: what a round of burstd does, with a Slurm that answers or does not.
 func TestPaidHoursRounds(t *testing.T) {
+	t.Parallel()
 	begin := func(t *testing.T) (*past, *hours, time.Time) {
 		p := newPast(t, slurmtest.Options{})
 		p.client = slurm.New(p.Controller)
@@ -248,6 +249,7 @@ func TestPaidHoursRounds(t *testing.T) {
 		return p, withHours(t, p.Daemon, map[string]time.Duration{"c1": 57 * time.Minute, "c2": 30 * time.Minute}, now), now
 	}
 	t.Run("one is due", func(t *testing.T) {
+		t.Parallel()
 		p, h, now := begin(t)
 		defer p.stop()
 		if err := h.round(t.Context(), now.Add(-10*time.Minute)); err != nil {
@@ -270,6 +272,7 @@ func TestPaidHoursRounds(t *testing.T) {
 		}
 	})
 	t.Run("Slurm is away", func(t *testing.T) {
+		t.Parallel()
 		p, h, now := begin(t)
 		defer p.stop()
 		ctx, stop := context.WithCancel(t.Context())

@@ -50,7 +50,7 @@ func TestKill9AtEveryPoint(t *testing.T) {
 	t.Logf("%d points: %v", len(points), points)
 	var next, died atomic.Int32
 	t.Run("a death at", func(t *testing.T) {
-		for part := range 4 { // sites that share the points: one waits while the others work
+		for part := range lapSites { // sites that share the points
 			t.Run(fmt.Sprintf("some by site %d", part+1), func(t *testing.T) {
 				t.Parallel()
 				var s *site

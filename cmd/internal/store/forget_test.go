@@ -47,7 +47,7 @@ func TestTheJournalDoesNotGrow(t *testing.T) {
 	const days = 20
 	aDay := 500
 	if testing.Short() {
-		aDay = 50
+		aDay = 20
 	}
 	s := open(t, filepath.Join(t.TempDir(), "burst.db"))
 	now, job := time.Now().Add(-days*24*time.Hour), uint32(0)

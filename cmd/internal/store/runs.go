@@ -173,7 +173,7 @@ func (s *Store) Runs(ctx context.Context, q RunsQuery) ([]Told, error) {
 		return nil, fmt.Errorf("reading the history of runs: %w", err)
 	}
 	for i := range all {
-		if err := s.tell(ctx, &all[i]); err != nil {
+		if err := s.beside(ctx, func(q querier) error { return tell(ctx, q, &all[i]) }); err != nil {
 			return nil, fmt.Errorf("reading the history of job %d: %w", all[i].Job, err)
 		}
 	}
@@ -191,13 +191,13 @@ func scanTold(scan scanner) (t Told, err error) {
 
 // tell adds what is not in the run's row: of one that is open what became of it so
 // far, and what the ledger has, which is booked after the end.
-func (s *Store) tell(ctx context.Context, t *Told) (err error) {
+func tell(ctx context.Context, q querier, t *Told) (err error) {
 	if t.Open {
-		if t.Deeds, err = sumUp(ctx, s.long, t.Run); err != nil {
+		if t.Deeds, err = sumUp(ctx, q, t.Run); err != nil {
 			return err
 		}
 	}
-	since, err := before(ctx, s.long, t.Run)
+	since, err := before(ctx, q, t.Run)
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (s *Store) tell(ctx context.Context, t *Told) (err error) {
 	if t.Open {
 		until = 0
 	}
-	_, err = query(ctx, s.long, `SELECT coalesce(sum(s), 0), coalesce(sum(s * usd_per_hour / 3600), 0), coalesce(sum(s) FILTER (WHERE usd_per_hour IS NULL), 0)
+	_, err = query(ctx, q, `SELECT coalesce(sum(s), 0), coalesce(sum(s * usd_per_hour / 3600), 0), coalesce(sum(s) FILTER (WHERE usd_per_hour IS NULL), 0)
 		FROM (SELECT usd_per_hour, share * (until - began) / 1e6 AS s FROM usage WHERE job > 0 AND job = ?1 AND until > ?2 AND (?3 = 0 OR began <= ?3))`,
 		func(scan scanner) (struct{}, error) { return struct{}{}, scan(&t.Seconds, &t.USD, &t.Unpriced) }, t.Job, since, until)
 	return err

@@ -32,16 +32,25 @@ func query[T any](ctx context.Context, q querier, text string, scan func(scanner
 	return all, rows.Err()
 }
 
-// queryLong is query for what reads many rows and any user may ask for: beside
-// the journal's connection, one at a time.
-func queryLong[T any](ctx context.Context, s *Store, text string, scan func(scanner) (T, error), args ...any) ([]T, error) {
+// queryLong is query for what reads many rows and any user may ask for.
+func queryLong[T any](ctx context.Context, s *Store, text string, scan func(scanner) (T, error), args ...any) (all []T, err error) {
+	err = s.beside(ctx, func(q querier) error {
+		all, err = query(ctx, q, text, scan, args...)
+		return err
+	})
+	return all, err
+}
+
+// beside reads beside the journal's connection, one at a time.
+func (s *Store) beside(ctx context.Context, read func(querier) error) error {
 	conn, err := s.long.Conn(ctx) // the only one: nobody else reads until it is given back
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer conn.Close()
-	defer s.shrinkLog(context.WithoutCancel(ctx))
-	return query(ctx, conn, text, scan, args...)
+	s.reads.RLock() // after the connection: who waits for that one holds up nothing
+	defer s.reads.RUnlock()
+	return read(conn)
 }
 
 // writer runs statements of one transaction until the first error. A

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
@@ -30,11 +31,14 @@ type Store struct {
 	db   *sql.DB
 	long *sql.DB // for long reads, which must not keep others from the journal
 	path string
-	// maxLog is the size in bytes at which the write-ahead log is emptied after
-	// a long read. SQLite begins it anew only when a commit meets no reader: reads
-	// without a pause would let it grow for ever.
+	// maxLog is the size in bytes at which the write-ahead log is emptied before the
+	// next transaction, which waits for a long read that goes on, and which the next
+	// one waits for. SQLite begins the log anew only when a commit meets no reader:
+	// reads without a pause would let it grow for ever.
 	maxLog int64
-	small  together // what ft writes
+	reads  sync.RWMutex // held by a long read
+	grown  atomic.Int64 // bytes that the log had when another process kept it from being emptied
+	small  together     // what ft writes
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced when an event is written
@@ -116,20 +120,36 @@ func (s *Store) migrate(ctx context.Context) error {
 	return nil
 }
 
-// shrinkLog empties the write-ahead log if it is large. It waits for no other
-// process that reads the journal: the next read tries again.
+// shrinkLog empties the write-ahead log if it is large. It waits for a long read, but
+// not for another process that reads the journal: it tries again when the log has
+// grown by as much once more.
 func (s *Store) shrinkLog(ctx context.Context) {
-	if info, err := os.Stat(s.path + "-wal"); err != nil || info.Size() < s.maxLog {
+	if s.logSize() < s.grown.Load()+s.maxLog {
 		return
+	}
+	s.reads.Lock()
+	defer s.reads.Unlock()
+	if s.logSize() < s.grown.Load()+s.maxLog {
+		return // another transaction has emptied it meanwhile
 	}
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
-		return // the journal is being closed, which empties it too
+		return // the transaction has the same error
 	}
 	defer conn.Close()
 	for _, pragma := range []string{"busy_timeout = 0", "wal_checkpoint(TRUNCATE)", busyTimeout} {
-		conn.ExecContext(ctx, "PRAGMA "+pragma) // an error, as of a full disk, the next commit has too
+		conn.ExecContext(context.WithoutCancel(ctx), "PRAGMA "+pragma) // an error, as of a full disk, the next commit has too
 	}
+	s.grown.Store(s.logSize())
+}
+
+// logSize is the size of the write-ahead log in bytes.
+func (s *Store) logSize() int64 {
+	info, err := os.Stat(s.path + "-wal")
+	if err != nil {
+		return 0 // nothing was written yet
+	}
+	return info.Size()
 }
 
 // ClusterID is the cluster's random id, made once: it marks our instances. It
@@ -199,6 +219,7 @@ func writeFile(path, text string) error {
 
 // tx runs f in one transaction; an error of f undoes it.
 func (s *Store) tx(ctx context.Context, f func(*sql.Tx) error) error {
+	s.shrinkLog(ctx)
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err

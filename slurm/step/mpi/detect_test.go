@@ -59,6 +59,7 @@ func TestDetectByWhatTheLibrarySays(t *testing.T) {
 	w.lib("sys/libpmi.so.0", "int PMI_Init(void) { return 0; }\n")
 	w.lib("sys/libopen-rte.so.40", "int orte_init(void) { return 0; }\n")
 	needs := func(name string) []string { return []string{"-Wl,--no-as-needed", filepath.Join(w.dir, "sys", name)} }
+	apps := map[string]string{} // by the name of the library that they need
 	for _, c := range []struct {
 		name, soname, text string
 		args               []string
@@ -83,8 +84,10 @@ func TestDetectByWhatTheLibrarySays(t *testing.T) {
 	} {
 		dir := strings.ReplaceAll(c.name, " ", "-")
 		lib := w.lib(filepath.Join(dir, c.soname), c.text, c.args...)
-		app := w.gcc(filepath.Join(dir, "app"), callsInit, lib, "-Wl,--allow-shlib-undefined")
-		f, err := Detect("", app, environment("LD_LIBRARY_PATH="+filepath.Dir(lib)))
+		if apps[c.soname] == "" {
+			apps[c.soname] = w.gcc(filepath.Join("apps", c.soname), callsInit, lib, "-Wl,--allow-shlib-undefined")
+		}
+		f, err := Detect("", apps[c.soname], environment("LD_LIBRARY_PATH="+filepath.Dir(lib)))
 		var pmi []string
 		for _, p := range f.PMI {
 			pmi = append(pmi, string(p))
