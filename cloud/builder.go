@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"context"
 	"crypto/rand"
 	"strings"
 	"time"
@@ -25,4 +26,17 @@ func BuilderUntil(token string) (time.Time, bool) {
 	stamp, _, _ := strings.Cut(rest, "-")
 	until, err := time.Parse(builderTime, stamp)
 	return until, ours && err == nil
+}
+
+// BuilderNeeds is what the instance must have of which an image is made.
+type BuilderNeeds struct {
+	Types   []string // the pool's, in its order, at least one: nodes of the image are of any of them
+	Console bool     // its console must show what is printed there while it runs
+}
+
+// BuilderChooser is met by providers to whom the types of a pool are not all alike for that.
+type BuilderChooser interface {
+	// BuilderType is the one of the types that the builder is to be of. If none will do, an Invalid
+	// error says why.
+	BuilderType(ctx context.Context, n BuilderNeeds) (string, error)
 }

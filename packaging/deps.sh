@@ -23,6 +23,8 @@ mpirun:openmpi-bin mpicc:libopenmpi-dev gcc:gcc make:make ip:iproute2
 systemd-analyze:systemd mandoc:mandoc"
 # Debian's choice of mpicc and mpirun stays Open MPI's.
 [ -z "$moto" ] || needs="$needs curl:curl python3:python3 gfortran:gfortran pkg-config:pkg-config mpicc.mpich:libmpich-dev mpiexec.hydra:mpich sshd:openssh-server sudo:sudo"
+# ufw is what images of clouds have switched on.
+[ -z "$moto" ] || ! command -v apt-get >/dev/null 2>&1 || needs="$needs ufw:ufw"
 # Debian 12's Slurm is built with Lua 5.1, others' with 5.4. A system of another kind has its own name for it.
 [ -z "$moto" ] || { command -v lua >/dev/null 2>&1 && ! command -v apt-get >/dev/null 2>&1; } || needs="$needs lua5.1:lua5.1 lua5.4:lua5.4"
 

@@ -20,15 +20,15 @@ func captured(t testing.TB, version, name string) []byte {
 	return b
 }
 
-// capturedJobs is what squeue printed, and (null), its word for no --constraint,
-// as the last field of each job: the captures are older than that field.
+// capturedJobs is what squeue printed, and (null), its word for no --constraint, and
+// nothing, for no --nodelist, as the last fields of each job: the captures are older than these.
 func capturedJobs(t testing.TB, version, name string) []byte {
 	t.Helper()
 	fields := strings.SplitAfter(string(captured(t, version, name)), captureMark)
 	var b strings.Builder
 	for i, f := range fields {
-		if i > 0 && i%(len(jobFields)-1) == 0 {
-			b.WriteString("(null)" + captureMark)
+		if i > 0 && i%(len(jobFields)-2) == 0 {
+			b.WriteString("(null)" + captureMark + captureMark)
 		}
 		b.WriteString(f)
 	}

@@ -38,6 +38,7 @@ var jobFields = []struct {
 	{"Comment", func(j *Job, v string) error { j.Comment = unset(v); return nil }},
 	{"admin_comment", func(j *Job, v string) error { j.AdminComment = unset(v); return nil }},
 	{"Feature", func(j *Job, v string) error { j.Features = unset(v); return nil }},
+	{"ReqNodes", func(j *Job, v string) error { j.Required = known(v); return nil }},
 }
 
 // jobFormat is squeue's -O for jobFields. Each field ends with the mark: a

@@ -15,13 +15,14 @@ var errNoReservation = errors.New("no such reservation")
 // errReserved says that there is a reservation of that name.
 var errReserved = errors.New("there is one of that name")
 
-// Reservation keeps jobs off its nodes for a day from Start on, or until it is
+// Reservation keeps jobs off its nodes from Start to End, or until it is
 // removed: one of which nobody knows any more blocks its nodes no longer. Jobs that
 // run there already are let be; no job begins that may last beyond Start.
 type Reservation struct {
 	Name  string
 	Nodes []string
 	Start time.Time
+	End   time.Time // zero: it is of maintenance, for a day
 }
 
 // Reserve makes the reservation; one of that name is replaced, so that it is
@@ -33,8 +34,12 @@ func (c *Client) Reserve(ctx context.Context, r Reservation) error {
 			return fmt.Errorf("making a reservation: %w", err)
 		}
 	}
-	args = append(args, "reservationname="+r.Name, "starttime=uts"+strconv.FormatInt(r.Start.Unix(), 10), "duration=1-00:00:00",
-		"user=root", "flags=maint,ignore_jobs", "nodes="+strings.Join(r.Nodes, ","))
+	end, flags := "duration=1-00:00:00", "flags=maint,ignore_jobs"
+	if !r.End.IsZero() {
+		end, flags = "endtime="+startTime(r.End), "flags=ignore_jobs,overlap"
+	}
+	args = append(args, "reservationname="+r.Name, "starttime=uts"+strconv.FormatInt(r.Start.Unix(), 10), end,
+		"user=root", flags, "nodes="+strings.Join(r.Nodes, ","))
 	_, err := c.run(ctx, "scontrol", args...)
 	if errors.Is(err, errReserved) {
 		if err := c.Unreserve(ctx, r.Name); err != nil {

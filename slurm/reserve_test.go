@@ -36,12 +36,20 @@ func TestReserve(t *testing.T) {
 	create := "scontrol create reservation reservationname=burst-i-1 starttime=uts1800000000 duration=1-00:00:00 user=root flags=maint,ignore_jobs nodes=c1,c2"
 	remove := "scontrol delete reservationname=burst-i-1"
 	wantLines(t, f, create, create, remove, create, remove, remove)
+	r.End = time.Unix(1800000060, 0)
+	made = false
+	if err := c.Reserve(t.Context(), r); err != nil {
+		t.Error(err)
+	}
+	if got, want := f.lines()[6], "scontrol create reservation reservationname=burst-i-1 starttime=uts1800000000 endtime=uts1800000060 user=root flags=ignore_jobs,overlap nodes=c1,c2"; got != want {
+		t.Errorf("one with an end: %s, want %s", got, want)
+	}
 	for _, bad := range []Reservation{{Name: "a b", Nodes: []string{"c1"}}, {Name: "a", Nodes: []string{"c1,c2"}}, {Nodes: []string{"c1"}}} {
 		if c.Reserve(t.Context(), bad) == nil {
 			t.Errorf("%+v is taken", bad)
 		}
 	}
-	if c.Unreserve(t.Context(), "a b") == nil || len(f.lines()) != 6 {
+	if c.Unreserve(t.Context(), "a b") == nil || len(f.lines()) != 7 {
 		t.Errorf("commands: %v", f.lines())
 	}
 }

@@ -76,6 +76,7 @@ type Job struct {
 	AdminComment string    `json:"admin_comment,omitempty"`
 	Comment      string    `json:"comment,omitempty"`
 	Features     string    `json:"features,omitempty"` // the expression of --constraint
+	Required     string    `json:"required,omitempty"` // hostlist of --nodelist
 	Submitted    time.Time `json:"submitted,omitzero"`
 	Eligible     time.Time `json:"eligible,omitzero"` // not started before
 	Start        time.Time `json:"start,omitzero"`

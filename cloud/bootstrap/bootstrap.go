@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -35,6 +34,9 @@ var slurm string
 
 //go:embed node/site.sh
 var site string
+
+//go:embed node/firewall.sh
+var firewall string
 
 //go:embed node/export.sh
 var export string
@@ -105,11 +107,16 @@ func write(c Config, edit func(part string) string) string {
 	var b strings.Builder
 	b.WriteString("#!/bin/bash\n# Made by Burst.\n")
 	c.withDefaults().header(&b)
-	parts := []string{tools, strings.Replace(machine, "@key.py@\n", key, 1), slurm, site, export, start, last}
-	if c.image {
-		parts = slices.Insert(parts, len(parts)-1, clean)
+	parts := []string{tools, strings.Replace(machine, "@key.py@\n", key, 1), slurm, site} // and what this one needs, as user data has a limit
+	if c.Export.Folder != "" {
+		parts = append(parts, export)
 	}
-	for _, part := range parts {
+	if c.image {
+		parts = append(parts, clean)
+	} else {
+		parts = append(parts, firewall, start)
+	}
+	for _, part := range append(parts, last) {
 		_, text, _ := strings.Cut(part, "\n") // without its line for shellcheck
 		b.WriteByte('\n')
 		b.WriteString(edit(text))

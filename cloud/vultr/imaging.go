@@ -51,8 +51,8 @@ func imageAs(s govultr.Snapshot) (cloud.Image, bool) {
 	return one, true
 }
 
-// MakeImage implements cloud.Imager. Vultr halts the instance first, so that
-// its file systems do not change under the snapshot. It knows no tokens: a snapshot is
+// MakeImage implements cloud.Imager. Vultr halts the instance first, and it is
+// waited for until it is stopped, so that its file systems do not change under the snapshot. It knows no tokens: a snapshot is
 // looked for by its description before it is asked for, and for a Lag after an answer
 // to that was lost. What a process that has died has asked for, another one's
 // MakeImage may ask for again: then both are shown.
@@ -86,8 +86,48 @@ func (p *Provider) MakeImage(ctx context.Context, r cloud.ImageRequest) (cloud.I
 	return p.snap(ctx, r)
 }
 
+// haltTime is how long an instance may take to stop, until the caller is to ask again.
+const haltTime = 5 * time.Minute
+
+// halt stops the instance and returns when Vultr shows it as stopped: its answer to the request
+// says only that it will.
+func (p *Provider) halt(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, haltTime, fmt.Errorf("instance %s is not stopped after %s", id, haltTime))
+	defer cancel()
+	asked := false
+	for {
+		power := ""
+		err := call(ctx, opImage, "looking whether "+id+" is stopped", func(ctx context.Context) error {
+			i, _, err := p.api.Instance.Get(ctx, id)
+			if err == nil && (i == nil || i.ID == "") {
+				err = errors.New("it has no id")
+			}
+			if err == nil {
+				power = i.PowerStatus
+			}
+			return err
+		})
+		switch {
+		case err != nil:
+			return err
+		case power == "stopped":
+			return nil
+		case !asked:
+			if err := call(ctx, opImage, "halting "+id, func(ctx context.Context) error { return p.api.Instance.Halt(ctx, id) }); err != nil {
+				return err
+			}
+			asked = true
+		}
+		select {
+		case <-time.After(max(p.c.Lag/20, time.Millisecond)):
+		case <-ctx.Done():
+			return transient(opImage, context.Cause(ctx))
+		}
+	}
+}
+
 func (p *Provider) snap(ctx context.Context, r cloud.ImageRequest) (cloud.Image, error) {
-	if err := call(ctx, opImage, "halting "+r.Instance, func(ctx context.Context) error { return p.api.Instance.Halt(ctx, r.Instance) }); err != nil {
+	if err := p.halt(ctx, r.Instance); err != nil {
 		return cloud.Image{}, err
 	}
 	p.snapped.put(r.Token, time.Now())

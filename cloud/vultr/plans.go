@@ -24,6 +24,7 @@ type plan struct {
 	Cores        int          `json:"cpu_count"`   // of bare metal
 	Threads      int          `json:"cpu_threads"` // of bare metal, all together
 	RAM          int          `json:"ram"`         // MiB
+	Disk         int          `json:"disk"`        // GB, of each
 	GPU          string       `json:"gpu_type"`
 	Locations    []string     `json:"locations"`
 	MonthlyCost  float64      `json:"monthly_cost"`

@@ -146,7 +146,7 @@ func runExplain(ctx context.Context, out io.Writer, o explainOptions, j batchJob
 	e.Advice = append(e.Advice, directive.Advise(m, jobOf(ctx, cfg, j))...)
 	if len(e.silent) > 0 && m.Method != directive.None && m.Strategy == directive.Preemptive {
 		e.Advice = append(e.Advice, directive.Advice{Level: directive.Warning, About: "strategy",
-			Text: fmt.Sprintf("preemptive makes a checkpoint on a notice alone, and Vultr, where %s is, gives none: write strategy=periodic", poolNames(e.silent))})
+			Text: fmt.Sprintf("preemptive makes a checkpoint on a notice alone, and Vultr, where %s, gives none: write strategy=periodic", e.whereSilent(cfg))})
 	}
 	e.rehearsed(m, j)
 	if o.json {
@@ -171,8 +171,10 @@ func (e *explained) place(cfg *config.Config, o explainOptions, j batchJob) erro
 	for _, p := range cfg.Pools {
 		if o.pool == p.Power.Name || o.pool == "" && slices.Contains(partitions, p.Slurm.Partition) {
 			fit = append(fit, p)
-			if provider, _ := cfg.Provider(p.Power.Provider); provider.Kind == "vultr" {
-				e.silent = append(e.silent, p)
+			for _, s := range p.Sources() {
+				if provider, _ := cfg.Provider(s.Power.Provider); provider.Kind == "vultr" {
+					e.silent = append(e.silent, s)
+				}
 			}
 		}
 	}
@@ -199,6 +201,21 @@ func (e *explained) place(cfg *config.Config, o explainOptions, j batchJob) erro
 		e.Pool = fit[0].Power.Name
 	}
 	return nil
+}
+
+// whereSilent says which of the job's pools are on a cloud that gives no notices, and which may be.
+func (e *explained) whereSilent(cfg *config.Config) string {
+	var all []string
+	for _, s := range e.silent {
+		words := s.Power.Name + " is"
+		for _, p := range cfg.Pools {
+			if p.Power.Name == s.Power.Name && len(p.Then) > 0 {
+				words = fmt.Sprintf("%s may buy (%s)", s.Power.Name, s.Power.Provider)
+			}
+		}
+		all = append(all, words)
+	}
+	return strings.Join(all, ", ")
 }
 
 func split(list string) []string {

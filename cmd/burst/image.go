@@ -6,18 +6,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"os/user"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/burst-hpc/burst/cloud"
-	"github.com/burst-hpc/burst/cmd/internal/api"
 	"github.com/burst-hpc/burst/cmd/internal/cli"
 	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/cmd/internal/endpoint"
@@ -42,9 +37,9 @@ func imageCommand() *cobra.Command {
 }
 
 type imageBuildOptions struct {
-	config, pool string
-	within       time.Duration
-	json         bool
+	config, pool, provider string
+	within                 time.Duration
+	json                   bool
 }
 
 func imageBuildCommand() *cobra.Command {
@@ -52,7 +47,7 @@ func imageBuildCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "build --pool POOL",
 		Short: "Make an image of a pool's node, set up but not joined",
-		Long: "Launch one instance of the pool's first type, on demand; have it install the packages\n" +
+		Long: "Launch one instance of the pool, on demand; have it install the packages\n" +
 			"and run the setup commands of the pool's nodes, with BURST_IMAGE=1; remove from it what\n" +
 			"two instances must not share (keys, machine id, logs); have the cloud make an image of\n" +
 			"it; end it; print what to write into the pool. An interrupt ends the instance and removes\n" +
@@ -66,6 +61,7 @@ func imageBuildCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&o.pool, "pool", "", "the `pool` whose nodes the image is for")
+	cmd.Flags().StringVar(&o.provider, "provider", "", "the `provider` of the pool's that the image is for (default: its first)")
 	cmd.Flags().DurationVar(&o.within, "within", 2*time.Hour, "end the instance after this `time`, whatever has come of it: from 10m to 12h")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the image as JSON")
 	return cmd
@@ -76,6 +72,7 @@ type builtImage struct {
 	cloud.Image
 	Provider string             `json:"provider"`
 	Instance string             `json:"instance"`
+	USD      *float64           `json:"usd"`     // of the instance; null: its price is not known
 	Seconds  map[string]float64 `json:"seconds"` // of the stages
 }
 
@@ -93,7 +90,13 @@ func runImageBuild(ctx context.Context, s streams, o imageBuildOptions) error {
 	case o.within < imaging.Least || o.within > imaging.Most:
 		return cli.UsageError(fmt.Errorf("--within %s is not from %s to %s", o.within, imaging.Least, imaging.Most), "see burst image build --help")
 	}
-	pool := cfg.Pools[n]
+	pool, err := sourceOf(cfg.Pools[n], o.provider)
+	if err != nil {
+		return err
+	}
+	if all := cfg.Pools[n].Providers(); o.provider == "" && len(all) > 1 {
+		fmt.Fprintf(s.err, "pool %s buys of %s; this image is for %s, --provider makes one for another\n", o.pool, strings.Join(all, ", "), all[0])
+	}
 	provider, err := openedOf(cfg).get(ctx, pool.Power.Provider)
 	if err != nil {
 		return err
@@ -103,11 +106,18 @@ func runImageBuild(ctx context.Context, s streams, o imageBuildOptions) error {
 	}
 	log := slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	way := imaging.Way{Pool: pool, Provider: provider, State: cfg.Endpoint.State, Limit: o.within, Log: log}
-	cluster, err := builtFor(ctx, cfg)
+	cluster, err := builtFor(cfg)
 	if err != nil {
 		return err
 	}
-	request, err := way.Request(cluster)
+	allowed := func(ctx context.Context) error { return mayBuild(ctx, cfg, o.pool, cluster) }
+	if err := allowed(ctx); err != nil {
+		return err
+	}
+	request, err := way.Request(ctx, cluster)
+	if e := (*cloud.Error)(nil); errors.As(err, &e) && e.Kind != cloud.Invalid {
+		return fmt.Errorf("choosing the instance: %w", err)
+	}
 	if err != nil {
 		return cli.UsageError(fmt.Errorf("no image can be made for pool %s: %w", o.pool, err), "docs/images.md says what pools can have images made")
 	}
@@ -118,10 +128,14 @@ func runImageBuild(ctx context.Context, s streams, o imageBuildOptions) error {
 	}
 	line := &imageLine{w: s.err, tty: isTerminal(s.err), began: time.Now()}
 	result, err := imaging.Build(ctx, imaging.Config{Provider: provider, Request: request, Leases: imaging.LeasesIn(cfg.Endpoint.State),
-		Within: o.within, SetUp: way.SetUp, Report: line.report})
+		Within: o.within, Allowed: allowed, SetUp: way.SetUp, Report: line.report})
 	line.end()
+	usd := builderCost(context.WithoutCancel(ctx), cfg, provider, pool.Power.Provider, result)
+	if usd != nil {
+		fmt.Fprintf(s.err, "the instance cost about %.3f USD, which burst cost does not have\n", *usd)
+	}
 	if result.Image.State == cloud.ImageAvailable {
-		if werr := tellImage(s.out, o, pool.Power.Provider, result); werr != nil {
+		if werr := tellImage(s.out, o, builtImage{Image: result.Image, Provider: pool.Power.Provider, Instance: result.Instance, USD: usd}, result.Took); werr != nil {
 			err = errors.Join(err, werr)
 		}
 	}
@@ -138,61 +152,27 @@ func noImager(cfg *config.Config, name string) error {
 	return cli.UsageError(fmt.Errorf("provider %s (%s) has no machine images: %s", name, p.Kind, why), "docs/images.md says which providers have")
 }
 
-// builtFor is the cluster's id. Its burstd must answer: nobody else would end
-// what a command that is killed leaves behind. What another user wrote into its state
-// folder, burstd could not use, or not write to.
-func builtFor(ctx context.Context, cfg *config.Config) (string, error) {
-	info, err := os.Stat(cfg.Endpoint.State)
-	if err != nil {
-		return "", cli.WithHint(fmt.Errorf("burstd's state folder: %w", err), "images are made on burstd's host, by its user")
-	}
-	if owner := info.Sys().(*syscall.Stat_t).Uid; int(owner) != os.Geteuid() {
-		name := fmt.Sprintf("#%d", owner)
-		if u, err := user.LookupId(strconv.Itoa(int(owner))); err == nil {
-			name = u.Username
-		}
-		return "", cli.UsageError(fmt.Errorf("images are made by burstd's user, %s, to whom %s belongs", name, cfg.Endpoint.State), fmt.Sprintf("sudo -u %s burst image build …", name))
-	}
-	id, why := clusterID(cfg.Endpoint.ClusterFile())
-	if id == "" {
-		return "", cli.WithHint(fmt.Errorf("the cluster's id is not known: %s", why.Text), "start burstd once: it makes the id")
-	}
-	client := api.NewClient(cfg.Endpoint.Socket)
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(ctx, burstdTimeout)
-	defer cancel()
-	status, err := client.Status(ctx)
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("without burstd nobody would end the instance if this command were killed: %w", explain(err))
-	case status.Paused != nil:
-		return "", cli.WithHint(fmt.Errorf("nothing is launched: burstd is paused: %s", printable(status.Paused.Why)), "burst resume ends the pause")
-	case status.Cluster != id:
-		return "", cli.UsageError(fmt.Errorf("%s says that this cluster is %s, and burstd that it is %s", cfg.Endpoint.ClusterFile(), printable(id), printable(status.Cluster)),
-			"[daemon] state and socket must be those of one burstd")
-	}
-	return id, nil
-}
-
 // tellImage prints what has been made.
-func tellImage(w io.Writer, o imageBuildOptions, provider string, r imaging.Result) error {
+func tellImage(w io.Writer, o imageBuildOptions, b builtImage, took map[imaging.Stage]time.Duration) error {
+	b.Seconds = map[string]float64{}
+	total := time.Duration(0)
+	for stage, t := range took {
+		b.Seconds[string(stage)] = t.Round(time.Millisecond).Seconds()
+		total += t
+	}
 	if o.json {
-		b := builtImage{Image: r.Image, Provider: provider, Instance: r.Instance, Seconds: map[string]float64{}}
-		for stage, took := range r.Took {
-			b.Seconds[string(stage)] = took.Round(time.Millisecond).Seconds()
-		}
 		return writeJSON(w, b)
 	}
 	var parts []string
-	total := time.Duration(0)
-	for _, took := range r.Took {
-		total += took
-	}
 	for _, stage := range []imaging.Stage{imaging.Booting, imaging.SettingUp, imaging.Imaging} {
-		parts = append(parts, fmt.Sprintf("%s %s", stage, r.Took[stage].Round(time.Second)))
+		parts = append(parts, fmt.Sprintf("%s %s", stage, took[stage].Round(time.Second)))
 	}
-	_, err := fmt.Fprintf(w, "%s is made, in %s (%s). For nodes of it, write into [pool.%s]:\n\nimage = %q\n",
-		printable(r.Image.ID), total.Round(time.Second), strings.Join(parts, ", "), o.pool, r.Image.ID)
+	where := fmt.Sprintf("[pool.%s]", o.pool)
+	if o.provider != "" {
+		where = fmt.Sprintf("what pool %s says of provider %s", o.pool, b.Provider)
+	}
+	_, err := fmt.Fprintf(w, "%s is made, in %s (%s). For nodes of it, write into %s:\n\nimage = %q\n",
+		printable(b.ID), total.Round(time.Second), strings.Join(parts, ", "), where, b.ID)
 	return err
 }
 

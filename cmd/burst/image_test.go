@@ -38,7 +38,7 @@ func newSite(t *testing.T, net *sshtest.Net, setup string) *site {
 	t.Helper()
 	public, key := sshtest.Key(t)
 	s := &site{T: t, host: net.Host(sshtest.Options{Login: public}), dir: t.TempDir()}
-	s.fake = vultrtest.New(vultrtest.Options{Boot: time.Second, Snapshot: 8 * time.Second, Addr: func(int) string { return s.host.IP.String() }})
+	s.fake = vultrtest.New(vultrtest.Options{Boot: time.Second, Snapshot: 8 * time.Second, Halt: 2 * time.Second, Addr: func(int) string { return s.host.IP.String() }})
 	if err := s.fake.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -142,6 +142,9 @@ func (s *site) nothing(snapshots int) {
 	}
 	if all := s.fake.Snapshots(); len(all) != snapshots {
 		s.Errorf("snapshots are %v, want %d", all, snapshots)
+	}
+	if torn := s.fake.Torn(); len(torn) != 0 {
+		s.Errorf("snapshots of an instance that still ran: %v", torn)
 	}
 	if left, err := os.ReadDir(string(imaging.LeasesIn(s.dir))); err != nil || len(left) != 0 {
 		s.Errorf("leases are left: %v, %v", left, err)

@@ -90,7 +90,7 @@ func allImages(ctx context.Context, cfg *config.Config) ([]listedImage, error) {
 func usersOf(cfg *config.Config, id string) []string {
 	pools := []string{}
 	for _, s := range cfg.Sources() {
-		if image := s.Power.Image; (image == id || "snapshot:"+image == id) && !slices.Contains(pools, s.Power.Name) {
+		if isImage(s.Power.Image, id) && !slices.Contains(pools, s.Power.Name) {
 			pools = append(pools, s.Power.Name)
 		}
 	}
@@ -132,7 +132,7 @@ func imageDeleteCommand() *cobra.Command {
 		Use:   "delete ID...",
 		Short: "Delete images that Burst has made for this cluster",
 		Long: "Delete images that Burst has made for this cluster, with their snapshots. One that a pool\n" +
-			"of burst.toml names is not deleted, nor any that Burst has not made." + imageExits,
+			"of burst.toml or of the burstd that runs names is not deleted, nor any that Burst has not made." + imageExits,
 		Example: "  burst image delete ami-0123456789abcdef0\n  burst image delete snapshot:cb676a46-66fd-4dfb-b839-443f2e6c0b60 --yes",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -156,6 +156,9 @@ func runImageDelete(ctx context.Context, s streams, o imageDeleteOptions) error 
 	named, perr := pickImages(all, o.ids)
 	if perr != nil {
 		return errors.Join(perr, err) // a provider that does not answer may have what is not found
+	}
+	if err := burstdUses(ctx, cfg, o.ids); err != nil {
+		return err
 	}
 	if !o.yes {
 		if err := writeImages(s.err, named, false); err != nil {

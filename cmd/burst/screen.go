@@ -109,6 +109,9 @@ func wrongPart(s api.Status) part {
 	for _, name := range slices.Sorted(maps.Keys(s.Stopped)) {
 		lines = append(lines, "pool "+short(name, nameWidth)+" is stopped: "+s.Stopped[name])
 	}
+	for _, name := range slices.Sorted(maps.Keys(s.Servers)) {
+		lines = append(lines, "server "+short(name, nameWidth)+": "+s.Servers[name])
+	}
 	if s.Spooled > 0 {
 		lines = append(lines, fmt.Sprintf("%d orders of Slurm wait in the spool: burstd has not taken them", s.Spooled))
 	}

@@ -54,6 +54,8 @@ func TestStatusFitsOneScreen(t *testing.T) {
 		{name: "a quiet site", s: crowd(1, 0, 0, 0), want: []string{"1234.50 USD per hour and 12 without a known price", "slurm ok, 1 provider ok"}, absent: []string{"WRONG", "waiting", "burst-srun"}},
 		{name: "a server that nobody uses", s: api.Status{Pools: []api.PoolLoad{{Pool: "lon-nfs", Instances: 1, USDPerHour: 0.03, Nodes: map[string]int{"up": 1}, Unused: true}}},
 			want: []string{"  lon-nfs         1 instances      0.03 USD/h  1 up, unused: 0.72 USD/day"}},
+		{name: "a server that Slurm does not know", s: api.Status{Servers: map[string]string{"nfs1": "Slurm does not know it: slurm.conf lacks what burst genconf prints of it"}},
+			want: []string{"WRONG", "  server nfs1: Slurm does not know it"}},
 		{name: "many pools", s: crowd(100, 0, 0, 0), lines: screenLines, want: []string{"pool-with-a-long-name-99", "more: burst status --json"}},
 		{name: "all at once", s: crowd(100, 10, 100, 100), lines: screenLines, want: []string{"WRONG", "provider p0 fails", "over for 1m0s", "job 4000000000 signalled", "100 for nodes", "pool-with-a-long-name-99", "50 under burst-srun", "no checkpoint yet"}},
 		{name: "long names and many alphabets", s: tall, lines: screenLines, want: []string{"预算", "49 instances     49.00 USD/h", "over for 1m0s"}},

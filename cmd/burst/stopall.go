@@ -188,6 +188,11 @@ func (b *button) show(ctx context.Context, found map[string][]cloud.Instance) er
 	}
 	fmt.Fprintf(b.err, "%d instances of cluster %s (id %s) will be terminated, with all jobs on them; so will those that\nare being launched now.\n",
 		total, printable(b.cfg.Cluster), printable(b.cluster))
+	for _, p := range b.cfg.Pools {
+		if p.Slurm.Server && slices.ContainsFunc(found[p.Power.Provider], func(i cloud.Instance) bool { return i.Pool == p.Power.Name }) {
+			fmt.Fprintf(b.err, "Pool %s serves files: what is in %s is lost.\n", p.Power.Name, p.Boot.Export.Folder)
+		}
+	}
 	return writeTable(b.err, rows)
 }
 

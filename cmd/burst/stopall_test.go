@@ -12,12 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/bootstrap"
 	"github.com/burst-hpc/burst/cloud/cloudtest"
 	"github.com/burst-hpc/burst/cmd/internal/api"
 	"github.com/burst-hpc/burst/cmd/internal/api/apitest"
 	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/cmd/internal/endpoint"
 	"github.com/burst-hpc/burst/cmd/internal/stopall"
+	"github.com/burst-hpc/burst/slurm/conf"
 	"github.com/burst-hpc/burst/slurm/power"
 )
 
@@ -46,6 +48,21 @@ func TestAnotherClustersBurstd(t *testing.T) {
 		err := b.press(t.Context())
 		if asks := strings.Contains(out.String(), "Type"); err == nil || asks != tt.asks || !asks && !strings.Contains(err.Error(), "burstd that it is f00d") || fake.Calls(cloudtest.Terminate) > 0 {
 			t.Errorf("%+v: %v\n%s", tt, err, out.String())
+		}
+	}
+}
+
+// TestStopAllSaysWhichFilesGo: those of a server of files that is among what ends.
+func TestStopAllSaysWhichFilesGo(t *testing.T) {
+	server := config.Pool{Power: power.Pool{Name: "nfs", Provider: "lon"}, Slurm: conf.Pool{Server: true}, Boot: bootstrap.Config{Export: bootstrap.Export{Folder: "/shared"}}}
+	for pool, want := range map[string]bool{"nfs": true, "vhp": false} {
+		var out bytes.Buffer
+		b := &button{streams: streams{io.Discard, &out}, cfg: &config.Config{Pools: []config.Pool{server}}}
+		if err := b.show(t.Context(), map[string][]cloud.Instance{"lon": {{ID: "i-1", Pool: pool}}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(out.String(), "Pool nfs serves files: what is in /shared is lost.\n"); got != want {
+			t.Errorf("of pool %s:\n%s", pool, out.String())
 		}
 	}
 }

@@ -1,10 +1,14 @@
 package heat
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // TestULFMNodes: what Slurm does not say is not taken for an answer, by which ranks
@@ -28,17 +32,133 @@ func TestULFMNodes(t *testing.T) {
 		"nobody tells":        {"exit 1", "doomed h1 h2", "", true},
 		"one is not told of":  {`echo "NodeName=h1 State=MIXED"`, "doomed h1 h2", "", true},
 		"nothing to leave by": {"exit 1", "leave h2", "", true},
+		"a node like the job's": {`echo "JobId=7 Partition=east Account=lab QOS=high NumNodes=2 CPUs/Task=4 MinMemoryNode=500M MinTmpDiskNode=0 Features=[a|b]&* OverSubscribe=NO Reservation=r1 ExcNodeList=h9 NodeList=h[1-2]"`,
+			"alike h1,h2", "--partition=east\n--account=lab\n--qos=high\n--cpus-per-task=4\n--mem=500M\n--constraint=[a|b]&*\n--exclusive\n--reservation=r1\n--exclude=h1,h2,h9\n", false},
+		"a node like any":         {`echo "JobId=7 Partition=east Account=(null) QOS=N/A CPUs/Task=1 MinMemoryCPU=0 Features=(null) OverSubscribe=OK ExcNodeList=(null)"`, "alike h1", "--partition=east\n--exclude=h1\n", false},
+		"nobody tells of the job": {"exit 1", "alike h1", "", true},
+		"it is cancelled already": {`case $1 in update | requeue) exit 9 ;; *) echo "JobId=7 JobState=CANCELLED Reason=None" ;; esac`, "requeue", "", false},
+		"nobody can requeue":      {`case $1 in update | requeue) exit 9 ;; *) echo "JobId=7 JobState=RUNNING Reason=None" ;; esac`, "requeue", "", true},
+		"burstd was first":        {`case $1 in update) exit 0 ;; requeue) : >"$ULFM_DIR/done"; exit 9 ;; esac; [ -e "$ULFM_DIR/done" ] && echo "JobId=7 JobState=PENDING " || echo "JobId=7 JobState=RUNNING "`, "requeue", "", false},
+		"Slurm is away":           {"exit 1", "requeue", "", true},
+		"it has joined":           {`case $* in *"job 8"*) echo "JobId=8 NodeList=h3" ;; *hostnames*) printf 'h1\nh3\n' ;; *"job 7"*) echo "JobId=7 NodeList=h[1,3]" ;; *) exit 1 ;; esac`, "take 8", "", false},
+		"it has not joined":       {`case $* in *"job 8"*) echo "JobId=8 NodeList=h3" ;; *hostnames*) printf 'h1\nh2\n' ;; *"job 7"*) echo "JobId=7 NodeList=h[1-2]" ;; *) exit 1 ;; esac`, "take 8", "", true},
+		"who knows if it has":     {`case $* in *"job 8"*) echo "JobId=8 NodeList=h3" ;; *) exit 1 ;; esac`, "take 8", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			if err := os.WriteFile(filepath.Join(dir, "scontrol"), []byte("#!/bin/sh\n"+tt.scontrol+"\n"), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.CommandContext(t.Context(), "bash", "-c", `job=7 host=h1 ULFM_DIR=`+dir+` have=(h1 h2); note() { echo "$*" >&2; }; . "$0"; `+tt.ask, parts)
+			cmd := exec.CommandContext(t.Context(), "bash", "-c", `export ULFM_DIR=`+dir+` job=7 host=h1 ranks=2; have=(h1 h2); note() { echo "$*" >&2; }; . "$0"; `+tt.ask, parts)
 			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
 			out, err := cmd.Output()
 			if string(out) != tt.want || (err != nil) != tt.fails {
 				t.Errorf("%s: %q, %v; want %q, failure: %v", tt.ask, out, err, tt.want, tt.fails)
+			}
+		})
+	}
+}
+
+// TestULFMAsks: as many nodes are asked for as the job lacks, one that is refused again
+// later, and not at once.
+func TestULFMAsks(t *testing.T) {
+	parts, err := filepath.Abs("ulfm/ulfm-nodes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct{ how, want string }{
+		"none is lacking":     {"ask 3", "0"},
+		"two are":             {"ask 1; ask 1; idle", "2"},
+		"one is to join":      {`: >"$ULFM_DIR/grown.8"; ask 2; idle`, "0"},
+		"not at once":         {"fails=1; ask 2; idle; ask 2; ask 2; idle", "1"},
+		"later":               {"fails=1; ask 2; idle; ask 2; SECONDS=13; ask 2; idle; SECONDS=20; ask 2; idle", "2"},
+		"later each time":     {"fails=1; ask 2; idle; ask 2; SECONDS=20; ask 2; idle; ask 2; SECONDS=43; ask 2; SECONDS=50; ask 2; idle", "3"},
+		"not without end":     {"for i in {1..9}; do later; done; echo $waits >>$ULFM_DIR/asked; sed -i s/600/x/ $ULFM_DIR/asked", "1"},
+		"soon after one came": {"fails=1; ask 2; idle; ask 2; SECONDS=20; fails=; ask 2; idle; rm $ULFM_DIR/grown.*; ask 2; idle", "3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			cmd := exec.CommandContext(t.Context(), "bash", "-c", `ULFM_DIR=`+dir+` job=7 fails=; have=(h1 h2 h3); growing=(); . "$0"; idle() { while [ -n "$(jobs -r)" ]; do sleep 0.01; done; }
+				grow() { echo x >>"$ULFM_DIR/asked"; [ -z "$fails" ] && : >"$ULFM_DIR/grown.$BASHPID"; }; : >"$ULFM_DIR/asked"
+				`+tt.how+`; grep -c x "$ULFM_DIR/asked"; exit 0`, parts)
+			out, err := cmd.CombinedOutput()
+			if err != nil || strings.TrimSpace(string(out)) != tt.want {
+				t.Errorf("%s: %s, %v; want %s", tt.how, out, err, tt.want)
+			}
+		})
+	}
+}
+
+// TestULFMRequeues: when the batch host has a notice the job is requeued as soon as the
+// checkpoint is written, or must be, whatever mpirun does: the host may go any moment.
+func TestULFMRequeues(t *testing.T) {
+	for name, tt := range map[string]struct {
+		says string
+		args []string
+	}{
+		"the program has stopped": {"heat: stopped at iteration 5, the checkpoint is written", nil},
+		"it does not stop":        {"heat: iteration 5 of 9", []string{"--grace", "2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			bin := filepath.Join(dir, "bin")
+			if err := os.Mkdir(bin, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for name, text := range map[string]string{
+				"mpirun":    `echo "` + tt.says + `"; trap "" TERM; exec sleep 100`,
+				"ompi_info": "echo FT MPI support: yes",
+				"scancel":   "",
+				"srun":      "",
+				"scontrol": `echo "$*" >>` + dir + `/asked
+					case $* in
+					*"show job"*) echo "JobId=7 JobState=RUNNING NodeList=h1 " ;;
+					*hostnames*) echo h1 ;;
+					*"show node"*) echo "NodeName=h1 State=MIXED+DRAIN" ;;
+					esac`,
+			} {
+				if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, "ulfm/ulfm-run", append(tt.args, "--mpi", dir, "true")...)
+			cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+			cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "SLURM_JOB_ID=7", "SLURMD_NODENAME=h1", "TMPDIR="+dir)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+			asked, err := os.ReadFile(filepath.Join(dir, "asked"))
+			if err != nil || !strings.HasSuffix(string(asked), "update JobId=7 Requeue=1\nrequeue 7\n") {
+				t.Errorf("%v\n%s", err, asked)
+			}
+		})
+	}
+}
+
+// TestULFMRefused: a program that says 2 has refused to run, on whichever node.
+func TestULFMRefused(t *testing.T) {
+	for name, tt := range map[string]struct {
+		node, srun string
+		want       bool
+	}{
+		"on the batch host":  {"h1", "exit 9", true},
+		"on another":         {"h2", "exit 2", true},
+		"it does not refuse": {"h2", "exit 0", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "srun"), []byte("#!/bin/sh\n"+tt.srun+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.CommandContext(t.Context(), "ulfm/ulfm-run", "rank", "--on", tt.node, "--", "sh", "-c", "exit 2")
+			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "ULFM_JOB=7", "ULFM_HOST=h1", "ULFM_DIR="+dir)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "refused")); (err == nil) != tt.want {
+				t.Errorf("refused: %v, want %v", err, tt.want)
 			}
 		})
 	}

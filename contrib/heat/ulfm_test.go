@@ -43,6 +43,9 @@ func TestULFM(t *testing.T) {
 	t.Run("killed from outside", s.testKilled)
 	t.Run("moved", s.testMoved)
 	t.Run("lost in a move", s.testLostInMove)
+	t.Run("told before it starts", s.testToldEarly)
+	t.Run("a plan is given up", s.testGivenUp)
+	t.Run("ulfm-run is killed", s.testRunKilled)
 	t.Run("told to stop", s.testStop)
 	t.Run("stuck", s.testStuck)
 	t.Run("a new rank dies", s.testNewDies)
@@ -175,14 +178,7 @@ func until(t *testing.T, what string, cond func() bool) {
 // started waits until rank 0 has said its first words.
 func (s survivor) started(t *testing.T, dir string) {
 	t.Helper()
-	until(t, "it computes", func() bool {
-		out, err := filepath.Glob(filepath.Join(dir, "ulfm-run.*", "out"))
-		if err != nil || len(out) != 1 {
-			return false
-		}
-		text, err := os.ReadFile(out[0])
-		return err == nil && bytes.Contains(text, []byte("heat: step 5\n"))
-	})
+	until(t, "it computes", func() bool { return s.says(dir, "heat: step 5\n") })
 }
 
 func (s survivor) testKilled(t *testing.T) {
@@ -261,6 +257,76 @@ func (s survivor) testLostInMove(t *testing.T) {
 	}
 	if !strings.Contains(o.stdout, "heat: lost 1 ranks") || !strings.Contains(o.stdout, "heat: plan 100: moved ") || strings.Trim(last, "ab ") != "" {
 		t.Errorf("the ranks are on %q:\n%s", last, o.stdout)
+	}
+}
+
+// A plan that is written while the ranks start is carried out like a later one, and one
+// of more nodes than can be held by its first nodes.
+func (s survivor) testToldEarly(t *testing.T) {
+	dir := t.TempDir()
+	o := finish(t, s.command(t, dir, 4, "--pace", "5", "--stall", "20"), func() {
+		until(t, "there is a plan", func() bool {
+			found, err := filepath.Glob(filepath.Join(dir, "ulfm-run.*", "plan"))
+			return err == nil && len(found) == 1
+		})
+		var plan strings.Builder
+		plan.WriteString("plan 100\n")
+		for i := range 2000 {
+			fmt.Fprintf(&plan, "node n%d\n", i)
+		}
+		writePlan(t, dir, plan.String())
+	})
+	s.came(t, o, 0)
+	if !strings.Contains(o.stdout, "heat: plan 100: moved 4 ranks at iteration 1, ") || !strings.Contains(o.stdout, " s, on n0 n1 n2 n3\n") {
+		t.Errorf("it did not move:\n%s%s", o.stdout, o.stderr)
+	}
+}
+
+// A plan that failures have ended three times is given up, with a word; the next one is
+// carried out.
+func (s survivor) testGivenUp(t *testing.T) {
+	dir := t.TempDir()
+	o := finish(t, s.command(t, dir, 6, "--pace", "15", "--trace", "--copy-every", "1000", "--stall", "20",
+		"--die", "restore:2:1", "--die", "restore:3:3", "--die", "restore:1:5"), func() {
+		s.started(t, dir)
+		writePlan(t, dir, "plan 100\nnode a\nnode b\n")
+		until(t, "it is given up", func() bool { return s.says(dir, "heat: plan 100: given up: ") })
+		writePlan(t, dir, "plan 101\nnode c\n")
+	})
+	s.came(t, o, 199)
+	if strings.Count(o.stdout, "heat: lost 1 ranks") != 3 || strings.Contains(o.stdout, "plan 100: moved") || !strings.Contains(o.stdout, "heat: plan 101: moved 6 ranks") {
+		t.Errorf("what became of the plans:\n%s", o.stdout)
+	}
+}
+
+// says looks for words in what the ranks have said so far.
+func (s survivor) says(dir, words string) bool {
+	out, err := filepath.Glob(filepath.Join(dir, "ulfm-run.*", "out"))
+	if err != nil || len(out) != 1 {
+		return false
+	}
+	text, err := os.ReadFile(out[0])
+	return err == nil && bytes.Contains(text, []byte(words))
+}
+
+// What a killed ulfm-run leaves behind ends soon: it must not write the checkpoint's
+// file beside those that take its place.
+func (s survivor) testRunKilled(t *testing.T) {
+	dir := t.TempDir()
+	cmd := s.command(t, dir, 4, "--pace", "1000", "--stall", "60")
+	o := finish(t, cmd, func() {
+		until(t, "its ranks are there", func() bool { return len(s.ranks(t)) == 4 })
+		if err := cmd.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		until(t, "no rank is left", func() bool { return len(s.ranks(t)) == 0 })
+		until(t, "nor a folder", func() bool {
+			left, err := filepath.Glob(filepath.Join(dir, "ulfm-run.*"))
+			return err == nil && len(left) == 0
+		})
+	})
+	if o.code != -1 {
+		t.Errorf("exit code %d", o.code)
 	}
 }
 

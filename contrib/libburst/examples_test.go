@@ -60,6 +60,49 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// TestExamplesInPhases: the examples want checkpoints at the ends of phases, and get them just
+// there.
+func TestExamplesInPhases(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs and restarts real programs: slow end-to-end, run by make test")
+	}
+	out := makeLib(t)
+	const phase, args = 5_000_000, "100000000 5000000"
+	for _, name := range []string{"count", "count-f90"} {
+		t.Run(name, func(t *testing.T) {
+			p := program{t, []string{filepath.Join(out, name)}, t.TempDir()}
+			want, code := p.run(args, nil, nil) // nobody hears what it wants
+			if code != 0 || !strings.HasPrefix(want, "done 100000000 ") {
+				t.Fatalf("undisturbed: exit code %d: %s", code, want)
+			}
+			var last *ckpt.Generation
+			said, code := p.run(args, nil, func(s ckpt.Step) {
+				wishes := s.(ckpt.Asker).Asked()
+				for i := range 3 {
+					select {
+					case <-wishes:
+					case <-time.After(time.Minute):
+						t.Error("it wants no checkpoint")
+						return
+					}
+					was := last
+					last = p.checkpoint(s, i == 2)
+					if last == nil || last.Iteration < 1 || last.Iteration%phase != 0 || was != nil && last.Iteration != was.Iteration+phase {
+						t.Errorf("checkpoint %+v after %+v", last, was)
+						return
+					}
+				}
+			})
+			if code == 0 || strings.Contains(said, "done") || last == nil {
+				t.Fatalf("stopped, it ended with %d: %s", code, said)
+			}
+			if got, code := p.run(args, last, nil); code != 0 || got != want {
+				t.Errorf("from iteration %d: exit code %d: %s, want %s", last.Iteration, code, got, want)
+			}
+		})
+	}
+}
+
 // program is an example's command line.
 type program struct {
 	t    *testing.T
@@ -77,7 +120,7 @@ func (p program) run(to string, from *ckpt.Generation, with func(ckpt.Step)) (sa
 	}
 	var out, errs bytes.Buffer
 	env := append(os.Environ(), "OMPI_MCA_orte_tmpdir_base="+p.dir, "OMPI_MCA_mpi_yield_when_idle=1")
-	s, err := m.Start(p.t.Context(), ckpt.Launch{Args: append(p.line[:len(p.line):len(p.line)], to), Dir: p.dir, Env: env, Stdout: &out, Stderr: &errs, Scratch: p.dir, From: from})
+	s, err := m.Start(p.t.Context(), ckpt.Launch{Args: append(p.line[:len(p.line):len(p.line)], strings.Fields(to)...), Dir: p.dir, Env: env, Stdout: &out, Stderr: &errs, Scratch: p.dir, From: from})
 	if err != nil {
 		p.t.Fatal(err)
 	}

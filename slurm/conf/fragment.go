@@ -29,7 +29,7 @@ func Fragment(site Site, in Input) string {
 			b.WriteString("#   " + line)
 		}
 	}
-	for _, f := range conflicts(site, in) {
+	for _, f := range append(conflicts(site, in), takers(site.partitions(), in)...) {
 		b.WriteByte('\n')
 		comment(&b, fmt.Sprintf("%s: %s=%s: %s", f.Level, f.Key, f.Have, f.Why))
 	}

@@ -14,10 +14,7 @@ import (
 // checkPartitions finds partitions that slurm.conf lacks, that hold other
 // nodes, or whose power saving has other times.
 func checkPartitions(site Site, in Input) []Finding {
-	lines := map[string]map[string]string{}
-	for _, l := range site.Partitions {
-		lines[l.Name] = l.Attrs
-	}
+	lines := site.partitions()
 	var all []Finding
 	for _, p := range partitions(in) {
 		f := Finding{Level: OK, Key: "PartitionName", Have: p.name, Want: p.line(), Why: "Has power saving of its own."}
@@ -31,7 +28,17 @@ func checkPartitions(site Site, in Input) []Finding {
 		}
 		all = append(all, f)
 	}
+	all = append(all, takers(lines, in)...)
 	return append(all, inheritors(lines, in)...)
+}
+
+// partitions are the keys and values of the site's, by name.
+func (s Site) partitions() map[string]map[string]string {
+	lines := map[string]map[string]string{}
+	for _, l := range s.Partitions {
+		lines[l.Name] = l.Attrs
+	}
+	return lines
 }
 
 // safeSuspendTimeout is longer than slurmctld goes on sending a node the end of a
@@ -64,6 +71,31 @@ func (p partition) differences(attrs map[string]string) string {
 		return fmt.Sprintf("State is %s there: jobs would run on a server of files. Write State=%s.", orNothing(have), p.state())
 	}
 	return ""
+}
+
+// takers are partitions of the site that give servers of files to jobs.
+func takers(lines map[string]map[string]string, in Input) []Finding {
+	var all []Finding
+	for _, name := range slices.Sorted(maps.Keys(lines)) {
+		nodes, err := hostlist.Expand(lines[name]["nodes"])
+		every := strings.EqualFold(lines[name]["nodes"], "ALL")
+		var taken []string
+		for _, p := range in.Pools {
+			if !p.Server || p.Partition == name {
+				continue
+			}
+			for _, n := range p.Nodes {
+				if every || err == nil && slices.Contains(nodes, n) {
+					taken = append(taken, n)
+				}
+			}
+		}
+		if len(taken) > 0 {
+			all = append(all, Finding{Level: Wrong, Key: "PartitionName", Have: name, Why: fmt.Sprintf(
+				"It gives %s to jobs, which serves files: they would take its memory and fill its disk. List the partition's nodes without it.", hostlist.Fold(taken))})
+		}
+	}
+	return all
 }
 
 // inheritors are partitions of the site that took the cloud's nodes in by Nodes=ALL.

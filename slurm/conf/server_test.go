@@ -45,3 +45,19 @@ func TestServer(t *testing.T) {
 		}
 	}
 }
+
+// TestTakers: a partition of the site's that has the server among its nodes gives it to jobs.
+func TestTakers(t *testing.T) {
+	in := input()
+	in.Pools = append(in.Pools, server())
+	for nodes, want := range map[string]bool{"ALL": true, "all": true, "n[1-4],nfs": true, "n[1-4]": false, "": false} {
+		site := Site{Lines: true, Partitions: []Line{{Name: "batch", Attrs: map[string]string{"nodes": nodes}}}}
+		found := false
+		for _, f := range Check(site, in) {
+			found = found || f.Level == Wrong && f.Key == "PartitionName" && f.Have == "batch" && strings.HasPrefix(f.Why, "It gives nfs to jobs")
+		}
+		if told := strings.Contains(Fragment(site, in), "# wrong: PartitionName=batch: It gives nfs to jobs"); found != want || told != want {
+			t.Errorf("Nodes=%s: check says so: %v, genconf: %v", nodes, found, told)
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 // leaves the launch as it was, to be called again under the same token.
 func (e *Engine) launched(ctx context.Context, token string, got []cloud.Instance, err error) {
 	delete(e.flying, token)
+	delete(e.market.called, token)
 	l, ok := e.mem.launches[token]
 	if !ok || ctx.Err() != nil {
 		return
@@ -24,12 +25,12 @@ func (e *Engine) launched(ctx context.Context, token string, got []cloud.Instanc
 	nodes := e.claimants(l)
 	c, known := e.assign(l, nodes, got, err)
 	e.credentials(&c, l.Provider, opLaunch, err)
-	pool := l.Request.Pool
+	pool, key := l.Request.Pool, sourceKey(l.Request.Pool, l.Provider)
 	if known {
-		delete(e.market.trouble, pool)
+		delete(e.market.trouble, key)
 	} else {
-		e.market.trouble[pool] = fmt.Sprintf("%s: %s", phrase(cloud.KindOf(err)), brief(err))
-		e.doubt[token] = e.doubt[token] || cloud.KindOf(err) == cloud.Transient
+		e.market.trouble[key] = fmt.Sprintf("%s: %s", phrase(cloud.KindOf(err)), brief(err))
+		e.doubt[token] = e.doubt[token] || begun(got, err)
 		switch late := e.overdue(nodes); {
 		case late && !e.doubt[token] || time.Since(l.Created) > e.bootTimeout(pool):
 			e.abandon(&c, l, nodes, err)
@@ -77,7 +78,11 @@ func (e *Engine) abandon(c *Change, l Launch, nodes []Node, err error) {
 		l.Error = err.Error()
 	}
 	c.Launches = append(c.Launches, l)
-	why, again := tooLate(e.market, l.Request.Pool, e.bootTimeout(l.Request.Pool)), func(h Hold) time.Time { return retryAt(h, now) }
+	pool, ok := e.pools[l.Request.Pool]
+	if !ok {
+		pool = Pool{Name: l.Request.Pool, Provider: l.Provider}
+	}
+	why, again := tooLate(e.market, pool, e.bootTimeout(pool.Name)), func(h Hold) time.Time { return retryAt(h, now) }
 	if text, stopped := e.mem.stopped(l.Request.Pool, l.Provider); stopped {
 		why, again = text, func(Hold) time.Time { return now.Add(maxRetry) }
 	}
@@ -100,6 +105,14 @@ func settled(err error) bool {
 	})
 	cut := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	return err == nil || !cut && len(all) > 0 && (over || !open)
+}
+
+// begun says that an answer which does not settle its launch may be of one that has had its
+// effect, or a part of it: a cloud that is asked for instances one after the other has some
+// when it refuses the next.
+func begun(got []cloud.Instance, err error) bool {
+	return len(got) > 0 || cloud.KindOf(err) == cloud.Transient ||
+		slices.ContainsFunc(cloud.Errors(err), func(e *cloud.Error) bool { return e.Kind == cloud.Transient })
 }
 
 // assign plans what an answer means: instances for the nodes that still want

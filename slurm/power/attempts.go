@@ -168,5 +168,5 @@ func (e *Engine) observe(ctx context.Context, snap *slurm.Snapshot) error {
 		return err
 	}
 	e.attempts, e.observed = next, snap.Taken
-	return nil
+	return e.watchServers(ctx, snap)
 }

@@ -98,6 +98,14 @@ func fail(c *Change, m *memory, id, why string) {
 func (e *Engine) bootFailed(c *Change, n Node, why string, snap *slurm.Snapshot) {
 	now := time.Now()
 	id := n.Instance
+	if server := e.bereft(e.mem.instances[id]); server != "" { // it waits for it, and is given back when that takes too long
+		fail(c, e.mem, id, why)
+		n.Phase, n.Since, n.Token, n.Instance, n.AddrSet = Wanted, now, "", "", false
+		c.Nodes = append(c.Nodes, n)
+		c.Events = append(c.Events, Event{Time: now, Kind: "retry", Node: n.Name, Instance: id, Pool: n.Pool, Job: n.Job,
+			Text: fmt.Sprintf("server %s, which it mounts from, was away: another instance is launched for it when that is up", server)})
+		return
+	}
 	n.Tries++
 	late := now.Sub(n.Made) > e.bootTimeout(n.Pool)/2
 	if n.Tries < maxTries && !late {
@@ -176,6 +184,11 @@ func (e *Engine) count(c *Change, now time.Time) {
 			continue
 		}
 		i.Pool = cmp.Or(e.poolOf[i.Assigned], i.Pool)
+		if server := e.bereft(i); server != "" {
+			c.Events = append(c.Events, Event{Time: now, Kind: "boot-failed", Node: i.Assigned, Instance: i.ID, Pool: i.Pool,
+				Text: fmt.Sprintf("%s; not counted, as server %s, which it mounts from, was away", i.Doomed, server)})
+			continue
+		}
 		b := get(i.Pool, i.Provider)
 		b.Failures++
 		c.Events = append(c.Events, Event{Time: now, Kind: "boot-failed", Node: i.Assigned, Instance: i.ID, Pool: i.Pool,

@@ -3,6 +3,7 @@ package power
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -54,6 +55,10 @@ func (r *remains) add(why string, retry time.Time) {
 //
 // With none left the group is given back with the reasons of all. If all do not
 // answer, it waits, as nothing is known of them.
+//
+// A job some of whose nodes are of a source already has only that one. When that has nothing
+// for the others while another source has, all begin anew there: nodes that boot are
+// launched again, and for those that are up the job is given back, and gets others.
 func (p planning) choose(out *planned, g group) (pick, bool) {
 	pool, ok := p.pools[g.pool]
 	if !ok {
@@ -77,7 +82,7 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 		p.waitFor(&out.Change, g, p.unserved(pool))
 		return pick{}, false
 	case g.late:
-		p.free(&out.Change, g, tooLate(p.market, g.pool, p.timeout(g.pool)), retryAt(p.mem.holds[g.job], p.now))
+		p.free(&out.Change, g, tooLate(p.market, pool, p.timeout(g.pool)), retryAt(p.mem.holds[g.job], p.now))
 		return pick{}, false
 	}
 	k, found, known := p.sibling(g, pool.Sources())
@@ -97,6 +102,7 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 			quiet.add(sh.why, later(sh.until, p.now.Add(leastWait)))
 			continue
 		}
+		p.firstAsked(out, g, s)
 		ch := p.offer(g, s, k, found)
 		switch {
 		case ch.Offering != (cloud.Offering{}):
@@ -112,16 +118,40 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 		}
 		left.add(p.none(s, ch), ch.Retry)
 	}
-	switch {
-	case len(left.why) == 0: // none of them answers
-	case found && p.elsewhere(g, pool) && p.again(&out.Change, g):
-	default:
-		for _, why := range quiet.why {
-			left.add(why, quiet.retry)
+	moves := found && p.elsewhere(g, pool)
+	if len(left.why) == 0 { // none of them answers
+		if until := p.patience(g); !moves || p.now.Before(until) {
+			p.quiet(out, g, quiet.why)
+			if moves && (out.wait.IsZero() || until.Before(out.wait)) {
+				out.wait = until
+			}
+			return pick{}, false
 		}
-		p.free(&out.Change, g, strings.Join(left.why, "; "), left.retry)
+	} else if moves && p.again(&out.Change, g) {
+		return pick{}, false
 	}
+	for _, why := range quiet.why {
+		left.add(why, quiet.retry)
+	}
+	if moves && len(pool.Then) > 0 && p.leave(&out.Change, g, k) {
+		// It need not wait for what those are of.
+		left.why = append(left.why, "its nodes begin anew at another provider")
+		left.retry = retryAt(p.mem.holds[g.job], p.now)
+	}
+	p.free(&out.Change, g, strings.Join(left.why, "; "), left.retry)
 	return pick{}, false
+}
+
+// patience is until when a group waits for the provider of its job's other nodes, which
+// does not answer, though another might have all of them.
+func (p planning) patience(g group) time.Time {
+	since := p.now
+	for _, n := range g.nodes {
+		if n.Since.Before(since) {
+			since = n.Since
+		}
+	}
+	return since.Add(doubtFor)
 }
 
 // leastWait is how long a job waits at least for a source that does not answer.
@@ -136,7 +166,7 @@ func later(a, b time.Time) time.Time {
 
 // offer is what a source offers a group, of the kind that the job's other nodes have.
 func (p planning) offer(g group, source Pool, k kind, found bool) fleet.Choice {
-	q, f := p.query(source, g), p.fleet(source)
+	q, f := p.query(source, g), p.fleetFor(source, g.nodes)
 	if found {
 		q.Only = func(o cloud.Offering) bool { return k == kindOf(source.Provider, o) }
 		if len(f.Zones) == 0 {
@@ -146,12 +176,15 @@ func (p planning) offer(g group, source Pool, k kind, found bool) fleet.Choice {
 	return f.Choose(q)
 }
 
-// elsewhere says that some source would have something for all of a job's nodes.
+// elsewhere says that some source would have something for all of a job's nodes, if need be when
+// spot has been waited for.
 func (p planning) elsewhere(g group, pool Pool) bool {
 	return slices.ContainsFunc(p.allowed(g, pool), func(s Pool) bool {
 		_, stopped := p.mem.stopped(s.Name, s.Provider)
 		_, is := p.shut[sourceKey(s.Name, s.Provider)]
-		return !stopped && !is && p.offer(g, s, kind{}, false).Retry.IsZero()
+		q := p.query(s, g)
+		q.Waited = math.MaxInt64
+		return !stopped && !is && s.Fleet.Choose(q).Retry.IsZero()
 	})
 }
 

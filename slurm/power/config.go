@@ -4,10 +4,12 @@
 package power
 
 import (
+	"context"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/fleet"
+	"github.com/burst-hpc/burst/slurm"
 )
 
 // Pool is a set of nodes that share rules, and where their instances are bought.
@@ -30,6 +32,9 @@ type Pool struct {
 	// Needs are nodes of other pools, servers of files, that are up before one of this pool's is
 	// launched: Slurm is asked to power them up.
 	Needs []string
+	// Serves: its node serves files that are on its own disk. Its instance ends by an admin's word, by
+	// EndUnused, or by the cloud's own doing: never because Slurm's books say that it has ended.
+	Serves bool
 	// EndUnused is how long a server that no node needs is kept; 0: for ever.
 	EndUnused time.Duration
 }
@@ -62,6 +67,8 @@ type Config struct {
 	// Held says that an instance of ours, which serves no node, is somebody's who is at
 	// work on it: it is left alone for as long. It must not block; nil: none is.
 	Held func(i cloud.Instance) bool
+	// Kept reads which idle nodes are to stay up, as slurm.conf's SuspendExcNodes and the like say; nil: none.
+	Kept func(ctx context.Context) (func(slurm.Node) bool, error)
 	// Tried, unless nil, is told of each answer to a launch. It must not block.
 	Tried func(l Launch, got []cloud.Instance, err error)
 }

@@ -11,12 +11,20 @@ import (
 	"github.com/burst-hpc/burst/cloud/fleet"
 )
 
-// fleet is the pool's choice of offerings. Spot alone is not waited for so long
-// that what is then launched on demand could not boot in time.
-func (p planning) fleet(pool Pool) fleet.Config {
-	f := pool.Fleet
-	if timeout := p.timeout(pool.Name); timeout > 0 {
-		f.SpotTimeout = min(f.SpotTimeout, timeout/2)
+// fleetFor is a source's choice of offerings for some nodes. Spot alone is not waited for so
+// long that what is then launched on demand could not boot in time, however late the source
+// has its turn.
+func (p planning) fleetFor(source Pool, nodes []Node) fleet.Config {
+	f := source.Fleet
+	timeout := p.timeout(source.Name)
+	if timeout <= 0 {
+		return f
+	}
+	f.SpotTimeout = min(f.SpotTimeout, timeout/2)
+	for _, n := range nodes {
+		if !n.Made.IsZero() {
+			f.SpotTimeout = max(0, min(f.SpotTimeout, timeout/2-p.since(n, source).Sub(n.Made)))
+		}
 	}
 	return f
 }
@@ -26,7 +34,7 @@ func (p planning) query(pool Pool, g group) fleet.Query {
 	q := fleet.Query{Cool: p.cooled(pool.Provider), Now: p.now}
 	for _, n := range g.nodes {
 		if !n.Made.IsZero() {
-			q.Waited = max(q.Waited, p.now.Sub(n.Made))
+			q.Waited = max(q.Waited, p.now.Sub(p.since(n, pool)))
 		}
 	}
 	if p.price != nil {

@@ -18,7 +18,9 @@ const askAgain = 30 * time.Second
 func (e *Engine) endInstances(ctx context.Context) (time.Duration, error) {
 	ending := map[string][]string{}
 	for _, id := range slices.Sorted(maps.Keys(e.mem.instances)) {
-		if i := e.mem.instances[id]; i.Doomed != "" {
+		i := e.mem.instances[id]
+		// Of a server that lists lack, which may be wrong, the files are not ended by a call.
+		if i.Doomed != "" && !(i.State == cloud.Terminated && e.serves(i.Assigned)) {
 			ending[i.Provider] = append(ending[i.Provider], id)
 		}
 	}

@@ -20,6 +20,8 @@ type controller interface {
 	Release(ctx context.Context, id uint32, restarts int, start time.Time) error
 	Requeue(ctx context.Context, id uint32) error
 	Unhold(ctx context.Context, id uint32) error
+	Reserve(ctx context.Context, r slurm.Reservation) error
+	Unreserve(ctx context.Context, name string) error
 }
 
 // Engine carries out orders. Everything that it decides is first committed to
@@ -43,13 +45,15 @@ type Engine struct {
 	results chan func(context.Context)
 	calls   sync.WaitGroup
 
-	mu     sync.Mutex // guards mem, inbox, words, spoke and the fields of Health
+	mu     sync.Mutex // guards mem, inbox, words, spoke, troubles and the fields of Health
 	mem    *memory
 	inbox  []Order           // durable, not yet in mem
 	bad    map[string]string // provider -> its last error
 	turned time.Time         // when Run last began a step
-	words  []word            // of nodes, not yet in the journal
-	spoke  map[string]bool   // instances whose first WhoAmI is among them
+	// troubles are what is wrong with servers of files, by node; the map is replaced, never changed.
+	troubles map[string]string
+	words    []word          // of nodes, not yet in the journal
+	spoke    map[string]bool // instances whose first WhoAmI is among them
 
 	// Run's own:
 	reviewed  bool                 // what an earlier life left wanted has been compared with Slurm
@@ -85,6 +89,7 @@ type Engine struct {
 	doubtedOf map[string]bool     // providers whose lists are not believed
 	accounts  map[string]string   // provider -> the account that its credentials showed last
 	servers   serving
+	dry       dryness
 	loaded    time.Time
 	plans     *[]Planned // nil, but in an engine that only plans
 	market    market
@@ -111,6 +116,7 @@ func New(cfg Config, j journal, s controller, providers map[string]cloud.Provide
 		spoke: map[string]bool{}, consoles: map[string]time.Time{},
 		questions: questions{open: map[string]bool{}, last: map[string]time.Time{}},
 		watch:     watch{doubted: map[string]sighting{}}, attempts: map[string]attempts{}, warned: map[uint32]int{},
+		dry:     newDryness(cfg.Pools),
 		servers: newServing(cfg.Pools), unserved: map[string]sighting{}, doubtedOf: map[string]bool{}, accounts: map[string]string{}, batch: map[string]int{}, stubborn: map[string]int{},
 	}
 	for _, p := range cfg.Pools {
@@ -216,6 +222,7 @@ func (e *Engine) step(ctx context.Context) time.Duration {
 		{"servers", e.seeToServers},
 		{"launches", e.launchWanted},
 		{"features", e.labelNodes},
+		{"leaving", e.leaveNodes},
 		{"words", e.takeWords},
 		{"addresses", e.setAddresses},
 		{"boots", e.watchBoots},
@@ -223,6 +230,7 @@ func (e *Engine) step(ctx context.Context) time.Duration {
 		{"questions", e.askClouds},
 		{"freeing", e.freeNodes},
 		{"ending", e.endInstances},
+		{"dry pools", e.failOver},
 		{"holds", e.tellJobs},
 		{"closing", e.closeOrders},
 		{"reconcile", e.reconcile},

@@ -167,8 +167,8 @@ func (e *Engine) tellJobs(ctx context.Context) (time.Duration, error) {
 	var due time.Duration
 	for _, id := range slices.Sorted(maps.Keys(e.mem.holds)) {
 		h := e.mem.holds[id]
-		if h.Released || e.releasing[id] {
-			continue
+		if _, open := e.dry.open[id]; open || h.Released || e.releasing[id] {
+			continue // open: failOver has the word
 		}
 		what := fmt.Sprint("hold of ", id)
 		if wait := e.until(what); wait > 0 {

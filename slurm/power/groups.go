@@ -41,13 +41,12 @@ func (p planning) groups() []group {
 		if n.Whole {
 			k.job = n.Job
 		} else {
-			waited := p.now.Sub(n.Made)
 			k.late = p.late(n)
 			if sources[n.Pool] == nil {
 				sources[n.Pool] = p.pools[n.Pool].Sources()
 			}
 			for _, s := range sources[n.Pool] {
-				if !n.Made.IsZero() && waited >= p.fleet(s).SpotTimeout {
+				if !n.Made.IsZero() && p.now.Sub(p.since(n, s)) >= p.fleetFor(s, []Node{n}).SpotTimeout {
 					k.spent++
 				}
 			}

@@ -16,6 +16,7 @@ type Health struct {
 	Providers map[string]string  // name -> its last error, or ""
 	Breakers  map[string]Breaker // of the configured pools, and of their sources, by Key
 	Holds     []Hold             // of jobs that wait, the next to be tried first
+	Servers   map[string]string  // of files, by node: what is wrong with those with which something is
 	Fences    int                // attempts that may still run where Slurm has given up
 }
 
@@ -24,7 +25,7 @@ func (e *Engine) Health() Health {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := time.Now()
-	h := Health{Orders: len(e.mem.orders) + len(e.inbox), Providers: map[string]string{}, Breakers: map[string]Breaker{}}
+	h := Health{Orders: len(e.mem.orders) + len(e.inbox), Providers: map[string]string{}, Breakers: map[string]Breaker{}, Servers: e.troubles}
 	for name := range e.pools {
 		h.Breakers[name] = Breaker{Pool: name}
 	}

@@ -64,7 +64,7 @@ type Node struct {
 	Instance string
 	AddrSet  bool   // Slurm has been told the address
 	Tries    int    // instances that died before they registered
-	Reason   string // of Freeing
+	Reason   string // of Freeing; of Up: why it is to go when its jobs have
 }
 
 // LaunchState is how much is known of a launch's outcome.

@@ -37,11 +37,11 @@ func (e *Engine) labelNodes(ctx context.Context) (time.Duration, error) {
 func (e *Engine) label(ctx context.Context, snap *slurm.Snapshot) error {
 	by := map[string][]string{} // features -> nodes
 	for _, pool := range e.pools {
-		if len(pool.Then) == 0 {
-			continue
-		}
 		for _, name := range pool.Nodes {
 			n := snap.Nodes[name]
+			if len(pool.Then) == 0 && !e.leftOver(pool, n) {
+				continue
+			}
 			want := pool.active(n.Available, e.behind(name))
 			if len(want) > 0 && !slices.Equal(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(n.Features))) {
 				key := strings.Join(want, ",")
@@ -57,6 +57,19 @@ func (e *Engine) label(ctx context.Context, snap *slurm.Snapshot) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// leftOver says that the pool had another source once, for which a name of a provider was
+// taken out of the node's active features: nobody else would put it back.
+func (e *Engine) leftOver(pool Pool, n slurm.Node) bool {
+	if len(n.Features) == len(n.Available) {
+		return false
+	}
+	if at := e.behind(n.Name); at != "" && at != pool.Provider {
+		return false // an instance of that source serves it still
+	}
+	lacks := slices.DeleteFunc(slices.Clone(n.Available), func(f string) bool { return slices.Contains(n.Features, f) })
+	return len(lacks) > 0 && !slices.ContainsFunc(lacks, func(f string) bool { return f != pool.Provider && e.providers[f] == nil })
 }
 
 // behind is the provider whose instance the node is, or is to be; empty: none is chosen.

@@ -1,6 +1,7 @@
 package power
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -84,8 +85,10 @@ func TestUnbind(t *testing.T) {
 		c3, c4 string
 		want   []string
 	}{
-		{"enough are left", func(*slurm.Job) {}, "IDLE+CLOUD+POWERED_DOWN", "IDLE+CLOUD+POWERED_DOWN", []string{"unhold 7"}},
-		{"one is lacking, and one is idle elsewhere", func(*slurm.Job) {}, "IDLE+CLOUD+POWERED_DOWN", "DOWN+CLOUD", []string{"power_down c1"}},
+		{"enough are left", func(*slurm.Job) {}, "IDLE+CLOUD+POWERED_DOWN", "IDLE+CLOUD+POWERED_DOWN", []string{"job 7 comment", "unhold 7"}},
+		{"one is lacking, and one is idle elsewhere", func(*slurm.Job) {}, "IDLE+CLOUD+POWERED_DOWN", "DOWN+CLOUD", []string{"job 7 comment", "power_down c1"}},
+		{"its user has a comment there", func(j *slurm.Job) { j.AdminComment = "see ticket 9" }, "IDLE+CLOUD+POWERED_DOWN", "DOWN+CLOUD", []string{"power_down c1"}},
+		{"a partition that the pool is not named for", func(j *slurm.Job) { j.Partition = "long" }, "IDLE+CLOUD+POWERED_DOWN", "DOWN+CLOUD", []string{"job 7 comment", "power_down c1"}},
 		{"it keeps to none", func(j *slurm.Job) { j.Features = "x" }, "IDLE+CLOUD+POWERED_DOWN", "DOWN+CLOUD", nil},
 		{"it waits for something else", func(j *slurm.Job) { j.Reason = "Resources" }, "IDLE+CLOUD", "IDLE+CLOUD", nil},
 		{"an admin holds it", func(j *slurm.Job) { j.Reason = "JobHeldAdmin" }, "IDLE+CLOUD", "IDLE+CLOUD", nil},
@@ -98,6 +101,10 @@ func TestUnbind(t *testing.T) {
 			active := map[string][]string{"c1": {"x", "east"}, "c2": {"x", "east"}, "c3": all, "c4": all}
 			states := map[string]string{"c1": "IDLE+CLOUD", "c2": "ALLOCATED+CLOUD", "c3": tt.c3, "c4": tt.c4}
 			inTwoClouds(t, st, active, states, []slurm.Job{j}, func(e *Engine, s *scripted) {
+				for name, n := range s.snap.Nodes {
+					n.Partitions = []string{"cloud", "long"}
+					s.snap.Nodes[name] = n
+				}
 				for range 3 { // the third time is none: it is seen to at the 1st, 2nd, 4th, …
 					if err := e.unbind(t.Context(), s.snap); err != nil {
 						t.Fatal(err)
@@ -109,4 +116,70 @@ func TestUnbind(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestUnbindTakesOnlyWhatIsIdle: what is somebody's stays, and no more goes than is lacking.
+func TestUnbindTakesOnlyWhatIsIdle(t *testing.T) {
+	n1, i1 := upAt("c1", "east")
+	n2, i2 := upAt("c2", "east")
+	n3, i3 := upAt("c3", "east")
+	st := State{Nodes: []Node{n1, n2, n3}, Instances: []Instance{i1, i2, i3}}
+	const idle = "IDLE+CLOUD"
+	for _, tt := range []struct {
+		name       string
+		c1, c2, c3 string
+		change     func(e *Engine)
+		want       []string // of what is asked of nodes
+	}{
+		{"one of three", idle, idle, idle, nil, []string{"power_down c1"}},
+		{"one is reserved", "IDLE+CLOUD+RESERVED", idle, idle, nil, []string{"power_down c2"}},
+		{"one is planned for a job, one drained", "IDLE+CLOUD+PLANNED", "IDLE+CLOUD+DRAIN", idle, nil, []string{"power_down c3"}},
+		{"one ends a job", "IDLE+CLOUD+COMPLETING", idle, idle, nil, []string{"power_down c2"}},
+		{"one goes already", idle, "IDLE+CLOUD+POWERING_DOWN", idle, nil, nil},
+		{"one is to go when its job has ended", idle, "MIXED+CLOUD+DRAIN+POWER_DOWN", idle, nil, nil},
+		{"slurm.conf keeps some", idle, idle, idle, func(e *Engine) {
+			e.cfg.Kept = func(context.Context) (func(slurm.Node) bool, error) {
+				return func(n slurm.Node) bool { return n.Name != "c3" }, nil
+			}
+		}, []string{"power_down c3"}},
+		{"one serves files", idle, idle, idle, func(e *Engine) { e.servers.pools["c1"] = Pool{Serves: true} }, []string{"power_down c2"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			job := slurm.Job{ID: 7, State: "PENDING", Reason: badConstraints, Partition: "cloud", Features: "west", NumNodes: 2}
+			active := map[string][]string{"c1": {"x", "east"}, "c2": {"x", "east"}, "c3": {"x", "east"}, "c4": {"x", "east", "west"}}
+			states := map[string]string{"c1": tt.c1, "c2": tt.c2, "c3": tt.c3, "c4": "IDLE+CLOUD+POWERED_DOWN"}
+			inTwoClouds(t, st, active, states, []slurm.Job{job}, func(e *Engine, s *scripted) {
+				if tt.change != nil {
+					tt.change(e)
+				}
+				if err := e.unbind(t.Context(), s.snap); err != nil {
+					t.Fatal(err)
+				}
+				if want := append([]string{"job 7 comment"}, tt.want...); !slices.Equal(s.asked, want) {
+					t.Errorf("asked %q, want %q", s.asked, want)
+				}
+			})
+		})
+	}
+}
+
+// TestFeaturesOfASourceThatIsGone: a pool of one source puts back what it took away when it had two; what
+// an admin has taken away, and a node of an instance of that source, stay as they are.
+func TestFeaturesOfASourceThatIsGone(t *testing.T) {
+	n1, i1 := upAt("c1", "east")
+	n2, i2 := upAt("c2", "west")
+	st := State{Nodes: []Node{n1, n2}, Instances: []Instance{i1, i2}}
+	active := map[string][]string{"c1": {"x", "east"}, "c2": {"x", "west"}, "c3": {"x", "west"}, "c4": {"east", "west"}}
+	states := map[string]string{"c1": "IDLE+CLOUD", "c2": "IDLE+CLOUD", "c3": "IDLE+CLOUD+POWERED_DOWN", "c4": "IDLE+CLOUD+POWERED_DOWN"}
+	inTwoClouds(t, st, active, states, nil, func(e *Engine, s *scripted) {
+		p := e.pools["p"]
+		p.Then = nil
+		e.pools["p"] = p
+		if err := e.label(t.Context(), s.snap); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"features x+east+west c1,c3"}; !slices.Equal(s.asked, want) {
+			t.Errorf("asked %q, want %q", s.asked, want)
+		}
+	})
 }

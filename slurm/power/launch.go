@@ -31,7 +31,11 @@ func (e *Engine) takeOrders(ctx context.Context) (time.Duration, error) {
 		return 0, fmt.Errorf("orders wait for Slurm's answer: %w", err)
 	}
 	e.sawJobs(snap)
-	t := taking{mem: e.mem, snap: snap, pools: e.poolOf, now: time.Now()}
+	idles, err := e.idlers(ctx, fresh, snap)
+	if err != nil {
+		return 0, err
+	}
+	t := taking{mem: e.mem, snap: snap, pools: e.poolOf, now: time.Now(), serve: e.servers.pools, idles: idles}
 	for _, o := range fresh {
 		if err := e.commit(ctx, t.take(o)); err != nil {
 			return 0, err
@@ -59,9 +63,11 @@ func (e *Engine) launchWanted(ctx context.Context) (time.Duration, error) {
 		}
 		out = p.plan()
 	}
+	e.noteAsked(out)
 	if err := e.write(ctx, out); err != nil {
 		return 0, err
 	}
+	e.tellQuiet(ctx, out.told)
 	if !out.wait.IsZero() {
 		due = sooner(due, max(time.Millisecond, time.Until(out.wait)))
 	}
@@ -111,8 +117,16 @@ func (e *Engine) callWritten(ctx context.Context) (time.Duration, error) {
 	for _, token := range slices.Sorted(maps.Keys(e.mem.launches)) {
 		l := e.mem.launches[token]
 		provider, ok := e.providers[l.Provider]
-		if !ok || e.flying[token] {
+		if !ok {
 			continue // a provider that has left the configuration: said at the start
+		}
+		if e.flying[token] {
+			wait, err := e.overstays(ctx, l)
+			if err != nil {
+				return 0, err
+			}
+			due = sooner(due, wait)
+			continue
 		}
 		if wait := e.until("launch " + token); wait > 0 {
 			due = sooner(due, wait)
@@ -153,6 +167,7 @@ func (e *Engine) callWritten(ctx context.Context) (time.Duration, error) {
 		}
 		e.flying[token] = true
 		e.market.calling[l.Provider]++
+		e.market.called[token] = time.Now()
 		e.beside(ctx, func(ctx context.Context) func(context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, launchTimeout)
 			defer cancel()
@@ -191,7 +206,8 @@ func (e *Engine) reviewWanted(ctx context.Context) error {
 	var c Change
 	// A pool with several sources: nodes that boot may be launched anew, where their jobs
 	// want it, before there is an order or a round.
-	if wanted := e.mem.inPhase(Wanted, Launching); len(wanted) > 0 || e.several {
+	removed := e.ofRemoved()
+	if wanted := e.mem.inPhase(Wanted, Launching); len(wanted) > 0 || len(removed) > 0 || e.several {
 		snap, err := e.slurm.Fresh(ctx, time.Now())
 		if err != nil {
 			return fmt.Errorf("launches wait for Slurm's answer: %w", err)
@@ -211,6 +227,11 @@ func (e *Engine) reviewWanted(ctx context.Context) error {
 				c.DropNodes = append(c.DropNodes, n.Name)
 				c.Events = append(c.Events, Event{Time: time.Now(), Kind: "resume-stale", Node: n.Name, Pool: n.Pool, Job: n.Job,
 					Text: fmt.Sprintf("not raised: Slurm does not power it up any more, it is %s", p)})
+			}
+		}
+		for _, n := range removed {
+			if powerOf(snap, n.Name) == poweringUp && !slices.ContainsFunc(c.Nodes, func(o Node) bool { return o.Name == n.Name }) {
+				planning{mem: e.mem, now: time.Now()}.anew(&c, n, "its pool does not buy there any more")
 			}
 		}
 	}

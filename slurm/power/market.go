@@ -17,19 +17,25 @@ import (
 type market struct {
 	pauses    map[coolKey]time.Time // asked too often: not asked before then
 	why       map[coolKey]refusal   // of the offerings that cool down
-	trouble   map[string]string     // pool -> why its launches get no answer
+	trouble   map[string]string     // by sourceKey: why its launches get no answer
 	preparing map[string]bool       // providers with a Prepare under way
 	calling   map[string]int        // provider -> Launch calls under way
+	called    map[string]time.Time  // token -> when its Launch was called that is under way
 	away      map[string]string     // sources that do not answer, by sourceKey: why
 	silent    map[string]bool       // providers whose last list had no answer
 	denied    map[string]string     // provider -> the call ("launch") that its credentials do not open
 	jobs      map[uint32]slurm.Job  // as last read
 	wants     map[string][]string   // features that they want, by node; nil where no pool has several sources
+	asked     map[ask]time.Time     // when a source had its turn first, but for a pool's first
+	told      map[asking]string     // jobs that wait since no source answers, and what they were told
+	telling   bool
+	left      map[string]time.Time // node that is up and is to go -> when Slurm was asked for that
 }
 
 func newMarket() market {
-	return market{map[coolKey]time.Time{}, map[coolKey]refusal{}, map[string]string{}, map[string]bool{}, map[string]int{}, map[string]string{},
-		map[string]bool{}, map[string]string{}, nil, nil}
+	return market{pauses: map[coolKey]time.Time{}, why: map[coolKey]refusal{}, trouble: map[string]string{}, preparing: map[string]bool{},
+		calling: map[string]int{}, called: map[string]time.Time{}, away: map[string]string{}, silent: map[string]bool{}, denied: map[string]string{},
+		asked: map[ask]time.Time{}, told: map[asking]string{}, left: map[string]time.Time{}}
 }
 
 // refusal is why a launch of an offering failed.
@@ -140,10 +146,23 @@ func (p planning) timeout(pool string) time.Duration {
 	return cmp.Or(p.pools[pool].BootTimeout, p.bootTimeout)
 }
 
-// tooLate says why nodes are given back that got no instance in time.
-func tooLate(m market, pool string, bootTimeout time.Duration) string {
-	why := cmp.Or(m.trouble[pool], "no instance came")
-	return fmt.Sprintf("pool %s: %s, and too little of ResumeTimeout (%s) is left to boot one", pool, why, bootTimeout)
+// tooLate says why nodes are given back that got no instance in time, with the trouble of each source.
+func tooLate(m market, pool Pool, bootTimeout time.Duration) string {
+	var why []string
+	for _, s := range pool.Sources() {
+		text := m.trouble[sourceKey(s.Name, s.Provider)]
+		switch {
+		case text == "":
+		case len(pool.Then) > 0:
+			why = append(why, s.Provider+": "+text)
+		default:
+			why = append(why, text)
+		}
+	}
+	if len(why) == 0 {
+		why = []string{"no instance came"}
+	}
+	return fmt.Sprintf("pool %s: %s, and too little of ResumeTimeout (%s) is left to boot one", pool.Name, strings.Join(why, "; "), bootTimeout)
 }
 
 // about lists the offerings of a launch that an error, or an instance, is

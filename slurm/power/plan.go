@@ -27,9 +27,11 @@ type planning struct {
 
 // planned is what a plan comes to.
 type planned struct {
-	Change           // what is given back or begun anew: to be committed at once
-	drafts []draft   // launches, to be prepared and then written
-	wait   time.Time // when to plan again; zero: when something happens
+	Change                   // what is given back or begun anew: to be committed at once
+	drafts []draft           // launches, to be prepared and then written
+	wait   time.Time         // when to plan again; zero: when something happens
+	asked  []ask             // sources that have their turn for the first time
+	told   map[asking]string // jobs that wait since no source answers: what they are told
 }
 
 // draft is a launch that is not in the journal yet, with its nodes as they were.
@@ -63,6 +65,7 @@ func (p planning) plan() planned {
 		p.of[n.Job] = append(p.of[n.Job], n)
 	}
 	picks := make([]pick, len(groups))
+	p.quietEnds(&out)
 	passed, parts := map[uint32]bool{}, map[uint32]int{} // jobs that cannot be launched now; launches of each
 	for i, g := range groups {
 		if passed[g.job] {
@@ -104,17 +107,22 @@ func (p planning) again(c *Change, g group) bool {
 	}
 	const why = "no room for all nodes of its job"
 	for _, n := range p.of[g.job] {
-		if n.Phase == Wanted || !n.Whole {
-			continue
+		if n.Phase != Wanted && n.Whole {
+			p.anew(c, n, why)
 		}
-		if i, ok := p.mem.instances[n.Instance]; ok {
-			c.Instances = append(c.Instances, doomed(i, why))
-			c.Events = append(c.Events, Event{Time: p.now, Kind: "terminate", Node: n.Name, Instance: i.ID, Pool: n.Pool, Job: n.Job, Text: why})
-		}
-		n.Phase, n.Since, n.Token, n.Instance, n.AddrSet = Wanted, p.now, "", "", false
-		c.Nodes = append(c.Nodes, n)
 	}
 	return true
+}
+
+// anew plans that another instance is launched for a node, and that the one it has ends.
+func (p planning) anew(c *Change, n Node, why string) {
+	now := p.now
+	if i, ok := p.mem.instances[n.Instance]; ok {
+		c.Instances = append(c.Instances, doomed(i, why))
+		c.Events = append(c.Events, Event{Time: now, Kind: "terminate", Node: n.Name, Instance: i.ID, Pool: n.Pool, Job: n.Job, Text: why})
+	}
+	n.Phase, n.Since, n.Token, n.Instance, n.AddrSet = Wanted, now, "", "", false
+	c.Nodes = append(c.Nodes, n)
 }
 
 // kind is what all nodes of one job share.

@@ -270,8 +270,8 @@ func (e *Engine) cellOf(snap *slurm.Snapshot, l *listing, name string) cell {
 		c.instance = i.State
 	}
 	c.addrWrong = n.AddrSet && i.Addr != "" && snap.Nodes[name].Addr != i.Addr
-	_, serves := e.servers.clients[name] // no job runs there, and its files would go with it
-	c.cut = cutOff(snap.Nodes[name]) && !serves
+	c.serves = e.serves(name)
+	c.cut = cutOff(snap.Nodes[name]) && !c.serves // no job runs there, and its files would go with it
 	return c
 }
 

@@ -90,7 +90,7 @@ func (e *Engine) prepared(ctx context.Context, name string, drafts []draft, requ
 			e.refuse(&c, d.Launch, err, 0)
 			continue
 		}
-		e.market.trouble[pool] = fmt.Sprintf("%s: %s", phrase(cloud.KindOf(err)), brief(err))
+		e.market.trouble[key] = fmt.Sprintf("%s: %s", phrase(cloud.KindOf(err)), brief(err))
 		ready[key] = false
 		if k := cloud.KindOf(err); k == cloud.Transient || k == cloud.Auth {
 			e.market.away[key] = fmt.Sprintf("%s at %s: %s", phrase(k), name, brief(err))

@@ -32,6 +32,11 @@ type serving struct {
 	leaves  map[string]time.Time // server -> power_down
 	used    map[string]time.Time // server -> when a node that needs it was there last
 	failed  map[string]string    // server -> why it was given back last
+	pools   map[string]Pool      // of servers of files, by node
+	silent  map[string]bool      // servers that do not answer Slurm
+	quiet   map[string]time.Time // server -> the last reading in which it did not
+	odd     map[string]sighting  // server -> what is wrong with it
+	lost    map[string]bool      // clients' instances whose server has gone, of which that has been told
 	told    map[asking]bool      // who has been told
 	telling bool
 }
@@ -44,8 +49,14 @@ type asking struct {
 
 func newServing(pools []Pool) serving {
 	s := serving{clients: map[string][]string{}, asked: map[string]time.Time{}, leaves: map[string]time.Time{}, used: map[string]time.Time{},
-		failed: map[string]string{}, told: map[asking]bool{}}
+		failed: map[string]string{}, told: map[asking]bool{}, pools: map[string]Pool{}, silent: map[string]bool{}, quiet: map[string]time.Time{},
+		odd: map[string]sighting{}, lost: map[string]bool{}}
 	for _, p := range pools {
+		for _, n := range p.Nodes {
+			if p.Serves {
+				s.pools[n] = p
+			}
+		}
 		for _, n := range p.Needs {
 			s.clients[n] = append(s.clients[n], p.Name)
 		}
@@ -63,7 +74,7 @@ const (
 // unserved is the first server that the pool's nodes have to wait for; "": none.
 func (p planning) unserved(pool Pool) string {
 	for _, name := range pool.Needs {
-		if n := p.mem.nodes[name]; n.Phase != Up || !n.AddrSet || p.now.Sub(p.servers.leaves[name]) < leaveFor {
+		if n := p.mem.nodes[name]; n.Phase != Up || !n.AddrSet || p.servers.silent[name] || p.now.Sub(p.servers.leaves[name]) < leaveFor {
 			return name
 		}
 	}
@@ -87,6 +98,8 @@ func (p planning) waitFor(c *Change, g group, server string) {
 		why := fmt.Sprintf("pool %s: server %s, which its nodes mount from, was not up within %s", g.pool, server, lateAfter(p.timeout(g.pool)))
 		if failed := p.servers.failed[server]; failed != "" {
 			why += ": " + failed
+		} else if p.servers.silent[server] {
+			why += ": it does not answer Slurm"
 		}
 		p.free(c, g, oneLine(why), retryAt(p.mem.holds[g.job], p.now))
 	}
@@ -121,7 +134,7 @@ func (e *Engine) seeToServers(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	for _, name := range end {
-		if powerOf(snap, name) != on || !e.unneeded(snap, name) {
+		if powerOf(snap, name) != on || !e.unneeded(snap, name) { // also if Slurm has it otherwise: troubleOf says so
 			e.servers.used[name] = time.Now()
 			continue
 		}
@@ -173,7 +186,7 @@ func (e *Engine) serversDue(now time.Time) (raise map[string][]Node, end []strin
 		}
 		for _, server := range e.pools[n.Pool].Needs {
 			of := e.poolOf[server]
-			if _, stopped := e.mem.stopped(of, e.pools[of].Provider); !stopped && e.mem.nodes[server].Phase != Up {
+			if _, stopped := e.mem.stopped(of, e.pools[of].Provider); !stopped && (e.mem.nodes[server].Phase != Up || e.servers.silent[server]) {
 				raise[server] = append(raise[server], n)
 				if _, have := e.mem.nodes[server]; !have {
 					due = sooner(due, max(time.Second, raiseAgain-now.Sub(e.servers.asked[server])))
@@ -213,13 +226,24 @@ func (e *Engine) serversDue(now time.Time) (raise map[string][]Node, end []strin
 	return raise, end, due
 }
 
-// unneeded says that Slurm has all nodes off of the pools that need the server.
+// unneeded says that Slurm has all nodes off of the pools that need the server, and that no job waits for
+// any of them: as one does whose nodes cannot be had now, or that is held.
 func (e *Engine) unneeded(snap *slurm.Snapshot, server string) bool {
+	parts := map[string]bool{}
 	for _, pool := range e.servers.clients[server] {
+		parts[e.pools[pool].Partition] = true
 		for _, n := range e.pools[pool].Nodes {
+			for _, p := range snap.Nodes[n].Partitions { // a site's own may take them in too
+				parts[p] = true
+			}
 			if powerOf(snap, n) != off {
 				return false
 			}
+		}
+	}
+	for _, j := range snap.Jobs {
+		if j.State == "PENDING" && slices.ContainsFunc(strings.Split(j.Partition, ","), func(p string) bool { return p != "" && parts[p] }) {
+			return false
 		}
 	}
 	return true
@@ -240,39 +264,6 @@ func folded(nodes []Node) string {
 		all = append(all, n.Name)
 	}
 	return hostlist.Fold(all)
-}
-
-// tellWaiting writes into the jobs of nodes that wait for a server what they wait for, beside Run. A
-// comment that is not ours stays; what cannot be written is no reason to wait.
-func (e *Engine) tellWaiting(ctx context.Context, server string, nodes []Node, snap *slurm.Snapshot) {
-	if e.servers.telling {
-		return
-	}
-	jobs := map[uint32]bool{}
-	for _, n := range nodes {
-		if !e.untold(n) || len(jobs) == maxTelling {
-			continue
-		}
-		e.servers.told[asking{n.Job, n.Order}] = true
-		if j, known := snap.Jobs[n.Job]; known && (j.AdminComment == "" || strings.HasPrefix(j.AdminComment, "burst: ")) {
-			jobs[n.Job] = true
-		}
-	}
-	if len(jobs) == 0 {
-		return
-	}
-	e.servers.telling = true
-	e.beside(ctx, func(ctx context.Context) func(context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
-		defer cancel()
-		text := fmt.Sprintf("burst: its nodes are launched when server %s is up, which they mount from", server)
-		for _, id := range slices.Sorted(maps.Keys(jobs)) {
-			if err := e.slurm.UpdateJob(ctx, id, slurm.JobUpdate{AdminComment: &text}); err != nil {
-				e.log.Debug("a job could not be told that it waits for a server", "job", id, "server", server, "error", err)
-			}
-		}
-		return func(context.Context) { e.servers.telling = false }
-	})
 }
 
 // Servers are the addresses of those servers that the node's pool needs and that are up, by their nodes.

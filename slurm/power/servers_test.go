@@ -18,7 +18,7 @@ import (
 func servedPools(unused time.Duration) []Pool {
 	pools := testPools()[:1]
 	pools[0].Needs, pools[0].BootTimeout = []string{"s1"}, 10*time.Minute
-	return append(pools, Pool{Name: "s", Provider: "east", Nodes: []string{"s1"}, EndUnused: unused, Fleet: fleet.Config{Types: []string{"small"}, Zones: []string{"a"}}})
+	return append(pools, Pool{Name: "s", Provider: "east", Nodes: []string{"s1"}, EndUnused: unused, Serves: true, Partition: "s", Fleet: fleet.Config{Types: []string{"small"}, Zones: []string{"a"}}})
 }
 
 // TestNodesWaitForTheirServer: what a plan makes of a wanted node whose pool needs a server.

@@ -47,6 +47,23 @@ func (p Pool) source(provider string) (Pool, bool) {
 	return all[i], true
 }
 
+// ofRemoved are the nodes that boot on instances of a source that the pool has no more: nobody
+// may be left who sets them up. A job that has one up there already keeps the others.
+func (e *Engine) ofRemoved() []Node {
+	at := func(n Node) string { return e.mem.instances[n.Instance].Provider }
+	var all []Node
+	for _, n := range e.mem.inPhase(Booting) {
+		pool, known := e.pools[n.Pool]
+		if _, is := pool.source(at(n)); !known || is || e.providers[at(n)] == nil {
+			continue
+		}
+		if !n.Whole || !slices.ContainsFunc(e.mem.inPhase(Up), func(o Node) bool { return o.Job == n.Job && at(o) == at(n) }) {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
 // named are the sources that a job's expression of features names; all, if it
 // names none.
 func (p Pool) named(features string) []Pool {

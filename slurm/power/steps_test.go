@@ -69,6 +69,14 @@ func (s *scripted) Unhold(_ context.Context, id uint32) error {
 	return s.note(fmt.Sprint("unhold ", id))
 }
 
+func (s *scripted) Reserve(_ context.Context, r slurm.Reservation) error {
+	return s.note("reserve " + strings.Join(r.Nodes, ","))
+}
+
+func (s *scripted) Unreserve(_ context.Context, name string) error {
+	return s.note("unreserve " + name)
+}
+
 func (s *scripted) Release(_ context.Context, id uint32, _ int, _ time.Time) error {
 	return s.note(fmt.Sprintf("job %d release", id))
 }

@@ -75,7 +75,11 @@ func (e *Engine) claim(i cloud.Instance, snap *slurm.Snapshot, live map[string]b
 		return s
 	}
 	n, have := e.mem.nodes[i.Node]
-	switch p := powerOf(snap, i.Node); p {
+	p := powerOf(snap, i.Node)
+	if e.serves(i.Node) {
+		return e.claimServer(s, i, p, live)
+	}
+	switch p {
 	case poweringUp:
 		s.adoptable = !have
 	case on, down:
@@ -122,7 +126,7 @@ func (e *Engine) takeStray(c *Change, rec Instance, s stray, l *listing) {
 		rec.Assigned = rec.Node
 		n := Node{Name: rec.Node, Pool: e.poolOf[rec.Node], Phase: Booting, Since: now, Made: rec.Launched, Instance: rec.ID}
 		if s.up {
-			n.Phase = Up
+			n.Phase, n.AddrSet = Up, s.unknown
 		}
 		if slices.ContainsFunc(c.Nodes, func(o Node) bool { return o.Name == n.Name }) {
 			return // two say that they are one node: the next round ends the second
@@ -133,6 +137,10 @@ func (e *Engine) takeStray(c *Change, rec Instance, s stray, l *listing) {
 	case terminate, leave:
 		if _, have := e.mem.instances[rec.ID]; have || s.launchOpen || a == leave && !e.Owns(rec.Node) {
 			return // the launcher claims or ends it, or takeUnserving does; or it is too early to say
+		}
+		if e.serves(rec.Node) {
+			e.keepStray(c, rec)
+			return
 		}
 		if e.Owns(rec.Node) {
 			rec.Assigned = rec.Node // no other is launched for the node while it lives

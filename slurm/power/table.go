@@ -46,6 +46,8 @@ type cell struct {
 	addrWrong bool
 	// cut: the node is down by slurmctld's own doing, for want of an answer (cutOff).
 	cut bool
+	// serves: the node is a server of files (Pool.Serves).
+	serves bool
 }
 
 // decide is the table of reconciliation. Its rules, first match first:
@@ -77,6 +79,9 @@ type cell struct {
 //	booting,   powering-up, on         pending, running   address, if Slurm has another
 //	up
 //
+// A server of files that is up stays so, whatever Slurm has of it, until its instance is
+// terminated: one that is stopped still has its files. Only an order ends it (taking.keeps).
+//
 // A node that does not respond while its instance lives is left alone: only
 // the cloud's word makes an instance dead. When slurmctld has given it up, its
 // jobs are requeued already, and what still runs there has to end.
@@ -105,6 +110,8 @@ func decide(c cell) action {
 		if ended {
 			return forget
 		}
+	case c.serves && c.journal == Up && !gone && c.instance != noInstance && (going || c.slurm != on && c.slurm != down):
+		return wait
 	case ended:
 		return suspend
 	case c.slurm == failed:
@@ -131,6 +138,7 @@ type stray struct {
 	first      bool // the first answer of its provider after a start: that round only adopts
 	young      bool // a list may show it before the launch's answer has come, or after a journal that is older
 	adoptable  bool // it says its node; Slurm has that node, and the journal has nothing that lives or that Slurm knows
+	unknown    bool // Slurm does not know that node, nor takes an address for it
 	up         bool // Slurm has that node down, perhaps behind a broken network: it is up until Slurm says more
 }
 

@@ -55,6 +55,8 @@ type taking struct {
 	snap  *slurm.Snapshot
 	pools map[string]string // node -> pool
 	now   time.Time
+	serve map[string]Pool // servers of files, by node
+	idles map[string]bool // of them those that Slurm powers down for being idle
 }
 
 // take plans one order. Its change must be committed before the next is planned.
@@ -93,6 +95,9 @@ func (t taking) take(o Order) Change {
 	for _, n := range slices.Compact(nodes) {
 		if _, have := t.mem.nodes[n]; t.pools[n] == "" && (o.Kind == Resume || !have) {
 			c.Events = append(c.Events, t.event("no-pool", n, fmt.Sprintf("%s: no pool has this node; add it to a pool in burst.toml", o.Kind)))
+			continue
+		}
+		if t.keeps(&c, o, n) {
 			continue
 		}
 		switch o.Kind {

@@ -1,6 +1,7 @@
 package power
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -62,6 +63,33 @@ func (e *Engine) turnsAway(l Launch, err error) bool {
 		return k != cloud.Throttled && time.Since(l.Created) > doubtFor
 	}
 	return k == cloud.Auth
+}
+
+// perInstance is what a call may take for each instance beyond doubtFor: some clouds are asked for
+// one after the other.
+const perInstance = 500 * time.Millisecond
+
+// errNoAnswer is of a call that has been under way for too long.
+var errNoAnswer = &cloud.Error{Kind: cloud.Transient, Op: opLaunch, Err: fmt.Errorf("no answer for %s", doubtFor)}
+
+// overstays withdraws a launch whose call has had no answer for too long, where its nodes may
+// be launched at another provider: a cloud that says nothing is no better than one
+// that says that it cannot. The call goes on, and what comes of it is nobody's node. Else it
+// returns when that is due, 0 for never.
+func (e *Engine) overstays(ctx context.Context, l Launch) (time.Duration, error) {
+	since, calling := e.market.called[l.Token]
+	nodes := e.claimants(l)
+	if !calling || l.State == Abandoned || e.overdue(nodes) || !e.others(l, nodes) {
+		return 0, nil
+	}
+	patience := doubtFor + time.Duration(l.Request.Count)*perInstance // after which it is forsaken
+	if wait := patience - time.Since(since); wait > 0 {
+		return wait, nil
+	}
+	e.doubt[l.Token] = true
+	var c Change
+	e.withdraw(&c, l, nodes, errNoAnswer)
+	return 0, e.commit(ctx, c)
 }
 
 // withdraw plans that a launch's nodes are launched anew, at whichever source is

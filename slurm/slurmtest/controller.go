@@ -37,7 +37,7 @@ func New(o Options) *Controller {
 	c := &Controller{opt: o, wake: make(chan struct{}, 1), byName: map[string]*node{}, jobs: map[uint32]*job{}, reserved: map[string]Reservation{}}
 	now := time.Now()
 	for _, name := range o.Nodes {
-		c.add(&node{name: name, partition: o.Partition, cloud: true, poweredDown: true})
+		c.add(&node{name: name, partition: o.Partition, cloud: true, poweredDown: true, active: o.Features})
 	}
 	for _, name := range o.Servers {
 		c.add(&node{name: name, partition: servers, cloud: true, poweredDown: true})
@@ -160,6 +160,7 @@ func (c *Controller) Down() { c.locked(func() { c.down = true }) }
 func (c *Controller) Up() {
 	c.locked(func() {
 		c.down = false
+		c.reconfigure()
 		for _, n := range c.nodes {
 			if n.alive && !n.usable() {
 				c.register(n)

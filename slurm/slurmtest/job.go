@@ -20,7 +20,8 @@ type job struct {
 	nodes    []*node
 	count    int // nodes held at the end, for squeue
 
-	held bool // until it is released
+	held    bool // until it is released
+	givenUp bool // for want of nodes with its features, until it is released
 
 	submitted, begin, start, end time.Time
 
@@ -53,7 +54,8 @@ func (j *job) over() bool   { return !j.active() && j.state != pending && j.stat
 // sorted returns the jobs by id.
 func (c *Controller) sorted() []*job { return slices.SortedFunc(maps.Values(c.jobs), byID) }
 
-// Submit queues a job and returns its id.
+// Submit queues a job and returns its id; 0 where sbatch says "Requested node configuration is
+// not available", since no node has the features that it wants.
 func (c *Controller) Submit(j Job) (id uint32) {
 	c.locked(func() {
 		c.lastJob++
@@ -69,6 +71,10 @@ func (c *Controller) Submit(j Job) (id uint32) {
 			j.Partition = c.opt.Partition
 		}
 		j.Nodes = max(1, j.Nodes)
+		if c.constrained(j) && c.withFeatures(j) == 0 {
+			id = 0
+			return
+		}
 		c.jobs[id] = &job{Job: j, id: id, state: pending, reason: "None", submitted: now, begin: now}
 		c.kick()
 	})

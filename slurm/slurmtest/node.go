@@ -16,7 +16,8 @@ type node struct {
 	name, partition string
 	cloud           bool
 	addr, host      string
-	reason          string // with its stamp
+	active          []string // features, by which jobs are given the node
+	reason          string   // with its stamp
 	boot, busy      time.Time
 	history         []Change
 

@@ -9,10 +9,10 @@ import (
 	"github.com/burst-hpc/burst/slurm/hostlist"
 )
 
-// Reservation is one of flags maint and ignore_jobs, for a day.
+// Reservation is one of flags maint and ignore_jobs, for a day, or of ignore_jobs and overlap.
 type Reservation struct {
-	Nodes []string
-	Start time.Time
+	Nodes      []string
+	Start, End time.Time
 }
 
 const reservationName = "reservationname="
@@ -31,12 +31,17 @@ func (c *Controller) reserve(args []string) answer {
 		set[key] = v
 	}
 	start, err := startTime(set["starttime"])
+	end, known := start.Add(24*time.Hour), set["flags"] == "maint,ignore_jobs" && set["duration"] == "1-00:00:00"
+	if at, ok := set["endtime"]; ok && err == nil && set["flags"] == "ignore_jobs,overlap" {
+		end, err = startTime(at)
+		known = true
+	}
 	nodes, nerr := hostlist.Expand(set["nodes"])
 	name := set["reservationname"]
 	switch {
 	case c.down:
 		return failure(1, "Error creating the reservation: "+noController)
-	case err != nil || set["flags"] != "maint,ignore_jobs" || set["duration"] != "1-00:00:00" || set["user"] == "" || name == "":
+	case err != nil || !known || set["user"] == "" || name == "":
 		return answer{unknown: true}
 	case nerr != nil || slices.ContainsFunc(nodes, func(n string) bool { return c.byName[n] == nil }):
 		return failure(1, "Error creating the reservation: Invalid node name specified")
@@ -44,7 +49,7 @@ func (c *Controller) reserve(args []string) answer {
 	if _, there := c.reserved[name]; there {
 		return failure(1, "Error creating the reservation: Duplicate reservation name")
 	}
-	c.reserved[name] = Reservation{nodes, start}
+	c.reserved[name] = Reservation{nodes, start, end}
 	return answer{stdout: "Reservation created: " + name + "\n"}
 }
 
@@ -69,8 +74,8 @@ func (c *Controller) outside(nodes []*node, j *job) []*node {
 	}
 	closed := map[string]bool{}
 	for _, r := range c.reserved {
-		if time.Now().After(r.Start.Add(24 * time.Hour)) {
-			continue // its end
+		if time.Now().After(r.End) {
+			continue
 		}
 		if j.Duration == 0 || time.Now().Add(j.Duration).After(r.Start) {
 			for _, n := range r.Nodes {

@@ -181,6 +181,7 @@ func (c *Controller) setHeld(id string, held bool) answer {
 		return failure(1, "Job is no longer pending execution for job %s", id)
 	}
 	if j.held = held; !held {
+		j.givenUp = false
 		c.kick()
 	}
 	return answer{}

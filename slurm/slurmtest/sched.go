@@ -61,11 +61,15 @@ func (c *Controller) schedule() {
 			j.reason = beginTime
 			continue
 		}
+		if j.givenUp || c.tooFew(j.Job) {
+			j.givenUp, j.reason = true, "BadConstraints"
+			continue
+		}
 		nodes, known := free[j.Partition]
 		if !known {
 			nodes = c.free(j.Partition)
 		}
-		fit := c.outside(nodes, j)
+		fit := c.suiting(c.outside(nodes, j), j.Job)
 		if len(fit) < j.Nodes {
 			free[j.Partition] = nodes
 			j.reason = "Resources"

@@ -74,13 +74,17 @@ func (c *Controller) writeNode(b *strings.Builder, n *node) {
 	if n.job != nil && !n.completing {
 		used, usedMemory, usedTRES = cpus, memory, "cpu="+cpus+",mem="+memory+"M"
 	}
+	available, active := "(null)", "(null)"
+	if n.cloud && n.partition != servers {
+		available, active = orNull(strings.Join(c.opt.Features, ",")), orNull(strings.Join(n.active, ","))
+	}
 	arch, system, load, free := "", "", "N/A", "N/A"
 	if !n.boot.IsZero() {
 		arch, system, load, free = "Arch=x86_64 ", "Version=22.05.8 OS=Linux 6.1.0 #1 SMP PREEMPT_DYNAMIC ", "0.17", memory
 	}
 	for _, s := range [...]string{
 		"NodeName=", n.name, " ", arch, "CoresPerSocket=1  CPUAlloc=", used, " CPUEfctv=", cpus, " CPUTot=", cpus, " CPULoad=", load,
-		" AvailableFeatures=(null) ActiveFeatures=(null) Gres=(null) NodeAddr=", n.addr, " NodeHostName=", n.host, " Port=6818 ", system,
+		" AvailableFeatures=", available, " ActiveFeatures=", active, " Gres=(null) NodeAddr=", n.addr, " NodeHostName=", n.host, " Port=6818 ", system,
 		" RealMemory=", memory, " AllocMem=", usedMemory, " FreeMem=", free, " Sockets=", cpus, " Boards=1 State=", n.state(),
 		" ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A Partitions=", n.partition,
 		"  BootTime=", stampOr(n.boot, "None"), " SlurmdStartTime=", stampOr(n.boot, "None"), " LastBusyTime=", stampOr(n.busy, "Unknown"),

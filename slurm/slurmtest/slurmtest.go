@@ -23,6 +23,7 @@ type Options struct {
 	OnPrem    []string // ordinary nodes, up and idle, in partition "onprem"
 	Servers   []string // cloud nodes in partition "servers", which takes no jobs and has SuspendTime=INFINITE
 	Partition string   // of the cloud nodes; "cloud"
+	Features  []string // of the cloud nodes; none: jobs may ask for any
 	CPUs      int      // of every node; 2
 	Memory    int      // of every node, MiB; 1000
 
@@ -117,7 +118,7 @@ type Job struct {
 	Nodes     int    // whole nodes; 1
 	Script    string // text of the batch script
 	Comment   string
-	Features  string // of --constraint; the cluster's nodes have any
+	Features  string // of --constraint, with & and |; any node will do where Options.Features has none
 	Requeue   bool
 	Duration  time.Duration // of the work; 0: until Exit or Cancel
 	ExitCode  int           // when the work is done

@@ -32,6 +32,7 @@ var queueFields = map[string]func(j *job) string{
 	"comment":       func(j *job) string { return orNull(j.Comment) },
 	"admin_comment": func(j *job) string { return orNull(j.admin) },
 	"feature":       func(j *job) string { return orNull(j.Features) },
+	"reqnodes":      func(*job) string { return "" },
 	"batchhost": func(j *job) string {
 		if j.batch == "" {
 			return "n/a"

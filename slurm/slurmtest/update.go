@@ -1,6 +1,7 @@
 package slurmtest
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,7 +43,7 @@ func (c *Controller) update(args []string) answer {
 func (c *Controller) updateNodes(list string, set map[string]string) answer {
 	for key := range set {
 		switch key {
-		case "nodeaddr", "nodehostname", "state", "reason":
+		case "nodeaddr", "nodehostname", "state", "reason", "activefeatures":
 		default:
 			return answer{unknown: true}
 		}
@@ -66,6 +67,10 @@ func (c *Controller) updateNodes(list string, set map[string]string) answer {
 	if !okAddrs || !okHosts {
 		return failure(1, badNode)
 	}
+	active := split(set["activefeatures"])
+	if slices.ContainsFunc(active, func(f string) bool { return !slices.Contains(c.opt.Features, f) }) {
+		return failure(1, "slurm_update error: Invalid feature specification")
+	}
 	var out answer
 	for i, name := range nodes {
 		n := c.byName[name]
@@ -78,6 +83,10 @@ func (c *Controller) updateNodes(list string, set map[string]string) answer {
 		}
 		if hosts != nil {
 			n.host = hosts[i]
+		}
+		if len(active) > 0 {
+			n.active = active
+			c.kick()
 		}
 		if set["reason"] != "" {
 			n.setReason(set["reason"], "root")

@@ -3,9 +3,15 @@
 
 step_export() {
 	local to line=''
-	[ "$EXPORT" ] || return 0
 	have exportfs || packages 'the NFS server' nfs-kernel-server nfs-utils
-	[ "${#EXPORT_TO[@]}" != 0 ] || own_network
+	if [ "$IMAGE" = 1 ]; then # it has the package now, whose server is not to run on it
+		! systemd || systemctl disable --now nfs-server
+		return
+	fi
+	if [ "${#EXPORT_TO[@]}" = 0 ]; then
+		own_network || die "$NETWORK say with exports_to to which $EXPORT is served"
+		EXPORT_TO=("$NETWORK")
+	fi
 	# As /tmp: a user makes a folder of his own, since root of a node is nobody here.
 	[ -d "$R$EXPORT" ] || { mkdir -p "$R$EXPORT" && chmod 1777 "$R$EXPORT"; }
 	for to in "${EXPORT_TO[@]}"; do
@@ -16,6 +22,7 @@ step_export() {
 	printf '[nfsd]\nthreads=64\nvers3=n\n' | put "$R/etc/nfs.conf.d/burst.conf" 0644
 	echo "$EXPORT$line" | put "$R/etc/exports.d/burst.exports" 0644
 	if systemd; then
+		v4_alone
 		systemctl enable nfs-server
 		# Once, since its package may have started it already; later it would keep the nodes waiting.
 		if is_done export; then systemctl start nfs-server; else systemctl restart nfs-server; fi ||
@@ -25,24 +32,24 @@ step_export() {
 	exportfs -ra
 	exportfs -s | grep "^$EXPORT " || die "exportfs does not show $EXPORT: is it on a file system that NFS can serve?"
 	retry 60 serves || die 'nothing listens at port 2049, where NFS is served'
+	if grep -qs '+3' "$R/proc/fs/nfsd/versions"; then say 'note: NFSv3 is served too: /etc/nfs.conf.d is not read here; write vers3=n into [nfsd] of /etc/nfs.conf'; fi
 	say "$EXPORT is served to ${EXPORT_TO[*]}"
+}
+
+# v4_alone: NFSv4 needs neither rpcbind nor statd, which would listen at all addresses. A mount of the
+# site's may be NFSv3, which does.
+v4_alone() {
+	local units='rpcbind.socket rpcbind.service rpc-statd.service'
+	[[ " ${MOUNTS[*]} " != *' nfs '* ]] || return 0
+	# shellcheck disable=SC2086 # one word for each
+	systemctl mask $units && { systemctl stop $units || :; } # some need not be there
 }
 serves() { ! have ss || ss -ltnH 'sport = :2049' | grep .; }
 
-# own_network: that of this node's address, never the world.
-own_network() {
-	case $ADDRESS in
-		10.* | 192.168.* | 172.1[6-9].* | 172.2[0-9].* | 172.3[01].* | 100.6[4-9].* | 100.[7-9][0-9].* | 100.1[01][0-9].* | 100.12[0-7].*) ;;
-		*) die "this node's address, $ADDRESS, is public: put the pool into a private network, or say with exports_to to which $EXPORT is served" ;;
-	esac
-	EXPORT_TO=("$(ip -o -4 route show scope link src "$ADDRESS" | sed -n 's|^\([0-9.]*/[0-9]*\) .*|\1|p' | head -n 1)")
-	[ "${EXPORT_TO[0]}" ] || die "no network of this node's address, $ADDRESS, is in its routes: say with exports_to to which $EXPORT is served"
-}
-
 # open_nfs NETWORK: where the image has a firewall that is on.
 open_nfs() {
-	if have ufw && [[ $(ufw status) == *'Status: active'* ]]; then ufw allow proto tcp from "$1" to any port 2049; fi
-	if have firewall-cmd && firewall-cmd -q --state; then
+	if with_ufw; then ufw allow proto tcp from "$1" to any port 2049; fi
+	if with_firewalld; then
 		firewall-cmd -q --permanent --add-rich-rule="rule family=ipv4 source address=$1 service name=nfs accept"
 		firewall-cmd -q --reload
 	fi

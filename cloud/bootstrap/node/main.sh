@@ -27,9 +27,9 @@ fi
 trap 'AT=$LINENO CMD=$BASH_COMMAND' ERR
 trap 'ended $?' EXIT
 trap 'WHY="ended by a signal" && exit 143' TERM INT HUP
-STEPS='clock metadata munge imds slurmd whoami users mounts setup export agent start ready fetch'
+STEPS="clock metadata munge imds slurmd whoami users mounts setup firewall ${EXPORT:+export} agent start ready fetch"
 if [ "$IMAGE" = 1 ]; then # no node: whoever has started this waits for its last word
-	STEPS=${BURST_STEPS:-clock metadata munge imds slurmd users mounts setup clean}
+	STEPS=${BURST_STEPS:-clock metadata munge imds slurmd users mounts setup ${EXPORT:+export} clean}
 	export BURST_IMAGE=1
 	rm -f "$R/etc/burst/image" # it may itself be of an image: nothing is left out for that
 fi

@@ -11,7 +11,7 @@ export LC_ALL=C HOME="${HOME:-/root}" DEBIAN_FRONTEND=noninteractive
 IMDS=${BURST_IMDS:-http://169.254.169.254}
 UPTIME=${BURST_UPTIME:-/proc/uptime}
 LIB=$R/var/lib/burst RUN=$R/run/burst LOG=$R/var/log/burst-bootstrap.log SBIN=$R/usr/local/sbin
-STEP=begin WHY='' ERROR='' INSTANCE='' TOKEN='' NODE='' CLUSTER='' SERVERS='' AT='' CMD='' FROM=0 TOLD='' CODE=''
+STEP=begin WHY='' ERROR='' NETWORK='' INSTANCE='' TOKEN='' NODE='' CLUSTER='' SERVERS='' AT='' CMD='' FROM=0 TOLD='' CODE=''
 mkdir -p "$LIB" "$RUN" "$SBIN" "${LOG%/*}" "$R/etc/systemd/system"
 chmod 0700 "$RUN"
 exec 3>&1 >>"$LOG" 2>&1 9>"$RUN/lock"

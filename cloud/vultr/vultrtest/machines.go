@@ -14,6 +14,7 @@ type machine struct {
 	Machine
 	status string // "suspended" where a test has said so
 	ended  time.Time
+	halted time.Time // when it was asked to stop
 }
 
 // Machine is what a test may see of one.
@@ -131,7 +132,7 @@ func (c *Cloud) view(m *machine) object {
 	if age >= boot {
 		status, power, server, addr = "active", "running", "ok", m.Addr
 	}
-	if m.Halted {
+	if m.Halted && time.Since(m.halted) >= c.options.Halt {
 		power = "stopped"
 	}
 	if m.status != "" {
@@ -139,7 +140,7 @@ func (c *Cloud) view(m *machine) object {
 	}
 	v := object{
 		"id": m.ID, "os": OSName, "plan": m.Plan, "region": Region, "label": m.Label, "hostname": m.Hostname, "tags": append([]string{}, m.Tags...),
-		"main_ip": addr, "status": status, "power_status": power, "date_created": m.Created.UTC().Format("2006-01-02T15:04:05+00:00"),
+		"main_ip": addr, "status": status, "power_status": power, "date_created": m.Created.Add(-c.options.Age).UTC().Format("2006-01-02T15:04:05+00:00"),
 		"features": []string{}, "default_password": "not-for-logs", "user_scheme": m.Asked["user_scheme"],
 	}
 	if m.Metal {

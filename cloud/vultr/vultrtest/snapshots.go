@@ -16,6 +16,19 @@ type snapshot struct {
 	OS          int    `json:"os_id"`
 
 	ready time.Time // of one that was made of an instance
+	live  bool      // of one that was not stopped
+}
+
+// Torn are the descriptions of the snapshots that were made of an instance that still ran.
+func (c *Cloud) Torn() (all []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.snapshots {
+		if s.live {
+			all = append(all, s.Description)
+		}
+	}
+	return all
 }
 
 // AddSnapshot gives the account a snapshot of a time and status ("pending",
@@ -64,11 +77,14 @@ func (c *Cloud) addSnapshot(body []byte) reply {
 	if err := json.Unmarshal(body, &asked); err != nil {
 		return no(http.StatusBadRequest, "Invalid JSON.")
 	}
-	if c.at(asked.Instance, false) < 0 {
+	i := c.at(asked.Instance, false)
+	if i < 0 {
 		return unknown(false)
 	}
+	m := c.machines[i]
 	now := time.Now()
 	s := snapshot{ID: newID(), Created: now.UTC().Format(time.RFC3339), Description: asked.Description, Status: "pending", OS: OS, ready: now.Add(c.options.Snapshot)}
+	s.live = !m.Halted || now.Sub(m.halted) < c.options.Halt
 	c.snapshots = append(c.snapshots, s)
 	return reply{http.StatusCreated, object{"snapshot": s}}
 }
@@ -87,6 +103,8 @@ func (c *Cloud) halt(id string) reply {
 	if i < 0 {
 		return unknown(false)
 	}
-	c.machines[i].Halted = true
+	if !c.machines[i].Halted {
+		c.machines[i].Halted, c.machines[i].halted = true, time.Now()
+	}
 	return reply{http.StatusNoContent, nil}
 }

@@ -39,6 +39,8 @@ type Options struct {
 	Metal    time.Duration // the same for bare metal
 	Latency  time.Duration // of each answer
 	Snapshot time.Duration // from its request to a complete snapshot
+	Halt     time.Duration // from the request until an instance is stopped
+	Age      time.Duration // instances are said to have been made so long before they were
 	// Locked is how long Vultr refuses to destroy a new instance.
 	Locked time.Duration
 	// Linger is how long lists still show a machine that has been destroyed.

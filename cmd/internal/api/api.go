@@ -116,6 +116,7 @@ type Status struct {
 	Spooled    int               `json:"spooled"`                 // orders that wait in the spool
 	Providers  map[string]string `json:"providers"`               // name -> "ok" or its last error
 	Stopped    map[string]string `json:"stopped_pools,omitempty"` // name -> why
+	Servers    map[string]string `json:"servers,omitempty"`       // of files, by node: what is wrong with those with which something is
 	Paused     *Paused           `json:"paused,omitempty"`        // nil: pools launch
 	Pools      []PoolLoad        `json:"pools,omitempty"`         // in the order of the file
 	USDPerHour *float64          `json:"usd_per_hour,omitempty"`  // of the live instances with a known price; nil: not summed up yet

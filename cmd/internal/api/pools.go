@@ -13,6 +13,7 @@ type PoolStatus struct {
 	Pool        string    `json:"pool"`
 	Provider    string    `json:"provider"`
 	Partition   string    `json:"partition"`
+	Image       string    `json:"image,omitempty"` // as the pool names it
 	Nodes       int       `json:"nodes"`
 	Failures    int       `json:"boot_failures"`     // in a row
 	MaxFailures int       `json:"max_boot_failures"` // so many stop it; 0: no limit

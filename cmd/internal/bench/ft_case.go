@@ -141,7 +141,7 @@ func (t ftTask) watch(ctx context.Context, s site, id uint32) (trace *ftTrace, e
 	out := ftReader{path: filepath.Join(s.Work, ftOutput)}
 	tick := time.NewTicker(ftLook)
 	defer tick.Stop()
-	told, taken, last := time.Now(), 0, ""
+	told := time.Now()
 	for {
 		lines, err := out.more()
 		if err != nil {
@@ -152,19 +152,14 @@ func (t ftTask) watch(ctx context.Context, s site, id uint32) (trace *ftTrace, e
 				return trace, fmt.Errorf("%q in the job's output: %w", l, err)
 			}
 		}
-		a := trace.now()
+		a, taken := trace.now(), len(trace.gone.nodes)
 		if a != nil && !a.ended.IsZero() && a.code == 0 {
 			return trace, nil
 		}
 		again := len(trace.attempts) == taken+1 || t.outlives() && a != nil
 		if t.Evicted && taken < ftEvictions && again && a.last.iteration >= (taken+1)*t.size.Iterations/(ftEvictions+1) {
-			node, err := t.evict(ctx, s, id, last)
-			if err != nil {
+			if err := t.evict(ctx, s, id, &trace.gone); err != nil {
 				return trace, err
-			}
-			if node != "" {
-				last = node
-				taken++
 			}
 		}
 		if time.Since(told) >= ftTell {

@@ -52,7 +52,13 @@ func TestHeatThroughEvictions(t *testing.T) {
 // trace reads lines of a job's output, one each 100 ms.
 func trace(t *testing.T, lines string) *ftTrace {
 	t.Helper()
-	tr, at := &ftTrace{}, time.Unix(1000, 0)
+	return traceOn(t, &ftTrace{}, lines)
+}
+
+// traceOn goes on with one that knows something already.
+func traceOn(t *testing.T, tr *ftTrace, lines string) *ftTrace {
+	t.Helper()
+	at := time.Unix(1000, 0)
 	for line := range strings.Lines(lines) {
 		if err := tr.add(at, strings.TrimSpace(line)); err != nil {
 			t.Fatal(err)

@@ -12,7 +12,7 @@ type ftTrace struct {
 	attempts    []ftAttempt
 	gaps        []float64 // seconds from one iteration to the next
 	again       int       // iterations that an attempt told of once more
-	moves       int       // of ranks to other nodes
+	gone        ulfmGone  // of a job that outlives its nodes
 	checksum    string
 	checkpoints int           // in all attempts, as burst-srun says
 	writing     time.Duration // them
@@ -67,8 +67,8 @@ func (t *ftTrace) add(at time.Time, line string) (err error) {
 		t.iterations, err = strconv.Atoi(m[1])
 		return err
 	}
-	if ulfmMove.MatchString(line) {
-		t.moves++
+	if m := ulfmMove.FindStringSubmatch(line); m != nil {
+		t.gone.places.add(m[1], m[2])
 	}
 	if m := summaryLine.FindStringSubmatch(line); m != nil {
 		if t.checkpoints, err = strconv.Atoi(m[1]); err == nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 
 	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/hostlist"
@@ -64,23 +65,39 @@ func (c FTCase) doomed(j slurm.Job, before string) (string, error) {
 	return "", nil
 }
 
-// evict gives a notice to one of the job's nodes, and returns which; "": to none yet.
-func (t ftTask) evict(ctx context.Context, s site, id uint32, before string) (string, error) {
+// evict gives a notice to one of the job's nodes and notes which, if there is one yet.
+func (t ftTask) evict(ctx context.Context, s site, id uint32, gone *ulfmGone) error {
 	j, err := s.Job(ctx, id)
 	if err != nil {
-		return "", err
+		return err
 	}
-	node, err := t.doomed(j, before)
+	last := ""
+	if n := len(gone.nodes); n > 0 {
+		last = gone.nodes[n-1]
+	}
+	node, err := t.doomed(j, last)
 	if err != nil || node == "" {
-		return "", err
+		return err
 	}
-	return node, s.Control.Evict(node, t.size.Notice)
+	if gone.places.at == nil { // no rank has moved: each node has some
+		if gone.places.at, err = hostlist.Expand(j.Nodes); err != nil {
+			return err
+		}
+	}
+	if t.outlives() && !slices.Contains(gone.places.at, node) {
+		return nil // it has joined, and has no rank yet
+	}
+	gone.nodes = append(gone.nodes, node)
+	return s.Control.Evict(node, t.size.Notice)
 }
 
 // outlived is the part of figures for a job that is started once.
 func (t *ftTrace) outlived(r FTRun) (FTRun, error) {
-	if r.Evicted && t.moves < ftEvictions {
-		return FTRun{}, fmt.Errorf("its ranks moved %d times, and %d nodes were taken", t.moves, ftEvictions)
+	if r.Evicted && len(t.gone.nodes) != ftEvictions {
+		return FTRun{}, fmt.Errorf("%d nodes were taken, not %d", len(t.gone.nodes), ftEvictions)
+	}
+	if err := t.gone.places.haveLeft(t.gone.nodes); err != nil {
+		return FTRun{}, err
 	}
 	r.LostIterations = t.again
 	r.LostSeconds = float64(t.again) * r.IterationSeconds

@@ -21,6 +21,7 @@ heat: iteration 3 of 6
 heat: iteration 4 of 6
 heat: iteration 5 of 6
 heat: iteration 6 of 6
+heat: plan 4: moved 1 ranks at iteration 5, going on from 5 with 2 ranks after 0.010 s, on c1 c1
 heat: done iterations=6 checksum=0x00000000000000aa seconds=1.200 repeated=1
 the attempt ends with 0 at 1001.500000000
 `
@@ -29,7 +30,11 @@ the attempt ends with 0 at 1001.500000000
 // computed again are in one attempt.
 func TestOutlived(t *testing.T) {
 	c, size := FTCase{Method: FTULFM, Nodes: 2, Evicted: true}, FTSize{Iterations: 6}
-	got, err := trace(t, ftOutlived).figures(c, size)
+	evicted := func(lines string) *ftTrace {
+		tr := &ftTrace{gone: ulfmGone{nodes: []string{"c2", "c3"}, places: ulfmPlaces{at: []string{"c1", "c2"}}}}
+		return traceOn(t, tr, lines)
+	}
+	got, err := evicted(ftOutlived).figures(c, size)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,14 +46,18 @@ func TestOutlived(t *testing.T) {
 		t.Error(d)
 	}
 	for name, bad := range map[string]struct{ lines, want string }{
-		"it did not move":   {strings.ReplaceAll(ftOutlived, "moved", "planned"), "moved 0 times"},
+		"it did not move":   {strings.ReplaceAll(ftOutlived, "moved", "planned"), "have left []"},
+		"it left one only":  {strings.Replace(ftOutlived, "on c1 c1\nheat: done", "on c1 c3\nheat: done", 1), "have left [c2]"},
 		"it was requeued":   {strings.Replace(ftOutlived, "ulfm-run: nodes of the ranks: c1 c3", "the attempt begins at 1001.000000000", 1), "started 2 times, not 1"},
 		"it was not done":   {strings.Replace(ftOutlived, "heat: done", "heat: stopped", 1), "ended after 0 iterations"},
 		"its script failed": {strings.Replace(ftOutlived, "with 0 at", "with 1 at", 1), "exit code 1"},
 	} {
-		if _, err := trace(t, bad.lines).figures(c, size); err == nil || !strings.Contains(err.Error(), bad.want) {
+		if _, err := evicted(bad.lines).figures(c, size); err == nil || !strings.Contains(err.Error(), bad.want) {
 			t.Errorf("%s: %v, want %q", name, err, bad.want)
 		}
+	}
+	if _, err := trace(t, ftOutlived).figures(c, size); err == nil || !strings.Contains(err.Error(), "0 nodes were taken") {
+		t.Errorf("without evictions: %v", err)
 	}
 	alone := strings.ReplaceAll(strings.ReplaceAll(ftOutlived, "moved", "planned"), "repeated=1", "repeated=0")
 	if got, err := trace(t, alone).figures(c.Undisturbed(), size); err != nil || got.Name() != "undisturbed, ulfm" || ftOf(got.FTCase).goal != 0 {

@@ -123,7 +123,7 @@ func (r hourlyRule) ends(n simNode, now time.Time, look bool) bool {
 		return true
 	}
 	shown := slurm.Node{State: slurm.NodeState{Base: "IDLE", Flags: []string{"CLOUD"}}, LastBusy: n.busy, Started: n.launched.Add(simBoot)}
-	return r.paid && look && paidhour.Idle(shown, now) && paidhour.Paid{Launched: n.launched, Unit: price.PerHour.Unit}.Due(now)
+	return r.paid && look && paidhour.Idle(shown, now) && paidhour.Paid{Launched: n.launched, By: price.PerHour}.Due(now)
 }
 
 // start gives the job its nodes, idle ones first, then such as are powered down, and says

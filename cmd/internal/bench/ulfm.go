@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/rig"
@@ -86,7 +88,7 @@ exec %[1]s/ulfm-run --mpi %[1]s/ulfm --poll 0.5 %[1]s/heat-ulfm -n 256 -i %[2]d 
 
 var (
 	ulfmStep = regexp.MustCompile(`(?m)^heat: step (\d+)$`)
-	ulfmMove = regexp.MustCompile(`(?m)^heat: plan \d+: moved `)
+	ulfmMove = regexp.MustCompile(`(?m)^heat: (plan \d+: moved|lost) .*, on (.+)$`)
 	ulfmDone = regexp.MustCompile(`(?m)^heat: done .*checksum=(\S+) seconds=(\S+) repeated=(\d+)$`)
 )
 
@@ -101,7 +103,7 @@ func (w *ulfmWorld) run(ctx context.Context, evictions int) (float64, error) {
 	path := filepath.Join(w.Work, fmt.Sprint("ulfm-", id))
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	for done := 0; ; {
+	for gone := (ulfmGone{}); ; {
 		select {
 		case <-ctx.Done():
 			return 0, fmt.Errorf("job %d: %w", id, context.Cause(ctx))
@@ -111,20 +113,20 @@ func (w *ulfmWorld) run(ctx context.Context, evictions int) (float64, error) {
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return 0, err
 		}
-		if done < evictions && len(ulfmStep.FindAll(out, -1)) > w.size.iterations*(done+1)/(evictions+1) {
-			done++
-			if err := w.evict(ctx, id); err != nil {
+		if n := len(gone.nodes); n < evictions && len(ulfmStep.FindAll(out, -1)) > w.size.iterations*(n+1)/(evictions+1) {
+			if err := w.evict(ctx, id, out, &gone); err != nil {
 				return 0, err
 			}
 		}
 		if m := ulfmDone.FindSubmatch(out); m != nil {
-			if done == evictions {
-				err = w.moved(out, evictions)
+			all := len(gone.nodes) == evictions
+			if all {
+				err = w.moved(out, gone)
 			}
 			if err != nil {
 				return 0, err
 			}
-			return w.judge(m, done == evictions)
+			return w.judge(m, all)
 		}
 		if j, err := w.Job(ctx, id); err != nil || j.State != "PENDING" && j.State != "CONFIGURING" && j.State != "RUNNING" {
 			return 0, fmt.Errorf("job %d is %s and has not said that it is done, %v: %.2000s", id, j.State, err, ulfmStep.ReplaceAll(out, nil))
@@ -132,8 +134,15 @@ func (w *ulfmWorld) run(ctx context.Context, evictions int) (float64, error) {
 	}
 }
 
-// evict gives a notice to the last of the job's nodes.
-func (w *ulfmWorld) evict(ctx context.Context, id uint32) error {
+// ulfmGone is what was evicted of a run.
+type ulfmGone struct {
+	nodes  []string
+	places ulfmPlaces
+}
+
+// evict gives a notice to the last of the job's nodes that has ranks and has had none,
+// if there is one yet.
+func (w *ulfmWorld) evict(ctx context.Context, id uint32, out []byte, gone *ulfmGone) error {
 	j, err := w.Job(ctx, id)
 	if err != nil {
 		return err
@@ -142,22 +151,65 @@ func (w *ulfmWorld) evict(ctx context.Context, id uint32) error {
 	if err != nil {
 		return err
 	}
-	for i := len(nodes) - 1; i >= 0; i-- {
-		if nodes[i] != j.BatchHost {
-			return w.Control.Evict(nodes[i], ulfmNotice)
+	if len(gone.nodes) == 0 {
+		gone.places.at = nodes
+	}
+	at := gone.places.after(out).at
+	for _, node := range slices.Backward(nodes) {
+		if node != j.BatchHost && slices.Contains(at, node) && !slices.Contains(gone.nodes, node) {
+			gone.nodes = append(gone.nodes, node)
+			return w.Control.Evict(node, ulfmNotice)
 		}
 	}
-	return fmt.Errorf("job %d has no node but its batch host", id)
+	return nil
 }
 
 // moved says whether the ranks have left each node that was evicted, by what heat has said.
-func (w *ulfmWorld) moved(out []byte, evictions int) error {
-	n := len(ulfmMove.FindAll(out, -1))
-	if n < evictions {
-		return fmt.Errorf("its ranks moved %d times, and %d nodes were to go", n, evictions)
+func (w *ulfmWorld) moved(out []byte, gone ulfmGone) error {
+	if len(gone.nodes) == 0 {
+		return nil
 	}
-	if evictions > 0 {
-		w.moves = append(w.moves, n)
+	p := gone.places.after(out)
+	w.moves = append(w.moves, p.moves)
+	return p.haveLeft(gone.nodes)
+}
+
+// ulfmPlaces follows where ranks are, by what heat says of each move and of each loss.
+type ulfmPlaces struct {
+	at    []string // nodes that have ranks
+	left  []string // those that had ranks before a move and none after it
+	moves int
+}
+
+// add takes the nodes of all ranks after a move, or after a loss: a node that was lost
+// has not been left.
+func (p *ulfmPlaces) add(what, on string) {
+	to := strings.Fields(on)
+	if what != "lost" {
+		p.moves++
+		for _, node := range p.at {
+			if !slices.Contains(to, node) {
+				p.left = append(p.left, node)
+			}
+		}
+	}
+	p.at = to
+}
+
+// after are the places after all that heat has said.
+func (p ulfmPlaces) after(out []byte) ulfmPlaces {
+	for _, m := range ulfmMove.FindAllSubmatch(out, -1) {
+		p.add(string(m[1]), string(m[2]))
+	}
+	return p
+}
+
+// haveLeft wants the nodes to be different ones, and each to have lost its ranks.
+func (p *ulfmPlaces) haveLeft(nodes []string) error {
+	for i, node := range nodes {
+		if slices.Contains(nodes[:i], node) || !slices.Contains(p.left, node) {
+			return fmt.Errorf("the nodes %v were to go, and the ranks have left %v", nodes, p.left)
+		}
 	}
 	return nil
 }

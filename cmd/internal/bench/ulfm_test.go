@@ -22,16 +22,29 @@ func TestMPIBenches(t *testing.T) {
 	}
 }
 
-// TestULFMMoved: a run whose ranks stayed where they were says nothing of evictions.
+// TestULFMMoved: a run whose ranks did not leave the nodes that went says nothing of evictions.
 func TestULFMMoved(t *testing.T) {
-	const one = "heat: step 1\nheat: plan 2: moved 2 ranks at iteration 1\n"
+	const first, joins, second, lost = "heat: plan 2: moved 2 ranks at iteration 1, on a b a b\n", "heat: plan 3: moved 1 ranks at iteration 2, on a b d b\n",
+		"heat: plan 4: moved 1 ranks at iteration 3, on a a d d\n", "heat: lost 1 ranks, 1 new ones at iteration 3, on a a d d\n"
 	w := ulfmWorld{}
-	for out, good := range map[string]bool{"heat: step 1\n": false, one: false, one + one: true, one + one + one: true} {
-		if err := w.moved([]byte(out), 2); (err == nil) != good {
-			t.Errorf("%q: %v", out, err)
+	for name, tt := range map[string]struct {
+		out   string
+		nodes []string
+		want  string // of the error
+	}{
+		"both were left":           {first + joins + second, []string{"c", "b"}, ""},
+		"no move":                  {"heat: step 1\n", []string{"c", "b"}, "have left []"},
+		"one was left, one joined": {first + joins, []string{"c", "b"}, "have left [c]"},
+		"one was lost":             {first + joins + lost, []string{"c", "b"}, "have left [c]"},
+		"one node twice":           {first + joins + second, []string{"c", "c"}, "[c c] were to go"},
+	} {
+		gone := ulfmGone{nodes: tt.nodes, places: ulfmPlaces{at: []string{"a", "b", "c"}}}
+		err := w.moved([]byte(tt.out), gone)
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
 	}
-	if err := w.moved(nil, 0); err != nil || len(w.moves) != 2 {
+	if err := w.moved(nil, ulfmGone{}); err != nil || len(w.moves) != 5 {
 		t.Errorf("undisturbed: %v, %d noted", err, len(w.moves))
 	}
 }

@@ -26,7 +26,11 @@ const (
 // Main runs run until it returns or a signal ends ctx, prints its error as
 // `name: error: …` and `name: hint: …`, and exits.
 func Main(run func(ctx context.Context) error) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // nohup is to outlive its terminal
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	err := run(ctx)
 	stop()
 	os.Exit(Report(os.Stderr, err))

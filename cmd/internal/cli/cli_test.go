@@ -1,12 +1,59 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
 	"strings"
+	"syscall"
 	"testing"
 )
+
+// TestMain is a program that runs until a signal ends it, where it is started as one.
+func TestMain(m *testing.M) {
+	if os.Getenv("BURST_TEST_CLI") != "" {
+		Main(func(ctx context.Context) error {
+			fmt.Println("runs")
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+	}
+	os.Exit(m.Run())
+}
+
+// TestNohup: a program ends by the end of its terminal, but under nohup.
+func TestNohup(t *testing.T) {
+	for before, want := range map[string]string{"": "hangup", "trap '' HUP; ": "terminated"} {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", before+`exec "$0"`, os.Args[0])
+		cmd.Env = append(os.Environ(), "BURST_TEST_CLI=1")
+		heed := make(chan os.Signal, 1) // what has a handler here is the default there, though this runs under nohup
+		signal.Notify(heed, syscall.SIGHUP)
+		defer signal.Stop(heed)
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGTERM} {
+			_ = cmd.Process.Signal(s) // it may have ended by the first
+		}
+		if err := cmd.Wait(); err == nil || !strings.Contains(said.String(), want) {
+			t.Errorf("%sit ends by %q, want %s", before, said.String(), want)
+		}
+	}
+}
 
 func TestReport(t *testing.T) {
 	base := errors.New("it broke")

@@ -168,23 +168,32 @@ func (s *section) checkName() {
 	}
 }
 
-// mixed gives pools that are paid by the hour the usual SuspendTime where they share
-// a partition with others: power saving is the partition's. burstd still has their idle
-// nodes go before a paid hour ends.
+// mixed gives pools that are paid by the hour the SuspendTime of the others that they
+// share a partition with: power saving is the partition's. burstd still has their idle
+// nodes go before a paid hour ends, also where the others' pools say a suspend_time.
 func mixed(pools []Pool) {
-	other := map[string]bool{} // partitions
+	other := map[string]Pool{} // partition -> its first pool that is not
 	for _, p := range pools {
-		other[p.Slurm.Partition] = other[p.Slurm.Partition] || !p.hourly()
+		if _, have := other[p.Slurm.Partition]; !have && !p.hourly() {
+			other[p.Slurm.Partition] = p
+		}
 	}
 	for i, p := range pools {
+		s := p.Slurm
+		o, shared := other[s.Partition]
 		switch {
 		case !p.hourly():
-		case other[p.Slurm.Partition]:
-			pools[i].Slurm.SuspendTime = defaultTimes.suspend
+			continue
+		case shared:
+			s.SuspendTime = o.Slurm.SuspendTime
 		default:
-			pools[i].Slurm.SuspendWhy = fmt.Sprintf("SuspendTime is long since these instances are paid by the begun hour: burstd has "+
+			s.SuspendWhy = fmt.Sprintf("SuspendTime is long since these instances are paid by the begun hour: burstd has "+
 				"idle nodes powered down %d minutes before an hour of theirs ends, and SuspendTime is for those that it does not get to see. "+
 				"With suspend_time in burst.toml they go after that time, and burstd does nothing of the kind.", paidhour.Lead/time.Minute)
+		}
+		pools[i].Slurm.SuspendTime, pools[i].Slurm.SuspendWhy = s.SuspendTime, s.SuspendWhy
+		for n := range p.Then { // the nodes are the same
+			pools[i].Then[n].Slurm.SuspendTime, pools[i].Then[n].Slurm.SuspendWhy = s.SuspendTime, s.SuspendWhy
 		}
 	}
 }

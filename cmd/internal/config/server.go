@@ -94,7 +94,7 @@ func export(s *section) bootstrap.Export {
 // asServer makes a pool with exports what it is to the engine and to Slurm.
 func asServer(s *section, p *Pool) {
 	p.Power.Partition, p.Slurm.Partition = p.Power.Name, p.Power.Name
-	p.Slurm.Server = true
+	p.Slurm.Server, p.Power.Serves = true, true
 	p.OnRebalance, p.OnMaintenance = Ignore, Ignore
 	p.Power.EndUnused = s.span("end_unused", longestUnused)
 }

@@ -31,7 +31,7 @@ func TestChaos(t *testing.T) {
 	total := &tally{met: map[string]int{}}
 	play := func(seed uint64) {
 		t.Run(fmt.Sprint("dice ", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { chaos(t, seed, total) })
+			synctest.Test(t, func(t *testing.T) { chaos(newPlayed(t, seed), seed, total) })
 		})
 	}
 	text := os.Getenv("CHAOS_TIME")
@@ -85,6 +85,8 @@ type played struct {
 	planned   map[string]string // maintenance: event -> instance
 	doubled   map[string]bool   // nodes whose second instance the dice have made
 
+	more []fault // of this world alone
+
 	losses []time.Time // of the journal
 
 	runs sync.Mutex
@@ -114,11 +116,14 @@ func (s *story) orderless(lost bool) {
 	s.mu.Unlock()
 }
 
-func newPlayed(t *testing.T, seed uint64) *played {
+func newPlayed(t *testing.T, seed uint64) *played { return newPlayedWith(t, seed, nil) }
+
+// newPlayedWith is newPlayed with features of the nodes.
+func newPlayedWith(t *testing.T, seed uint64, features []string) *played {
 	dice := rand.New(rand.NewPCG(seed, 1))
 	p := &played{dice: dice, requeue: map[uint32]bool{}, cancelled: map[uint32]bool{}, planned: map[string]string{}, doubled: map[string]bool{},
 		cut: map[string]lost{}, on: map[uint32][]string{}}
-	p.story = &story{world: newWorld(t, slurmtest.Options{Nodes: expand("c[1-6]"), SuspendTime: time.Minute, SuspendTimeout: 10 * time.Second, MinJobAge: 48 * time.Hour, SlurmdTimeout: 5*time.Second + p.some(time.Minute),
+	p.story = &story{world: newWorld(t, slurmtest.Options{Nodes: expand("c[1-6]"), Features: features, SuspendTime: time.Minute, SuspendTimeout: 10 * time.Second, MinJobAge: 48 * time.Hour, SlurmdTimeout: 5*time.Second + p.some(time.Minute),
 		ResumeTimeout: 5 * time.Minute, ReturnToService: 2, ResetAddr: dice.IntN(2) == 0, NewResumeFile: dice.IntN(2) == 0},
 		cloudtest.Options{Boot: 1 + p.some(20*time.Second), AddrDelay: p.some(10 * time.Second), Lag: 1 + p.some(10*time.Second), Shutdown: p.some(10 * time.Second),
 			Choice: dice.IntN(2) == 0, Prepare: dice.IntN(4) > 0, MaxLaunch: 1 + dice.IntN(4),
@@ -135,12 +140,12 @@ func newPlayed(t *testing.T, seed uint64) *played {
 	return p
 }
 
-func chaos(t *testing.T, seed uint64, total *tally) {
-	p := newPlayed(t, seed)
+func chaos(p *played, seed uint64, total *tally) {
+	t := p.t
 	defer p.until()
 	p.start("")
 	var bag []fault
-	for _, f := range faults {
+	for _, f := range append(faults[:len(faults):len(faults)], p.more...) {
 		bag = append(bag, slices.Repeat([]fault{f}, f.weight)...)
 	}
 	for range 60 {
@@ -160,7 +165,7 @@ func chaos(t *testing.T, seed uint64, total *tally) {
 	p.check()
 	if t.Failed() {
 		p.events()
-		t.Logf("CHAOS_SEED=%d; alone: CHAOS_SEED=%d CHAOS_TIME=20s go test -run 'TestChaos/dice_%d$' ./cmd/internal/crash; its story:\n%s", seed, seed, seed, strings.Join(p.told, "\n"))
+		t.Logf("CHAOS_SEED=%d; alone: CHAOS_SEED=%d CHAOS_TIME=20s go test -run '%s$' ./cmd/internal/crash; its story:\n%s", seed, seed, t.Name(), strings.Join(p.told, "\n"))
 	}
 }
 
@@ -198,6 +203,11 @@ func (p *played) calm() {
 	for _, o := range p.offerings {
 		p.fake.SetCapacity(o, -1)
 	}
+	for _, s := range p.pool.Then {
+		for _, o := range s.Fleet.Offerings() {
+			p.other.SetCapacity(o, -1)
+		}
+	}
 	for _, id := range p.jobs {
 		if p.dice.IntN(2) == 0 {
 			p.cancel(id)
@@ -222,7 +232,7 @@ func (p *played) calm() {
 			}
 		}
 	}
-	waitFor(time.Hour, "no instance lives, the journal is closed", func() bool { return p.live() == 0 && p.open() == "" })
+	waitFor(time.Hour, "no instance lives, the journal is closed", func() bool { return p.live()+liveIn(p.other) == 0 && p.open() == "" })
 }
 
 // startPools is the admin who starts what too many failed boots have stopped, or what is paused.
@@ -230,7 +240,11 @@ func (p *played) startPools() {
 	if since, _, _ := p.life.engine.Paused(); !since.IsZero() && !p.pause(false) {
 		p.say("the pause is not ended")
 	}
-	if p.life.engine.Health().Breakers["p"].Stopped.IsZero() {
+	stopped := false
+	for _, b := range p.life.engine.Health().Breakers {
+		stopped = stopped || !b.Stopped.IsZero()
+	}
+	if !stopped {
 		return
 	}
 	ctx, cancel := context.WithTimeout(p.t.Context(), time.Second)

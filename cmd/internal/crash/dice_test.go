@@ -100,7 +100,13 @@ func (p *played) submit() bool {
 		j.Script = "#!/bin/sh\n#BURST signal=USR1 grace=20s\nsrun app\n"
 		j.OnSignal = func(id uint32, _ string) { p.ctl.Checkpoint(id); p.ctl.Leave(id, time.Second, 75) }
 	}
+	if len(p.pool.Then) > 0 {
+		j.Features = []string{"", "", "fake", "other", "other|fake"}[p.dice.IntN(5)]
+	}
 	id := p.ctl.Submit(j)
+	if id == 0 {
+		return false // no node has its feature for the moment, and sbatch says so
+	}
 	p.jobs, p.requeue[id] = append(p.jobs, id), j.Requeue
 	p.say("job %d: %d nodes, requeue %v, %s", id, j.Nodes, j.Requeue, j.Duration)
 	return true

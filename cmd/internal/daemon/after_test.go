@@ -11,7 +11,9 @@ import (
 
 	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/conf"
 	"github.com/burst-hpc/burst/slurm/directive"
+	"github.com/burst-hpc/burst/slurm/power"
 	"github.com/burst-hpc/burst/slurm/slurmtest"
 )
 
@@ -208,6 +210,11 @@ func TestAfterJobs(t *testing.T) {
 			l.Submit(minute)
 			l.pass(9 * time.Minute)
 		}, "185s c2 state=power_down, 1:c2", 1, false},
+		{"one of its nodes is a server of files", slurmtest.Options{}, nil, func(l *leaving) {
+			l.cfg.Pools = []config.Pool{{Power: power.Pool{Name: "nfs", Nodes: []string{"c2"}}, Slurm: conf.Pool{Server: true}}}
+			l.Submit(minute)
+			l.pass(9 * time.Minute)
+		}, "80s c1 state=power_down, 1:c1", 1, false},
 		{"two jobs end together", slurmtest.Options{}, nil, func(l *leaving) {
 			one := with(func(j *slurmtest.Job) { j.Nodes = 1 })
 			l.Submit(one)

@@ -41,6 +41,7 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 			s.Stopped[name] = b.Why
 		}
 	}
+	s.Servers = h.Servers
 	s.Evictions, _ = d.guard.Active()
 	if err := d.slurmError(); err != nil {
 		s.SlurmError = err.Error()

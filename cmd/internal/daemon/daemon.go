@@ -170,6 +170,7 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	engine.Price, engine.Cores, engine.Tried = d.market.price, d.market.coresOf, d.meters.Tried
 	builders := imaging.LeasesIn(ep.State)
 	engine.Held = func(i cloud.Instance) bool { return builders.Held(i.Token, time.Now()) }
+	engine.Kept = d.kept
 	d.engine = power.New(engine, fallen{journal, d}, ctl, providers, o.Log)
 	d.setups = d.newSetups(news, o.Point)
 	d.rates = newRates(d, o.Config.Pools)
@@ -307,9 +308,7 @@ func (d *Daemon) prune(ctx context.Context) error {
 		if err := d.store.Prune(ctx, time.Now().Add(-keep)); err != nil && ctx.Err() == nil {
 			d.log.Warn("old records could not be removed", "error", err)
 		}
-		if d.setups != nil {
-			d.setups.prune()
-		}
+		pruneKeys(d.hostKeys(), d.engine, d.log)
 		select {
 		case <-ctx.Done():
 			return nil

@@ -24,15 +24,15 @@ const hoursEvery = 15 * time.Second
 // but which event it has written.
 type hours struct {
 	*Daemon
-	units map[source]time.Duration // of those that are paid by the hour
-	told  map[string]time.Time     // instance -> the end of the hour of which the event says that its node goes
+	rule map[source]bool      // those that are paid by the hour
+	told map[string]time.Time // instance -> the end of the hour of which the event says that its node goes
 }
 
 func (d *Daemon) newHours() *hours {
-	h := &hours{Daemon: d, units: map[source]time.Duration{}, told: map[string]time.Time{}}
+	h := &hours{Daemon: d, rule: map[source]bool{}, told: map[string]time.Time{}}
 	for _, p := range d.cfg.Sources() {
 		if p.PaidUnit > 0 {
-			h.units[source{p.Power.Name, p.Power.Provider}] = p.PaidUnit
+			h.rule[source{p.Power.Name, p.Power.Provider}] = true
 		}
 	}
 	return h
@@ -41,7 +41,7 @@ func (d *Daemon) newHours() *hours {
 // keepHours looks at the nodes that are paid by the hour until ctx ends.
 func (d *Daemon) keepHours(ctx context.Context) error {
 	h := d.newHours()
-	if len(h.units) == 0 {
+	if len(h.rule) == 0 {
 		return nil
 	}
 	told := ""
@@ -97,8 +97,18 @@ func (h *hours) round(ctx context.Context, now time.Time) error {
 	return err
 }
 
+// kept says which nodes slurm.conf keeps from being suspended.
+func (d *Daemon) kept(ctx context.Context) (func(slurm.Node) bool, error) {
+	config, err := d.client.ShowConfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	k, err := vacated.KeptBy(config)
+	return k.Has, err
+}
+
 func (h *hours) paid(i power.Instance) paidhour.Paid {
-	return paidhour.Paid{Launched: i.Launched, Unit: h.units[source{i.Pool, i.Provider}]}
+	return paidhour.Paid{Launched: i.Launched, By: h.increment(i.Provider, i.Offering)}
 }
 
 // due are the instances of nodes that are up, if an hour of theirs ends soon, in the
@@ -117,7 +127,7 @@ func (h *hours) due(now time.Time) []power.Instance {
 	var all []power.Instance
 	for _, n := range have.Nodes {
 		i := byID[n.Instance]
-		if n.Phase == power.Up && i.Doomed == "" && i.Assigned == n.Name && h.units[source{i.Pool, i.Provider}] > 0 && h.paid(i).Due(now) {
+		if n.Phase == power.Up && i.Doomed == "" && i.Assigned == n.Name && h.rule[source{i.Pool, i.Provider}] && h.paid(i).Due(now) {
 			all = append(all, i)
 		}
 	}
@@ -127,11 +137,7 @@ func (h *hours) due(now time.Time) []power.Instance {
 // idle are those whose nodes Slurm has idle, by a reading that is as new as can be, and
 // that nobody keeps.
 func (h *hours) idle(ctx context.Context, now time.Time, due []power.Instance) ([]power.Instance, error) {
-	config, err := h.client.ShowConfig(ctx)
-	if err != nil {
-		return nil, err
-	}
-	kept, err := vacated.KeptBy(config)
+	kept, err := h.kept(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -150,6 +156,6 @@ func (h *hours) idle(ctx context.Context, now time.Time, due []power.Instance) (
 	}
 	return slices.DeleteFunc(due, func(i power.Instance) bool {
 		n, ok := snap.Nodes[i.Assigned]
-		return !ok || taken[n.Name] || kept.Has(n) || !paidhour.Idle(n, now)
+		return !ok || taken[n.Name] || kept(n) || !paidhour.Idle(n, now)
 	}), nil
 }

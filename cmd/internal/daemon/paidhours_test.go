@@ -50,7 +50,7 @@ func withHours(t *testing.T, d *Daemon, ages map[string]time.Duration, now time.
 		nodes = append(nodes, n)
 	}
 	pool := power.Pool{Name: "vhp", Provider: "lon", Nodes: nodes}
-	d.cfg = &config.Config{Pools: []config.Pool{{Power: pool, PaidUnit: time.Hour}, {Power: power.Pool{Name: "other"}}}}
+	d.cfg = &config.Config{Providers: []config.Provider{{Name: "lon", Kind: "vultr"}}, Pools: []config.Pool{{Power: pool, PaidUnit: time.Hour}, {Power: power.Pool{Name: "other"}}}}
 	d.journal = d.store
 	var c power.Change
 	for n, age := range ages {
@@ -289,6 +289,21 @@ func TestPaidHoursRounds(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestFreeHoursAreUsed: an idle node whose month has had its most stays until the month's end, by the
+// most of its own plan.
+func TestFreeHoursAreUsed(t *testing.T) {
+	d := &Daemon{cfg: &config.Config{Providers: []config.Provider{{Name: "lon", Kind: "vultr"}}}}
+	h := d.newHours()
+	of := power.Instance{Provider: "lon", Instance: cloud.Instance{Launched: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}}
+	for plan, want := range map[string]time.Time{"vhp-8c-16gb": time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC), "vcg-a100-6c-60gb": time.Date(2026, 1, 30, 1, 0, 0, 0, time.UTC)} {
+		of.Offering.Type = plan
+		now := time.Date(2026, 1, 30, 0, 57, 0, 0, time.UTC)
+		if got := h.paid(of); !got.Until(now).Equal(want) || got.Due(now) != (want.Day() == 30) {
+			t.Errorf("%s is paid until %s, due %v; want %s", plan, got.Until(now), got.Due(now), want)
+		}
+	}
 }
 
 // powerDowns are the nodes that Slurm was told to power down.

@@ -25,7 +25,7 @@ func (d *Daemon) Pools(context.Context) ([]api.PoolStatus, error) {
 		if own, ok := h.Breakers[of.Key()]; ok && b.Stopped.IsZero() {
 			b = own
 		}
-		all = append(all, api.PoolStatus{Pool: p.Power.Name, Provider: p.Power.Provider, Partition: p.Power.Partition, Nodes: len(p.Power.Nodes),
+		all = append(all, api.PoolStatus{Pool: p.Power.Name, Provider: p.Power.Provider, Partition: p.Power.Partition, Image: p.Power.Image, Nodes: len(p.Power.Nodes),
 			Failures: b.Failures, MaxFailures: p.Power.MaxBootFailures, Stopped: b.Stopped, Why: b.Why})
 	}
 	slices.SortStableFunc(all, func(a, b api.PoolStatus) int { return strings.Compare(a.Pool, b.Pool) })

@@ -68,7 +68,7 @@ func (d *Daemon) newSetups(news <-chan struct{}, point crash.Point) *setups {
 	s := &setups{engine: d.engine, pools: map[source]config.Pool{}, providers: d.providers, agent: nodeapi.Agent, news: news, log: d.log,
 		under: map[string]visit{}}
 	state := d.cfg.Endpoint.State
-	s.keys = ssh.Folder(filepath.Join(state, "hostkeys"))
+	s.keys = d.hostKeys()
 	runners := map[source]*ssh.Runner{}
 	byAuth := map[ssh.Auth]*ssh.Runner{}
 	for _, p := range d.cfg.Sources() {
@@ -91,14 +91,20 @@ func (d *Daemon) newSetups(news <-chan struct{}, point crash.Point) *setups {
 	return s
 }
 
-// prune removes the host keys of instances that the journal does not have any more.
-func (s *setups) prune() {
+// hostKeys is where the keys are that instances have shown.
+func (d *Daemon) hostKeys() ssh.Folder {
+	return ssh.Folder(filepath.Join(d.cfg.Endpoint.State, "hostkeys"))
+}
+
+// pruneKeys removes the host keys of instances that are gone, also when no pool is set up over
+// SSH any more.
+func pruneKeys(keys ssh.Folder, engine interface{ Health() power.Health }, log *slog.Logger) {
 	live := map[string]bool{}
-	for _, i := range s.engine.Health().Instances {
+	for _, i := range engine.Health().Instances {
 		live[i.ID] = true
 	}
-	if err := s.keys.Prune(24*time.Hour, func(id string) bool { return live[id] }); err != nil {
-		s.log.Warn("host keys of instances that are gone could not be removed", "folder", string(s.keys), "error", err)
+	if err := keys.Prune(24*time.Hour, func(id string) bool { return live[id] }); err != nil {
+		log.Warn("host keys of instances that are gone could not be removed", "folder", string(keys), "error", err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,9 +24,12 @@ type contained struct {
 	sif    string
 	mpich  string // a sandbox with heat built by MPICH; "": none is here
 	cache  string // of all nodes, as %n
+	// boxes are images with hello and heat in /opt, each of one of the MPIs.
+	boxes []string
+	of    []anMPI
 }
 
-// TestHeatInContainers: one command line runs heat on the host and in an image, on one to
+// TestHeatInContainers: one command line runs heat on the host, and heat and hello in an image of each MPI, on one to
 // four nodes, with the same field, two ranks on a node and with --cleanenv too; and what is wrong is said before anything starts.
 func TestHeatInContainers(t *testing.T) {
 	t.Parallel() // its jobs wait more than they compute
@@ -40,30 +44,67 @@ func TestHeatInContainers(t *testing.T) {
 	t.Run("what is wrong is said before the step", c.wrong)
 	t.Run("in user namespaces", c.userns)
 	t.Run("a heterogeneous job", c.parts)
-	t.Run("an eviction", c.evicted)
+	t.Run("evictions", c.evicted)
 	t.Run("from a registry", c.registry)
 }
 
-// images makes the sandbox and the SIF file.
+// images makes an image of each MPI, that of Open MPI 4 as a sandbox and as a SIF file.
 func (c *contained) images() {
 	c.t.Helper()
-	c.folder, c.sif = filepath.Join(c.dir, "sandbox"), filepath.Join(c.dir, "heat.sif")
-	image := rig.Image{Files: rig.OpenMPI(), Put: map[string]string{"/opt/heat": c.program}}
-	if err := image.Make(c.t.Context(), c.folder); err != nil {
+	for _, m := range mpis(c.t) {
+		if _, err := exec.LookPath(m.mpicc); err != nil && m.name == "mpich" {
+			c.t.Log("NOT TESTED: no mpicc.mpich is here, and so no image has another MPI than the host's: make deps")
+			continue
+		}
+		box := c.image(m)
+		switch m.name {
+		case "openmpi4":
+			c.folder, c.sif = box, filepath.Join(c.dir, "heat.sif")
+			c.command("apptainer", "build", c.sif, c.folder)
+			box = c.sif
+		case "mpich":
+			c.mpich = box
+		}
+		c.boxes, c.of = append(c.boxes, box), append(c.of, m)
+	}
+}
+
+// image makes the sandbox of one MPI.
+func (c *contained) image(m anMPI) string {
+	c.t.Helper()
+	folder, heat, hello := filepath.Join(c.dir, m.name), c.program, filepath.Join(c.bin, "hello-"+m.name)
+	image, link := rig.Image{}, "LDFLAGS="
+	switch m.name {
+	case "openmpi4":
+		image.Files = rig.OpenMPI()
+	case "openmpi5": // all of it is in one folder, which is another one in the image
+		link += "-Wl,-rpath,/opt/ompi5/lib"
+	}
+	if m.name != "openmpi4" {
+		heat += "-" + m.name
+		buildAt(c.t, heat, "MPICC="+m.mpicc, link)
+	}
+	args := append([]string{"-o", hello, "../../../contrib/mpi/hello.c"}, strings.Fields(strings.TrimPrefix(link, "LDFLAGS="))...)
+	if out, err := exec.CommandContext(c.t.Context(), m.mpicc, args...).CombinedOutput(); err != nil {
+		c.t.Fatalf("building hello by %s (make deps brings it): %v\n%s", m.mpicc, err, out)
+	}
+	image.Put = map[string]string{"/opt/heat": heat, "/opt/hello": hello}
+	if m.name == "openmpi4" {
+		image.Put["/opt/heat-libburst"] = c.withLibburst(c.t)
+	}
+	if err := image.Make(c.t.Context(), folder); err != nil {
 		c.t.Fatal(err)
 	}
-	c.command("apptainer", "build", c.sif, c.folder)
-	mpicc, err := exec.LookPath("mpicc.mpich")
-	if err != nil {
-		c.t.Log("NOT TESTED: no mpicc.mpich is here, and so no image has another MPI than the host's: make deps")
-		return
+	if m.name == "openmpi5" {
+		home, err := filepath.EvalSymlinks(filepath.Join(filepath.Dir(m.mpicc), ".."))
+		if err == nil {
+			err = os.CopyFS(filepath.Join(folder, "opt/ompi5"), os.DirFS(home))
+		}
+		if err != nil {
+			c.t.Fatal(err)
+		}
 	}
-	other := c.program + "-mpich"
-	buildAt(c.t, other, "MPICC="+mpicc)
-	c.mpich = filepath.Join(c.dir, "mpich")
-	if err := (rig.Image{Put: map[string]string{"/opt/heat": other}}).Make(c.t.Context(), c.mpich); err != nil {
-		c.t.Fatal(err)
-	}
+	return folder
 }
 
 // tool is the path of a program on a PATH; "": there is none.
@@ -109,12 +150,9 @@ trap 'echo "the script ends with $?"' EXIT
 
 const boxed = "-n 64 -i 200"
 
-// sameField has one command line for the host, the sandbox and the SIF file.
+// sameField has one command line for the host, a sandbox, a SIF file and the images of all MPIs.
 func (c *contained) sameField(t *testing.T) {
-	want, ways := c.undisturbed(t, 64, 200), 3
-	if c.mpich != "" {
-		ways++
-	}
+	want, ways := c.undisturbed(t, 64, 200), 2+len(c.boxes)
 	for nodes := 1; nodes <= 4; nodes++ {
 		before, perNode := "", 1
 		switch nodes {
@@ -125,15 +163,19 @@ func (c *contained) sameField(t *testing.T) {
 		case 3:
 			before = "export APPTAINER_CLEANENV=1\n"
 		}
-		script := before + fmt.Sprintf(`for where in none %s %s %s; do
-	heat=/opt/heat; [ $where != none ] || heat=$host
-	$burst --container $where $heat %s || exit
-done`, c.folder, c.sif, c.mpich, boxed)
+		script := before + oneRun + fmt.Sprintf(`tries=6
+$burst --container none $host %[1]s || exit
+$burst --container %[2]s /opt/heat %[1]s || exit
+for image in %[3]s; do
+	run $image/hello --container $image /opt/hello
+	run $image/heat --container $image /opt/heat %[1]s
+done`, boxed, c.folder, strings.Join(c.boxes, " "))
 		out := c.batch(t, script, fmt.Sprintf("-N%d", nodes), fmt.Sprintf("--ntasks-per-node=%d", perNode), "-pcloud")
 		sums := checksum.FindAllString(out, -1)
 		if len(sums) != ways || slices.ContainsFunc(sums, func(sum string) bool { return sum != want }) || strings.Count(out, fmt.Sprintf(" %d ranks as", nodes*perNode)) != ways {
 			t.Fatalf("on %d nodes %v, want %d times %s:\n%s", nodes, sums, ways, want, out)
 		}
+		judgeWorlds(t, out, c.boxes, c.of, worldOf{nodes, nodes * perNode, want})
 	}
 	// Each node has made its own copy, whole, and nothing else.
 	caches := glob(c.Dir, "cache-*")
@@ -219,11 +261,26 @@ ls "${TMPDIR:-/tmp}"/burst-srun-*/$SLURM_JOB_ID.*image-*`, cache, c.sif), "-N1",
 	}
 }
 
-// evicted: the program in the image gets the signal, and goes on elsewhere.
+// evicted: programs in images get the signal, or Burst's word by libburst though their /tmp is none of the host's,
+// and go on elsewhere.
 func (c *contained) evicted(t *testing.T) {
-	r := c.run(t, heatJob{burst: "strategy=preemptive container=" + c.sif, args: []string{"-N2", "--ntasks-per-node=1", "-pcloud"},
-		before: fmt.Sprintf("export PATH=%s BURST_CONTAINER_CACHE=%s", c.path, c.cache),
-		step:   "/opt/heat -n 64 -i 1500 --pace 10 --progress 1 --checkpoint heat.ckpt --restart auto"})
-	r.evictions(1, 1)
-	r.ends(1)
+	before := fmt.Sprintf("export PATH=%s BURST_CONTAINER_CACHE=%s", c.path, c.cache)
+	const step = " -n 64 -i %d --pace 10 --progress 1 --checkpoint heat.ckpt --restart auto"
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		t.Run("by a signal", func(t *testing.T) {
+			r := c.run(t, heatJob{burst: "strategy=preemptive container=" + c.sif, args: []string{"-N2", "--ntasks-per-node=1", "-pcloud"}, before: before, step: "/opt/heat" + fmt.Sprintf(step, 1500)})
+			r.evictions(1, 1)
+			r.ends(1)
+		})
+	})
+	wg.Go(func() {
+		t.Run("by libburst", func(t *testing.T) {
+			r := c.run(t, heatJob{ckpt: "ckpt=libburst", burst: "strategy=preemptive container=" + c.folder, args: []string{"-N1", "-n1", "-pcloud"},
+				before: before + " APPTAINER_CONTAINALL=1", step: "/opt/heat-libburst" + fmt.Sprintf(step, 700), iterations: 700})
+			r.evictions(1, 1)
+			r.leaves(1)
+		})
+	})
+	wg.Wait()
 }

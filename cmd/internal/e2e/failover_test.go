@@ -15,6 +15,7 @@ import (
 	"github.com/burst-hpc/burst/cloud/vultr/vultrtest"
 	"github.com/burst-hpc/burst/cmd/internal/api"
 	"github.com/burst-hpc/burst/cmd/internal/rig"
+	"github.com/burst-hpc/burst/slurm"
 )
 
 // TestFailOverBetweenClouds: a pool buys in moto, an emulator of EC2, and where
@@ -116,6 +117,66 @@ user_data = %[4]q
 	})
 	ec2 := len(m.Instances(t))
 	e.billed(map[string]bill{"here": {ec2, 0.1, time.Second}, "lon": {3, vultrHourly, time.Hour}})
+}
+
+// TestAJobLeavesANodeOfAnEmptyCloud: half of a node is free at EC2, where there is no capacity for another.
+// Slurm gives it to a job of two nodes: that one begins anew, with two nodes of Vultr's, and the job that
+// runs on the other half of the first node runs on there, until its node goes.
+func TestAJobLeavesANodeOfAnEmptyCloud(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("e2e: a real Slurm is slow; make test runs it")
+	}
+	m := mototest.Start(t, mototest.Options{CIDRs: []string{"127.80.0.0/24"}, Outside: true})
+	front, gone := capacityGate(t, m.Endpoint)
+	v := vultrtest.New(vultrtest.Options{Addr: func(n int) string { return fmt.Sprint("127.80.1.", n) }})
+	if err := v.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { v.Close() })
+	listen, dir := freeAddress(t), t.TempDir()
+	userData := filepath.Join(dir, "user-data")
+	if err := os.WriteFile(userData, []byte("#!/bin/sh\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, rig.Options{
+		Nodes: 4, Gate: true, SuspendTime: 20 * time.Minute, Types: []string{"c5.large"}, Zones: []string{m.Subnets[0].Zone}, Market: "on-demand",
+		ResumeTimeout: 2 * time.Minute, SlurmExtra: quick, BurstdEnv: append(mototest.Env(), "VULTR_API_KEY="+vultrtest.Key),
+		DaemonToml:   fmt.Sprintf("listen = %q", listen),
+		ProviderToml: fmt.Sprintf("kind = \"aws\"\nregion = %q\nendpoint = %q\n", mototest.Region, front),
+		PoolToml: fmt.Sprintf("image = %q\nsubnets = [%q]\nsecurity_groups = [%q]\nfleet = \"never\"\nroot = { size = \"8G\" }\nuser_data = %[4]q\n"+
+			"[[pool.cloud.then]]\nprovider = \"lon\"\ninstance_types = [%[5]q]\nimage = \"os:%[6]s\"\nuser_data = %[4]q\n",
+			m.Image, m.Subnets[0].ID, m.SecurityGroup, userData, vultrtest.Plan, vultrtest.OSName),
+		ExtraToml: fmt.Sprintf("[provider.lon]\nkind = \"vultr\"\nregion = %q\nendpoint = %q\ndir = %q\n", vultrtest.Region, v.URL(), filepath.Join(dir, "lon")),
+	})
+	s.declareFeatures("here,lon")
+	e := &machines{t: t, s: s, listen: listen, list: func(ctx context.Context) ([]machine, error) { return bothClouds(ctx, m, v) }}
+	e.run()
+
+	half := s.submit("#!/bin/sh\n#SBATCH -n1\necho on $SLURMD_NODENAME\nwhile ! [ -e go ]; do sleep 0.2; done\n")
+	s.wait(90*time.Second, "the job on half a node runs", func() bool { return strings.Contains(s.output(half), "on c") })
+	node := s.job(half).Nodes
+	gone.Store(true)
+	pair := s.submit("#!/bin/sh\n#SBATCH -N2 -n2 --ntasks-per-node=1\nsrun sh -c 'echo on $SLURMD_NODENAME'\n")
+	s.wait(60*time.Second, "Slurm is asked to power the half used node down", func() bool {
+		state := s.node(node).State
+		return state.Has(slurm.Drain) && state.Has(slurm.PowerDown)
+	})
+	s.wait(3*time.Minute, "the job of two nodes is done", func() bool { return s.job(pair).State == "COMPLETED" })
+	out := s.output(pair)
+	if j := s.job(pair); j.Restarts != 1 || strings.Count(out, "on c") != 2 || strings.Contains(out, "on "+node+"\n") || !strings.Contains(j.AdminComment, "begin anew at another provider") {
+		t.Errorf("it was restarted %d times, said %q and was told %q", j.Restarts, out, j.AdminComment)
+	}
+	if ec2, lon := len(m.Instances(t)), v.Count("POST instances"); ec2 != 1 || lon != 2 {
+		t.Errorf("%d instances were launched in EC2 and %d at Vultr, want 1 and 2", ec2, lon)
+	}
+	if j := s.job(half); j.State != "RUNNING" || j.Restarts != 0 {
+		t.Errorf("the job beside it is %s, restarted %d times", j.State, j.Restarts)
+	}
+	if err := os.WriteFile(filepath.Join(s.Work, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.wait(60*time.Second, "its node goes when it has ended", func() bool { return s.job(half).State == "COMPLETED" && e.live() == 2 })
 }
 
 // vultrHourly is what the fake's plan costs.

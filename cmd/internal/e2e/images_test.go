@@ -11,13 +11,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/rig"
 	"github.com/burst-hpc/burst/packaging/progtest"
 	"github.com/burst-hpc/burst/slurm/step/mpi"
 )
 
 // TestDefinitions builds the definitions of contrib/images that need nothing but Debian, each on
 // a tree of its Debian in place of the image of a registry, by their own lines and with their own
-// tests; and burst-srun sees in what was built with it the MPI that the definition is for.
+// tests; burst-srun sees in what was built with it the MPI that the definition is for; and by its
+// one command line two ranks on two nodes are one world in it.
 func TestDefinitions(t *testing.T) {
 	if os.Getenv("BURST_TEST_IMAGES") == "" {
 		t.Skip("NOT TESTED: whether the definitions of contrib/images build: make test-images does, of Debian's packages")
@@ -28,12 +30,14 @@ func TestDefinitions(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
+	s := start(t, rig.Options{Nodes: 2, Gate: true, SuspendTime: 2 * time.Minute, SlurmExtra: quick})
+	site := &contained{heats: &heats{site: s}, path: path, dir: s.Work, cache: filepath.Join(s.Dir, "cache-%n")}
 	for _, suite := range []struct {
 		name, from string
 		defs       []string
 	}{{"bookworm", "debian:12", []string{"heat", "mpich", "openmpi4"}}, {"trixie", "debian:13", []string{"openmpi5"}}} {
 		t.Run(suite.name, func(t *testing.T) {
-			d := definitions{ctx: ctx, path: path, base: filepath.Join(t.TempDir(), "base"), from: suite.from}
+			d := definitions{ctx: ctx, site: site, path: path, base: filepath.Join(t.TempDir(), "base"), from: suite.from}
 			d.debootstrap(t, suite.name)
 			for _, def := range suite.defs {
 				t.Run(def, func(t *testing.T) { d.build(t, def) })
@@ -45,6 +49,7 @@ func TestDefinitions(t *testing.T) {
 // definitions are built on a base.
 type definitions struct {
 	ctx  context.Context
+	site *contained
 	path string // PATH, with the tools
 	base string // a tree
 	from string // what it stands for
@@ -120,6 +125,16 @@ func (d definitions) build(t *testing.T, name string) {
 	found, err := mpi.Detect(image, program, func(string) string { return "" })
 	if err != nil || string(found.Kind) != string(is[1]) || found.Missing != "" || found.Version == "" {
 		t.Errorf("%s of %s.def: %+v, %v", program, name, found, err)
+	}
+	out := d.site.batch(t, oneRun+"run of/"+name+"/ranks --container "+image+" "+program, "-N2", "--ntasks-per-node=1")
+	lines := helloLine.FindAllStringSubmatch(out, -1)
+	switch good := strings.Contains(out, "== of/"+name+"/ranks: 0"); {
+	case name == "heat":
+		if !good || !checksum.MatchString(out) || !strings.Contains(out, " 2 ranks as ") {
+			t.Errorf("heat in the image, on two nodes:\n%s", out)
+		}
+	case !good || len(lines) != 2 || lines[0][1] != "2" || nodesOf(lines) != 2:
+		t.Errorf("hello in the image of %s, on two nodes:\n%s", name, out)
 	}
 }
 

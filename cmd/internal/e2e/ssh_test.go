@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -148,6 +149,34 @@ func TestNodesOverSSH(t *testing.T) {
 	s.wait(time.Minute, "the server alone is left", func() bool {
 		left := cloud.Machines()
 		return len(left) == 1 && left[0].Addr == server.IP.String()
+	})
+	s.forgetsServer("nfs1")
+	if left := cloud.Machines(); len(left) != 1 {
+		t.Fatalf("Slurm has lost its state, and %d instances are left", len(left))
+	}
+	if out, err := s.Cluster.Command(t.Context(), "scontrol", "update", "nodename=nfs1", "state=power_down").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	s.wait(time.Minute, "an admin ends the server", func() bool { return len(cloud.Machines()) == 0 })
+}
+
+// forgetsServer has slurmctld lose its state, and waits until burstd has said so of the server, which is longer than
+// another node would be left alone.
+func (s *site) forgetsServer(node string) {
+	s.t.Helper()
+	if err := s.Cluster.StopController(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+	state := s.confValue(`StateSaveLocation=(\S+)`)
+	if err := errors.Join(os.RemoveAll(state), os.Mkdir(state, 0o755)); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.Cluster.StartController(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+	s.wait(3*time.Minute, "the loss is told", func() bool {
+		text, err := os.ReadFile(s.Log())
+		return err == nil && strings.Contains(string(text), "Slurm has it off while its instance")
 	})
 }
 

@@ -15,11 +15,7 @@ import (
 // byLibburst: heat that is built with libburst, evicted once on a node and twice on two.
 // Its own file is never written before its end: only what Burst has kept counts.
 func byLibburst(t *testing.T, h *heats) {
-	lib := filepath.Join(t.TempDir(), "libburst")
-	if out, err := exec.CommandContext(t.Context(), "make", "-s", "-C", "../../../contrib/libburst", "OUT="+lib).CombinedOutput(); err != nil {
-		t.Fatalf("building libburst (make deps installs gcc): %v\n%s", err, out)
-	}
-	buildAt(t, h.program+"-libburst", "LIBBURST="+lib)
+	h.withLibburst(t)
 	var wg sync.WaitGroup
 	wg.Go(func() { t.Run("one", func(t *testing.T) { libburstOnce(t, h) }) })
 	wg.Go(func() {
@@ -30,6 +26,18 @@ func byLibburst(t *testing.T, h *heats) {
 		})
 	})
 	wg.Wait()
+}
+
+// withLibburst builds heat with libburst, beside the other.
+func (h *heats) withLibburst(t *testing.T) (program string) {
+	t.Helper()
+	lib := filepath.Join(t.TempDir(), "libburst")
+	if out, err := exec.CommandContext(t.Context(), "make", "-s", "-C", "../../../contrib/libburst", "OUT="+lib).CombinedOutput(); err != nil {
+		t.Fatalf("building libburst (make deps installs gcc): %v\n%s", err, out)
+	}
+	program = h.program + "-libburst"
+	buildAt(t, program, "LIBBURST="+lib)
+	return program
 }
 
 func underLibburst(o heatJob) heatJob {

@@ -1,7 +1,6 @@
 package imaging
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,8 +16,10 @@ type build struct {
 	Config
 	imager   cloud.Imager
 	instance cloud.Instance
-	asked    bool // the builder may be there
-	begun    bool // the image may be there
+	asked    bool      // the builder may be there
+	unseen   time.Time // since when lists lack the builder; zero: the last has shown it
+	begun    bool      // the image may be there
+	open     bool      // the answer to a call that asked for it was lost
 	image    cloud.Image
 	stage    Stage
 	began    time.Time // the stage
@@ -85,6 +86,9 @@ func (b *build) launch(ctx context.Context) error {
 		return err
 	}
 	for {
+		if err := b.allowed(ctx); err != nil {
+			return err
+		}
 		if err := b.step("launch"); err != nil {
 			return err
 		}
@@ -92,7 +96,11 @@ func (b *build) launch(ctx context.Context) error {
 		got, err := b.Provider.Launch(ctx, b.Request)
 		if len(got) > 0 {
 			b.instance = got[0]
-			return b.step("launched")
+			if err := b.step("launched"); err != nil {
+				return err
+			}
+			// Whoever has forbidden it meanwhile may have listed the cloud before it was there.
+			return b.allowed(ctx)
 		}
 		if e := (*cloud.Error)(nil); errors.As(err, &e) && e.Settled {
 			b.asked = false
@@ -102,6 +110,13 @@ func (b *build) launch(ctx context.Context) error {
 			return fmt.Errorf("launching %s: %w", b.Request.Offering, err)
 		}
 	}
+}
+
+func (b *build) allowed(ctx context.Context) error {
+	if b.Allowed == nil {
+		return nil
+	}
+	return b.Allowed(ctx)
 }
 
 func (b *build) prepare(ctx context.Context) error {
@@ -135,6 +150,29 @@ func (b *build) look(ctx context.Context) (cloud.Instance, bool, error) {
 // errEnded: somebody else has ended the builder.
 var errEnded = errors.New("somebody has ended the instance, or the cloud has")
 
+// absentFor is how long lists lack an instance that is gone. A cloud that forgets at
+// once what is destroyed (Vultr) shows its end in no other way, and one list that lacks
+// it may be wrong.
+const absentFor = 5 * time.Minute
+
+// absent says whether complete lists have lacked the builder for so long that it is gone.
+func (b *build) absent(shown bool) bool {
+	if shown {
+		b.unseen = time.Time{}
+		return false
+	}
+	if b.unseen.IsZero() {
+		b.unseen = time.Now()
+	}
+	return time.Since(b.unseen) >= max(absentFor, b.Provider.Limits().Lag)
+}
+
+// ended says whether somebody has ended the builder, which is needed no longer only once
+// its image is there.
+func (b *build) ended(i cloud.Instance, shown bool) bool {
+	return b.absent(shown) || shown && (i.State == cloud.Terminated || i.State == cloud.Terminating)
+}
+
 func (b *build) boot(ctx context.Context) error {
 	for {
 		i, shown, err := b.look(ctx)
@@ -147,7 +185,7 @@ func (b *build) boot(ctx context.Context) error {
 		case shown && i.State == cloud.Running && i.Addr != "":
 			b.instance = i
 			return nil
-		case shown && (i.State == cloud.Terminated || i.State == cloud.Terminating):
+		case b.ended(i, shown):
 			return fmt.Errorf("%w: %s", errEnded, b.instance.ID)
 		}
 		b.tell(-1, nil)
@@ -177,61 +215,8 @@ func (b *build) setUp(ctx context.Context) error {
 		}
 		b.tell(-1, nil)
 		i, shown, err := b.look(ctx)
-		if err == nil && shown && (i.State == cloud.Terminated || i.State == cloud.Terminating) {
+		if err == nil && b.ended(i, shown) {
 			cancel(fmt.Errorf("%w: %s", errEnded, b.instance.ID))
-		}
-	}
-}
-
-// make has the cloud make the image, and waits until it is available.
-func (b *build) make(ctx context.Context) error {
-	r := cloud.ImageRequest{Token: b.Request.Token, Cluster: b.Request.Cluster, Pool: b.Request.Pool, Source: b.Request.Image, Instance: b.instance.ID}
-	for b.image.ID == "" {
-		if err := b.step("image"); err != nil {
-			return err
-		}
-		b.begun = true
-		made, err := b.imager.MakeImage(ctx, r)
-		if err == nil {
-			b.image = made
-		} else if !b.again(ctx, err) {
-			return fmt.Errorf("making an image of %s: %w", b.instance.ID, err)
-		}
-	}
-	if err := b.step("imaged"); err != nil {
-		return err
-	}
-	b.tell(-1, nil)
-	missed := time.Time{}
-	for {
-		all, err := b.imager.Images(ctx, r.Cluster)
-		n := slices.IndexFunc(all, func(i cloud.Image) bool { return i.ID == b.image.ID })
-		switch {
-		case err != nil:
-			if !b.again(ctx, err) {
-				return fmt.Errorf("waiting for image %s: %w", b.image.ID, err)
-			}
-			continue
-		case n < 0:
-			if missed.IsZero() {
-				missed = time.Now()
-			}
-			if time.Since(missed) > b.Provider.Limits().Lag+time.Minute {
-				b.begun = false
-				return fmt.Errorf("the cloud does not show image %s, which it had begun", b.image.ID)
-			}
-		default:
-			missed, b.image = time.Time{}, all[n]
-			b.tell(b.image.Progress, nil)
-			switch b.image.State {
-			case cloud.ImageAvailable:
-				return nil
-			case cloud.ImageFailed:
-				return fmt.Errorf("the cloud could not make image %s: %s", b.image.ID, cmp.Or(b.image.Why, "it does not say why"))
-			}
-		}
-		if err := b.pause(ctx, b.Poll); err != nil {
-			return fmt.Errorf("waiting for image %s, which is %s: %w", b.image.ID, b.image.State, err)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package imaging
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,18 +9,26 @@ import (
 	"github.com/burst-hpc/burst/cloud"
 )
 
-// end ends the builder, and removes an image that is of no use. An error says what is left.
-func (b *build) end(ctx context.Context, failed bool) error {
+// end removes an image that is of no use, and ends the builder; each has its own time, as
+// a cloud that does not let go of the one must not keep the other alive. The errors say what
+// is left of them.
+func (b *build) end(ctx context.Context, failed bool) (image, builder error) {
 	b.enter(Ending)
 	defer b.enter("")
-	var errs []error
+	timed := func(do func(context.Context) error) error {
+		ctx, cancel := context.WithTimeout(ctx, endTime)
+		defer cancel()
+		return do(ctx)
+	}
 	if failed && b.begun {
-		errs = append(errs, b.discard(ctx))
+		if image = timed(b.discard); dead(image) {
+			return image, nil
+		}
 	}
 	if b.asked {
-		errs = append(errs, b.terminate(ctx))
+		builder = timed(b.terminate)
 	}
-	return errors.Join(errs...)
+	return image, builder
 }
 
 // discard removes the image that was begun.
@@ -30,27 +37,55 @@ func (b *build) discard(ctx context.Context) error {
 		return err
 	}
 	until := time.Now().Add(b.Provider.Limits().Lag)
+	found := false
 	for {
 		all, err := b.imager.Images(ctx, b.Request.Cluster)
 		mine := slices.DeleteFunc(all, func(i cloud.Image) bool { return i.Token != b.Request.Token })
 		if err == nil && len(mine) == 0 && !time.Now().Before(until) {
-			b.image = cloud.Image{}
-			return nil
+			return b.unfound(found)
 		}
+		pending := false
 		for _, i := range mine {
+			found, b.image = true, i
 			if err = b.imager.DeleteImage(ctx, i.Cluster, i.ID); err == nil {
 				until = time.Now() // what is shown is all that there is
+				continue
 			}
+			// A cloud may refuse to remove what it still makes.
+			pending = i.State == cloud.ImagePending && cloud.KindOf(err) == cloud.Invalid
+			break
 		}
-		if err != nil && !b.again(ctx, err) {
-			return fmt.Errorf("the image that was begun is left, burst image list shows it: %w", err)
+		if err != nil && (pending && b.pause(ctx, b.Poll) != nil || !pending && !b.again(ctx, err)) {
+			return b.remains(err)
 		}
 		if err == nil {
 			if err := b.pause(ctx, b.Poll); err != nil {
-				return fmt.Errorf("whether an image was begun is not known, burst image list tells: %w", err)
+				return b.remains(err)
 			}
 		}
 	}
+}
+
+// unfound judges an end at which no list shows the image: it was removed, or it
+// never was, or it may come yet.
+func (b *build) unfound(found bool) error {
+	id := b.image.ID
+	b.image = cloud.Image{}
+	switch {
+	case found || id == "" && !b.open:
+		return nil
+	case id != "":
+		return fmt.Errorf("image %s was begun and no list shows it; should it come yet, burst image list has it, and burst image delete %[1]s removes it", id)
+	}
+	return fmt.Errorf("whether an image of launch %s was begun is not known, and no list shows one; should it come yet, burst image list has it", b.Request.Token)
+}
+
+// remains says what to do about an image that could not be removed.
+func (b *build) remains(err error) error {
+	if b.image.ID == "" {
+		return fmt.Errorf("whether an image of launch %s was begun is not known, burst image list tells: %w", b.Request.Token, err)
+	}
+	return fmt.Errorf("image %s, which was begun, is left; burst image delete %[1]s removes it: %w", b.image.ID, err)
 }
 
 // terminate ends what there is of the token, and waits until the cloud has none of it.

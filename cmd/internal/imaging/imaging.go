@@ -60,6 +60,9 @@ type Config struct {
 	Request  cloud.LaunchRequest // all but its token
 	Leases   Leases
 	Within   time.Duration // so long the builder may live
+	// Allowed says why nothing may be launched now; nil: it may. It is asked before the builder is asked
+	// for, and again when it is there.
+	Allowed func(ctx context.Context) error
 	// SetUp returns when the builder is ready for its image to be made.
 	SetUp  func(ctx context.Context, i cloud.Instance) error
 	Report func(Progress) // nil: nobody is told
@@ -73,7 +76,10 @@ type Config struct {
 // Result is what a build has come to.
 type Result struct {
 	Image    cloud.Image
-	Instance string // the builder
+	Instance string // the builder; empty: none is known
+	Offering cloud.Offering
+	Launched time.Time // the builder
+	Ended    time.Time // when it was gone, or given up
 	Took     map[Stage]time.Duration
 }
 
@@ -89,7 +95,8 @@ const (
 // margin is how long before its token's time a builder is ended by its own process.
 const margin = 2 * time.Minute
 
-// endTime is how long the end of a builder, and of an image that was begun, is waited for.
+// endTime is how long the end of a builder is waited for, and before that the one of
+// an image that was begun.
 const endTime = 5 * time.Minute
 
 // Build makes an image. With an error nothing is left, unless it says so; what is
@@ -120,21 +127,19 @@ func Build(ctx context.Context, c Config) (Result, error) {
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		err = errors.Join(context.Cause(limited), err)
 	}
-	r := Result{Image: b.image, Instance: b.instance.ID, Took: b.took}
+	r := Result{Image: b.image, Instance: b.instance.ID, Offering: b.instance.Offering, Launched: b.instance.Launched, Took: b.took}
 	if dead(err) {
 		return r, err
 	}
-	ended, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
-	defer cancel()
-	left := b.end(ended, err != nil)
-	r.Image = b.image // one that was begun in vain is removed
-	if dead(left) {
+	image, builder := b.end(context.WithoutCancel(ctx), err != nil)
+	r.Image, r.Ended = b.image, time.Now() // an image that was begun in vain is removed
+	if left := errors.Join(image, builder); dead(left) {
 		return r, left
 	}
-	if left == nil {
-		left = lease.end()
+	if builder == nil {
+		builder = lease.end()
 	}
-	return r, errors.Join(err, left)
+	return r, errors.Join(err, image, builder)
 }
 
 // ErrDied is what Step returns to stand for the death of the process.

@@ -124,21 +124,40 @@ func TestFaults(t *testing.T) {
 		err    string // "": none
 		images int
 	}{
-		"launch lost":        {lost(cloudtest.Launch), "", 1},
-		"launch throttled":   {refused(cloudtest.Launch, cloud.Throttled), "", 1},
-		"launch refused":     {refused(cloudtest.Launch, cloud.Auth), "launching small/a/on-demand", 0},
-		"no capacity":        {func(b *bench) { b.SetCapacity(small, 0) }, "0 of 1", 0},
-		"pool refused":       {func(b *bench) { b.RefusePool("p", errors.New("no such image")) }, "no such image", 0},
-		"never boots":        {func(b *bench) { b.NeverBoot(1) }, "was not done within 58m", 0},
-		"lists fail":         {func(b *bench) { b.Inject(cloudtest.List, cloudtest.Fault{Err: transient, Times: 9}) }, "", 1},
-		"image lost":         {lost(cloudtest.MakeImage), "", 1},
-		"image refused":      {refused(cloudtest.MakeImage, cloud.Quota), "making an image of i-00000001", 0},
-		"images not listed":  {func(b *bench) { b.Inject(cloudtest.Images, cloudtest.Fault{Err: transient, Times: 9}) }, "", 1},
-		"termination fails":  {func(b *bench) { b.Inject(cloudtest.Terminate, cloudtest.Fault{Err: transient, Times: 5}) }, "", 1},
-		"setup fails":        {func(b *bench) { b.SetUp = failing }, "setup line 3: \"make\": exit 2", 0},
-		"ended by somebody":  {func(b *bench) { b.Step = at("setup", func() { b.killLater(time.Minute) }) }, "somebody has ended the instance", 0},
-		"ended in its boot":  {func(b *bench) { b.Step = at("launched", func() { b.killLater(0) }) }, "somebody has ended the instance", 0},
-		"the cloud fails it": {func(b *bench) { b.Step = at("imaged", func() { b.FailImages("no room") }) }, "no room", 0},
+		"launch lost":                   {lost(cloudtest.Launch), "", 1},
+		"launch throttled":              {refused(cloudtest.Launch, cloud.Throttled), "", 1},
+		"launch refused":                {refused(cloudtest.Launch, cloud.Auth), "launching small/a/on-demand", 0},
+		"no capacity":                   {func(b *bench) { b.SetCapacity(small, 0) }, "0 of 1", 0},
+		"pool refused":                  {func(b *bench) { b.RefusePool("p", errors.New("no such image")) }, "no such image", 0},
+		"never boots":                   {func(b *bench) { b.NeverBoot(1) }, "was not done within 58m", 0},
+		"lists fail":                    {func(b *bench) { b.Inject(cloudtest.List, cloudtest.Fault{Err: transient, Times: 9}) }, "", 1},
+		"image lost":                    {lost(cloudtest.MakeImage), "", 1},
+		"image refused":                 {refused(cloudtest.MakeImage, cloud.Quota), "making an image of i-00000001", 0},
+		"images not listed":             {func(b *bench) { b.Inject(cloudtest.Images, cloudtest.Fault{Err: transient, Times: 9}) }, "", 1},
+		"termination fails":             {func(b *bench) { b.Inject(cloudtest.Terminate, cloudtest.Fault{Err: transient, Times: 5}) }, "", 1},
+		"setup fails":                   {func(b *bench) { b.SetUp = failing }, "setup line 3: \"make\": exit 2", 0},
+		"ended by somebody":             {func(b *bench) { b.Step = at("setup", func() { b.killLater(time.Minute) }) }, "somebody has ended the instance", 0},
+		"ended in its boot":             {func(b *bench) { b.Step = at("launched", func() { b.killLater(0) }) }, "somebody has ended the instance", 0},
+		"the cloud fails it":            {func(b *bench) { b.Step = at("imaged", func() { b.FailImages("no room") }) }, "no room", 0},
+		"ended while its image is made": {func(b *bench) { b.Step = at("imaged", func() { b.killLater(time.Minute) }) }, "somebody has ended the instance, or the cloud has, while image image-0001", 0},
+		"forgotten in its boot":         {func(b *bench) { b.forgetful(); b.Step = at("launched", func() { b.killLater(0) }) }, "somebody has ended the instance", 0},
+		"forgotten in its setup": {func(b *bench) {
+			b.forgetful()
+			b.SetUp = func(ctx context.Context, _ cloud.Instance) error { return sleep(ctx, 50*time.Minute) }
+			b.Step = at("setup", func() { b.killLater(time.Minute) })
+		}, "somebody has ended the instance", 0},
+		"forgotten while its image is made": {func(b *bench) {
+			b.slow(50 * time.Minute)
+			b.Step = at("imaged", func() { b.killLater(time.Minute) })
+		}, "somebody has ended the instance, or the cloud has, while image", 0},
+		"forbidden before":            {func(b *bench) { b.Allowed = forbidden(1) }, "paused", 0},
+		"forbidden while it is tried": {func(b *bench) { b.Fail(cloudtest.Launch, cloud.Throttled); b.Allowed = forbidden(2) }, "paused", 0},
+		"forbidden while it is made":  {func(b *bench) { b.Allowed = forbidden(2) }, "paused", 0},
+		"a removal is refused at first": {func(b *bench) {
+			b.SetUp = nothing
+			b.Step = at("imaged", func() { b.killLater(10 * time.Second) })
+			b.Inject(cloudtest.DeleteImage, cloudtest.Fault{Err: &cloud.Error{Kind: cloud.Invalid, Op: "x", Err: errors.New("it is being made")}, Times: 9})
+		}, "somebody has ended the instance", 0},
 		"the image goes": {func(b *bench) {
 			b.Step = at("imaged", func() {
 				time.Sleep(10 * time.Second)
@@ -151,7 +170,7 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t)
+				b, began := newBench(t), time.Now()
 				tt.with(b)
 				_, err := Build(t.Context(), b.Config)
 				switch {
@@ -161,12 +180,85 @@ func TestFaults(t *testing.T) {
 					t.Errorf("error is %v, want one with %q", err, tt.err)
 				}
 				b.nothing(t, tt.images)
+				if n := b.Fake.Calls(cloudtest.Launch); n > 2 {
+					t.Errorf("%d launches were asked for", n)
+				}
 				if n := len(b.Instances()); n > 1 {
 					t.Errorf("%d builders were launched", n)
+				}
+				if took := time.Since(began); strings.HasPrefix(name, "forgotten") && took > 15*time.Minute {
+					t.Errorf("it was noticed after %s", took)
 				}
 			})
 		})
 	}
+}
+
+// forgetful has the cloud show nothing of what has ended.
+func (b *bench) forgetful() { b.slow(3 * time.Minute) }
+
+// slow is the same with an image that takes so long.
+func (b *bench) slow(image time.Duration) {
+	b.Fake = cloudtest.NewFake(cloudtest.Options{Boot: 30 * time.Second, Lag: 5 * time.Second, Keep: time.Nanosecond, Image: image})
+	b.Provider = b.Fake
+}
+
+// forbidden says from the n-th time on that nothing may be launched.
+func forbidden(n int) func(context.Context) error {
+	return func(context.Context) error {
+		if n--; n <= 0 {
+			return errors.New("burstd is paused")
+		}
+		return nil
+	}
+}
+
+func nothing(context.Context, cloud.Instance) error { return nil }
+
+// TestUnseen: of an image that no list shows, it is said that it may come, by its id or by
+// its launch; and its builder is ended all the same.
+func TestUnseen(t *testing.T) {
+	for name, tt := range map[string]struct {
+		with func(b *bench)
+		want string
+	}{
+		"its id is known":    {func(*bench) {}, "image image-0001 was begun and no list shows it; should it come yet, burst image list has it, and burst image delete image-0001 removes it"},
+		"its answer is lost": {func(b *bench) { b.Inject(cloudtest.MakeImage, cloudtest.Fault{Err: transient, Lost: true, Times: 1e6}) }, "no list shows one; should it come yet, burst image list has it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				b.Provider = blind{b.Fake}
+				tt.with(b)
+				_, err := Build(t.Context(), b.Config)
+				if err == nil || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("%v, want one with %q", err, tt.want)
+				}
+				b.nothing(t, 1)
+			})
+		})
+	}
+}
+
+// blind is a cloud that shows no images.
+type blind struct{ *cloudtest.Fake }
+
+func (blind) Images(context.Context, string) ([]cloud.Image, error) { return nil, nil }
+
+// TestStuckRemoval: an image that the cloud does not remove keeps no builder alive.
+func TestStuckRemoval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.Inject(cloudtest.DeleteImage, cloudtest.Fault{Err: transient, Times: 1e6})
+		ctx, cancel := context.WithCancel(t.Context())
+		b.Step = at("imaged", cancel)
+		began := time.Now()
+		_, err := Build(ctx, b.Config)
+		if want := "image image-0001, which was begun, is left; burst image delete image-0001 removes it"; err == nil || !strings.Contains(err.Error(), want) || time.Since(began) > 20*time.Minute {
+			t.Errorf("after %s: %v, want one with %q", time.Since(began), err, want)
+		}
+		b.nothing(t, 1)
+	})
 }
 
 var transient = &cloud.Error{Kind: cloud.Transient, Op: "x", Err: errors.New("injected")}

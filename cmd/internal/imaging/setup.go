@@ -24,6 +24,7 @@ type Way struct {
 	Provider cloud.Provider
 	State    string        // burstd's state folder
 	Limit    time.Duration // of the whole setup
+	Refused  time.Duration // so long the instance may refuse the login over SSH; 0: as long as a node may
 	Log      *slog.Logger
 }
 
@@ -36,8 +37,9 @@ type SetupError struct {
 func (e *SetupError) Error() string { return e.Why }
 
 // Request is the launch of the pool's builder, all but its token: one instance of
-// the pool's first type, on demand, in any of the pool's zones.
-func (w Way) Request(cluster string) (cloud.LaunchRequest, error) {
+// the pool's first type, or of the one that the provider chooses, on demand, in any of the
+// pool's zones.
+func (w Way) Request(ctx context.Context, cluster string) (cloud.LaunchRequest, error) {
 	p := w.Pool.Power
 	switch {
 	case len(p.Fleet.Types) == 0:
@@ -55,11 +57,21 @@ func (w Way) Request(cluster string) (cloud.LaunchRequest, error) {
 		o.Zone = p.Fleet.Zones[n]
 		r.Or = append(r.Or, o)
 	}
+	if _, ok := w.Provider.(cloud.Consoler); !ok && w.Pool.SSH == nil {
+		return r, errors.New("the pool's instances are set up by user data, and the provider shows no console to see the end of it")
+	}
+	if c, ok := w.Provider.(cloud.BuilderChooser); ok {
+		chosen, err := c.BuilderType(ctx, cloud.BuilderNeeds{Types: p.Fleet.Types, Console: w.Pool.SSH == nil})
+		if err != nil {
+			return r, err
+		}
+		r.Offering.Type = chosen
+		for n := range r.Or {
+			r.Or[n].Type = chosen
+		}
+	}
 	if w.Pool.SSH != nil {
 		return r, nil
-	}
-	if _, ok := w.Provider.(cloud.Consoler); !ok {
-		return r, errors.New("the pool's instances are set up by user data, and the provider shows no console to see the end of it")
 	}
 	var err error
 	r.UserData, err = bootstrap.UserData(w.Pool.Boot.ForImage())
@@ -98,11 +110,13 @@ func (w Way) SetUp(ctx context.Context, i cloud.Instance) error {
 	if err != nil {
 		return fmt.Errorf("writing the bootstrap: %w", err)
 	}
-	runner := ssh.New(ssh.Config{Auth: w.Pool.SSH.Auth, Keys: ssh.Folder(filepath.Join(w.State, "hostkeys")), Logs: filepath.Join(w.State, "setup"), Log: w.Log})
+	runner := ssh.New(ssh.Config{Auth: w.Pool.SSH.Auth, Keys: ssh.Folder(filepath.Join(w.State, "hostkeys")), Logs: filepath.Join(w.State, "setup"), Log: w.Log, Refused: w.Refused})
 	err = runner.Run(ctx, h, ssh.Work{Script: []byte(script), Limit: w.Limit})
 	if f := (*ssh.Failure)(nil); errors.As(err, &f) {
 		return &SetupError{f.Why, f.Tail}
 	}
+	// An instance that has been cleaned lets nobody in any more: whether it was, to the end, only a
+	// connection tells that was there before.
 	return err
 }
 

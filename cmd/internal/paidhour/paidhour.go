@@ -1,6 +1,7 @@
 // Package paidhour says when an idle node whose cloud bills by begun hours is to be
 // powered down: shortly before an hour that is paid for ends, and not sooner, since
-// until then it costs nothing more to have it. It is pure.
+// until then it costs nothing more to have it. Once a month has had its most, the hours until
+// its end are as good as paid for. It is pure.
 //
 //	launched                                            the hour's end
 //	|----------------- wait ----------------|-- due --|late|
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/burst-hpc/burst/cloud/price"
 	"github.com/burst-hpc/burst/slurm"
 )
 
@@ -29,22 +31,30 @@ const (
 	SuspendTime = time.Hour + 5*time.Minute
 )
 
-// Paid is how a node's time is paid for: from its instance's launch on, in units.
+// Paid is how a node's time is paid for: from its instance's launch on, in the units of By.
 type Paid struct {
 	Launched time.Time
-	Unit     time.Duration
+	By       price.Increment
 }
 
-// Until is the end of the unit that is paid for now.
+// Until is when the node costs more than it does now: the end of the unit that is paid
+// for, or of those after it that are free.
 func (p Paid) Until(now time.Time) time.Time {
-	begun := now.Sub(p.Launched) / p.Unit
-	return p.Launched.Add((begun + 1) * p.Unit)
+	begun := now.Sub(p.Launched) / p.By.Unit
+	end := p.Launched.Add((begun + 1) * p.By.Unit)
+	// Free time ends with the month in which it begins.
+	for _, s := range p.By.Free(p.Launched, end, end.AddDate(0, 1, 1)) {
+		if s.From.Equal(end) {
+			end = s.To
+		}
+	}
+	return end
 }
 
 // Due says whether the node, if it is idle, is to be powered down now. It never is if
 // the launch is not known, lies ahead, or units are too short to wait in.
 func (p Paid) Due(now time.Time) bool {
-	if p.Launched.IsZero() || p.Launched.After(now) || p.Unit < 2*Lead {
+	if p.Launched.IsZero() || p.Launched.After(now) || p.By.Unit < 2*Lead {
 		return false
 	}
 	left := p.Until(now).Sub(now)

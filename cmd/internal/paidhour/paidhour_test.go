@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/burst-hpc/burst/cloud/price"
 	"github.com/burst-hpc/burst/slurm"
 )
 
@@ -31,7 +32,7 @@ func TestDue(t *testing.T) {
 		{"by the second", 57 * time.Minute, time.Second, false, 57*time.Minute + time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, now := Paid{launched, c.unit}, launched.Add(c.age)
+			p, now := Paid{launched, price.Increment{Unit: c.unit}}, launched.Add(c.age)
 			if p.Due(now) != c.due {
 				t.Errorf("due is %v", !c.due)
 			}
@@ -40,7 +41,7 @@ func TestDue(t *testing.T) {
 			}
 		})
 	}
-	if (Paid{time.Time{}, time.Hour}).Due(launched) || (Paid{launched.Add(time.Hour), time.Hour}).Due(launched.Add(57*time.Minute)) {
+	if (Paid{time.Time{}, price.PerHour}).Due(launched) || (Paid{launched.Add(time.Hour), price.PerHour}).Due(launched.Add(57*time.Minute)) {
 		t.Error("due without a launch, or before it")
 	}
 }
@@ -49,7 +50,7 @@ func TestDue(t *testing.T) {
 // instance then has at least Last to end in.
 func TestDueProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := Paid{launched, time.Hour}
+		p := Paid{launched, price.Increment{Unit: time.Hour}}
 		hour := launched.Add(time.Duration(rapid.IntRange(0, 5000).Draw(t, "hour")) * time.Hour)
 		looks, every := 0, time.Duration(rapid.IntRange(1, 60).Draw(t, "every"))*time.Second
 		for at := hour.Add(time.Duration(rapid.Int64Range(0, int64(every)-1).Draw(t, "first"))); at.Before(hour.Add(time.Hour)); at = at.Add(every) {
@@ -62,6 +63,48 @@ func TestDueProperties(t *testing.T) {
 		}
 		if looks < 2 {
 			t.Fatalf("looked at every %s it is due %d times", every, looks)
+		}
+	})
+}
+
+// TestFree: the hours after the most of a month are as good as paid for, up to the first of
+// the next month.
+func TestFree(t *testing.T) {
+	at := func(day, hour, minute int) time.Time { return time.Date(2026, 1, day, hour, minute, 0, 0, time.UTC) }
+	for _, c := range []struct {
+		name          string
+		launched, now time.Time
+		by            price.Increment
+		until         time.Time
+		due           bool
+	}{
+		{"before the most", at(1, 0, 0), at(28, 22, 57), price.PerHour, at(28, 23, 0), true},
+		{"the last hour that costs", at(1, 0, 0), at(28, 23, 57), price.PerHour, at(32, 0, 0), false},
+		{"a free one", at(1, 0, 0), at(30, 12, 57), price.PerHour, at(32, 0, 0), false},
+		{"the last free one", at(1, 0, 0), at(31, 23, 57), price.PerHour, at(32, 0, 0), true},
+		{"which may reach into the next month", at(1, 0, 30), at(31, 23, 57), price.PerHour, at(32, 0, 30), false},
+		{"and be its end", at(1, 0, 30), at(32, 0, 27), price.PerHour, at(32, 0, 30), true},
+		{"the next month", at(1, 0, 0), at(32, 0, 57), price.PerHour, at(32, 1, 0), true},
+		{"a GPU has more of them", at(1, 0, 0), at(30, 8, 57), price.PerHourGPU, at(30, 9, 0), true},
+		{"and then it has", at(1, 0, 0), at(31, 9, 57), price.PerHourGPU, at(32, 0, 0), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := Paid{c.launched, c.by}
+			if got := p.Until(c.now); !got.Equal(c.until) || p.Due(c.now) != c.due {
+				t.Errorf("until %s, due %v; want %s, %v", got, p.Due(c.now), c.until, c.due)
+			}
+		})
+	}
+}
+
+// What Until says is true of what is charged: until then not more, and from then on more.
+func TestUntilProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := Paid{launched, rapid.SampledFrom([]price.Increment{price.PerHour, price.PerHourGPU}).Draw(t, "by")}
+		now := launched.Add(time.Duration(rapid.Int64Range(0, 100*86400).Draw(t, "age")) * time.Second)
+		charged := func(at time.Time) time.Duration { return p.By.Charged(launched, at) }
+		if end := p.Until(now); !end.After(now) || charged(end) != charged(now.Add(1)) || charged(end.Add(1)) <= charged(end) {
+			t.Fatalf("at %s: until %s, charged %s, %s then, and %s after", now, end, charged(now.Add(1)), charged(end), charged(end.Add(1)))
 		}
 	})
 }

@@ -29,7 +29,9 @@ func (s *Site) configText(socket, user string) string {
 	line("[slurm]")
 	line("conf = %q", s.Cluster.Conf)
 	line("user = %q", user)
-	line("suspend_time = \"%s\"", s.o.SuspendTime)
+	if !s.o.PaidHours {
+		line("suspend_time = \"%s\"", s.o.SuspendTime)
+	}
 	line("suspend_timeout = \"%s\"", s.o.SuspendTimeout)
 	line("resume_timeout = \"%s\"", s.o.ResumeTimeout)
 	line("")

@@ -51,6 +51,7 @@ type Options struct {
 	SlurmExtra string // more lines for slurm.conf
 
 	SuspendTime    time.Duration // [10 s]
+	PaidHours      bool          // burst.toml says no suspend_time; slurm.conf has SuspendTime
 	SuspendTimeout time.Duration // [3 s]
 	ResumeTimeout  time.Duration // [60 s]
 	CredExpire     time.Duration // [Slurm's 120 s]

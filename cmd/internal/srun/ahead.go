@@ -123,7 +123,7 @@ func (p *program) aheadParts(k known) (parts [][]string) {
 	return parts
 }
 
-// lockSign has one step of the job at a time make the image ready.
+// lockSign has one step of the job at a time ask for the image, or make it ready.
 func (p *program) lockSign(ctx context.Context, k known, sign string) (unlock func(), err error) {
 	root := signs(os.TempDir())
 	if root == nil {
@@ -142,7 +142,7 @@ func (p *program) lockSign(ctx context.Context, k known, sign string) (unlock fu
 		}
 		if !told && time.Since(began) > aheadSay {
 			told = true
-			p.say("waits for another step of this job, which has its image made ready")
+			p.say("waits for another step of this job, which asks for the image, or has it made ready")
 		}
 		select {
 		case <-ctx.Done():

@@ -19,27 +19,47 @@ type tagged struct {
 
 // resolved is which image a registry has under a name. Of a tag all steps of a script's attempt
 // take what the first of them was told: they run in one image, and registries count their
-// questions and refuse who asks often.
+// questions and refuse who asks often. Of two that begin at once one asks.
 func (p *program) resolved(ctx context.Context, k known, ref container.Ref) (container.Image, error) {
+	if k.job.Place != step.Batch || ref.Digest != "" {
+		return registry(p.env).Resolve(ctx, ref)
+	}
 	sign := "tag-" + hexSum([]byte(ref.String()))[:16]
-	first := k.job.Place == step.Batch && ref.Digest == ""
-	var was tagged
-	if text, ok := readSign(os.TempDir(), k.job, sign); first && ok && json.Unmarshal(text, &was) == nil {
-		same := ref
-		same.Digest, same.Tag = was.Digest, ""
-		if same, err := container.Parse(same.String(), "/"); err == nil {
-			image, err := registry(p.env).Resolve(ctx, same) // which asks nobody about a digest
-			image.Size = was.Size
-			return image, err
-		}
+	if image, ok := p.toldBefore(ctx, k, sign, ref); ok {
+		return image, nil
+	}
+	unlock, err := p.lockSign(ctx, k, sign)
+	if err != nil {
+		return container.Image{}, err
+	}
+	defer unlock()
+	if image, ok := p.toldBefore(ctx, k, sign, ref); ok {
+		return image, nil
 	}
 	image, err := registry(p.env).Resolve(ctx, ref)
-	if err == nil && first {
+	if err == nil {
 		if text, err := json.Marshal(tagged{image.Digest, image.Size}); err == nil {
 			writeSign(os.TempDir(), k.job, sign, text)
 		}
 	}
 	return image, err
+}
+
+// toldBefore is the image that a step before was told of; false: there was none.
+func (p *program) toldBefore(ctx context.Context, k known, sign string, ref container.Ref) (container.Image, bool) {
+	var was tagged
+	text, ok := readSign(os.TempDir(), k.job, sign)
+	if !ok || json.Unmarshal(text, &was) != nil {
+		return container.Image{}, false
+	}
+	ref.Digest, ref.Tag = was.Digest, ""
+	same, err := container.Parse(ref.String(), "/")
+	if err != nil {
+		return container.Image{}, false
+	}
+	image, err := registry(p.env).Resolve(ctx, same) // which asks nobody about a digest
+	image.Size = was.Size
+	return image, err == nil
 }
 
 // image is what is recorded of the image that a step runs in: its name, and what tells it from

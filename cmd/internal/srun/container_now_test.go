@@ -2,12 +2,16 @@ package srun
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/cli"
 	"github.com/burst-hpc/burst/cmd/internal/steprecord"
@@ -59,6 +63,43 @@ func TestATagIsLookedUpOnce(t *testing.T) {
 	server.Close()
 	if again := look(later); again.Ref.Digest == "" {
 		t.Errorf("without the registry: %+v", again)
+	}
+}
+
+// TestATagIsLookedUpOnceByStepsAtOnce: the registry gets a new image between any two questions.
+func TestATagIsLookedUpOnceByStepsAtOnce(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := asked.Add(1)
+		select { // all others would have asked by then
+		case <-time.After(200 * time.Millisecond):
+		case <-r.Context().Done():
+		}
+		fmt.Fprintf(w, `{"layers":[{"size":%d}]}`, n)
+	}))
+	defer server.Close()
+	ref, err := container.Parse("docker://"+strings.TrimPrefix(server.URL, "http://")+"/heat:latest", "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &program{environ: []string{"APPTAINER_NOHTTPS=1"}, stderr: io.Discard}
+	k := known{facts: facts{job: step.Job{ID: 7, Place: step.Batch, Shell: 100}}}
+	images := make([]container.Image, 8)
+	var wg sync.WaitGroup
+	for i := range images {
+		wg.Go(func() {
+			var err error
+			if images[i], err = p.resolved(t.Context(), k, ref); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, i := range images {
+		if i != images[0] || i.Ref.Digest == "" || asked.Load() != 1 {
+			t.Errorf("%+v and %+v; it was asked %d times", images[0], i, asked.Load())
+		}
 	}
 }
 

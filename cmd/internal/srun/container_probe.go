@@ -54,7 +54,7 @@ func (p *program) probe(ctx context.Context, in inside, program []string) (answe
 		return answer{}, fmt.Errorf("%s is not on this host yet", in.image)
 	}
 	word := program[0]
-	note := in.note(word, p.environ)
+	note := in.note(word, p)
 	var a answer
 	if !readNote(note, &a) {
 		var err error
@@ -121,20 +121,26 @@ func (p *program) probed(words []string) int {
 }
 
 // note is the file that keeps what was found; "": nothing is kept. Its name says what the
-// answer depends on: the program, which may be the host's in a folder that is bound, and
-// what the user has set for containers.
-func (in inside) note(word string, environ []string) string {
+// answer depends on: the program, which may be the host's in a folder that is bound, what
+// the user has set for containers, and the user's own files for Open MPI.
+func (in inside) note(word string, p *program) string {
 	if in.image.Key == "" {
 		return ""
 	}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s\x00%s\x00%s\x00", cli.Version, word, in.dir)
+	files := mpi.OwnParams(p.env)
 	if strings.Contains(word, "/") {
-		if st, err := os.Stat(absolute(in.dir, word)); err == nil {
-			fmt.Fprintf(sum, "%d %d\x00", st.Size(), st.ModTime().UnixNano())
-		}
+		files = append(files, word)
 	}
-	for _, kv := range environ {
+	for _, file := range files {
+		fmt.Fprintf(sum, "%s ", file)
+		if st, err := os.Stat(absolute(in.dir, file)); err == nil {
+			fmt.Fprintf(sum, "%d %d", st.Size(), st.ModTime().UnixNano())
+		}
+		fmt.Fprint(sum, "\x00")
+	}
+	for _, kv := range p.environ {
 		if strings.HasPrefix(kv, "APPTAINER") || strings.HasPrefix(kv, "SINGULARITY") || strings.HasPrefix(kv, "LD_") {
 			fmt.Fprintf(sum, "%s\x00", kv)
 		}

@@ -283,3 +283,45 @@ func TestNotes(t *testing.T) {
 		t.Errorf("an old one is believed: %v", err)
 	}
 }
+
+// TestNoteOfOwnFiles: what the user's own files set for Open MPI is looked at anew when one of
+// them is written, or others are named.
+func TestNoteOfOwnFiles(t *testing.T) {
+	home := t.TempDir()
+	in := inside{image: container.Image{Key: "sif-x"}, cache: container.Cache{Dir: "/cache"}, dir: home}
+	name := func(environ ...string) string { return in.note("sim", &program{environ: environ}) }
+	seen := []string{name("HOME=" + home)}
+	now := func(what string, environ ...string) {
+		t.Helper()
+		if n := name(environ...); slices.Contains(seen, n) {
+			t.Errorf("%s: the note of before is believed", what)
+		} else if seen = append(seen, n); name(environ...) != n {
+			t.Errorf("%s: the note is not found again", what)
+		}
+	}
+	write := func(file, text string) {
+		t.Helper()
+		path := filepath.Join(home, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(".openmpi/mca-params.conf", "btl_tcp_if_include=ib0\n")
+	now("a file", "HOME="+home)
+	write(".openmpi/mca-params.conf", "btl_tcp_if_exclude=ib0\n") // of the same size
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(filepath.Join(home, ".openmpi/mca-params.conf"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	now("another time", "HOME="+home)
+	write(".prte/mca-params.conf", "prte_if_include=ib0\n")
+	now("PRRTE's", "HOME="+home)
+	now("another home folder", "HOME="+t.TempDir())
+	named := []string{"HOME=" + home, "OMPI_MCA_mca_base_param_files=my.conf,/none"}
+	now("a file that is named", named...)
+	write("my.conf", "btl=self\n")
+	now("that is written", named...)
+}

@@ -14,12 +14,13 @@ import (
 )
 
 // lossWatch passes on what a launcher says, and notes where it says that it has lost a node:
-// its exit code is 0 then. nil watches nothing.
+// its exit code is 0 then; and where it says that it goes on without: its exit code counts. nil
+// watches nothing.
 type lossWatch struct {
-	to   io.Writer
-	mu   sync.Mutex
-	last []byte // the end of what came, in which the words may have begun
-	lost bool
+	to           io.Writer
+	mu           sync.Mutex
+	last         []byte // the end of what came, in which the words may have begun
+	lost, goesOn bool
 }
 
 // Write implements io.Writer. What cannot be passed on is dropped, as by a launcher of which
@@ -28,7 +29,8 @@ func (w *lossWatch) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	text := append(w.last, b...)
 	w.lost = w.lost || bytes.Contains(text, []byte(mpi.LostNode))
-	w.last = bytes.Clone(text[max(0, len(text)-len(mpi.LostNode)):])
+	w.goesOn = w.goesOn || bytes.Contains(text, []byte(mpi.GoesOn))
+	w.last = bytes.Clone(text[max(0, len(text)-max(len(mpi.LostNode), len(mpi.GoesOn))):])
 	w.mu.Unlock()
 	_, _ = w.to.Write(b)
 	return len(b), nil
@@ -41,8 +43,8 @@ func (w *lossWatch) judge(code int, j step.Job) (int, string) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	lost := w.lost
-	w.lost, w.last = false, nil // it may be started again
+	lost := w.lost && !w.goesOn
+	w.lost, w.goesOn, w.last = false, false, nil // it may be started again
 	if code != 0 || !lost {
 		return code, ""
 	}

@@ -28,6 +28,7 @@ func TestALostNodeIsNotDone(t *testing.T) {
 		{"under a method", "#BURST ckpt=signal signal=USR1\n", "", "2", words, cli.Failed},
 		{"with --once", "", "--once a", "2", words, cli.Failed},
 		{"that was not lost", "#BURST ckpt=signal signal=USR1\n", "", "2", "all is well", cli.OK},
+		{"that is outlived", "", "--once a", "2", words + "\\n A job that loses a process\\n" + mpi.GoesOn + "\\nsurvive that", cli.OK},
 		{"on one node", "#BURST ckpt=signal signal=USR1\n", "", "1", words, cli.OK},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -77,6 +78,24 @@ func TestLossWatch(t *testing.T) {
 			t.Error("a launcher that is started again is judged by the words of the one before")
 		}
 	}
+	for by := 1; by <= 80; by += 13 {
+		w := &lossWatch{to: new(bytes.Buffer)}
+		text := []byte("PRTE " + mpi.LostNode + ".\nA job that loses a process\n" + mpi.GoesOn + "\n")
+		for b := range slices.Chunk(text, by) {
+			if _, err := w.Write(b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if code, said := w.judge(0, step.Job{}); code != 0 || said != "" {
+			t.Errorf("by %d bytes, of one that goes on: exit code %d, %q", by, code, said)
+		}
+		if _, err := w.Write([]byte(mpi.LostNode)); err != nil {
+			t.Fatal(err)
+		}
+		if code, _ := w.judge(0, step.Job{}); code != cli.Failed {
+			t.Error("a launcher that is started again goes on by the words of the one before")
+		}
+	}
 	w := &lossWatch{to: new(bytes.Buffer)}
 	if _, err := w.Write([]byte(mpi.LostNode)); err != nil {
 		t.Fatal(err)
@@ -86,7 +105,8 @@ func TestLossWatch(t *testing.T) {
 	}
 }
 
-// TestWhatOpenMPI5SaysOfALostNode: its own words, and its exit code.
+// TestWhatOpenMPI5SaysOfALostNode: its own words, and its exit code; it ends with the node whatever
+// fault tolerance it is told of.
 func TestWhatOpenMPI5SaysOfALostNode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts daemons of Open MPI's")
@@ -95,6 +115,13 @@ func TestWhatOpenMPI5SaysOfALostNode(t *testing.T) {
 	if _, err := os.Stat(mpirun); err != nil {
 		t.Skip("NOT TESTED: what Open MPI 5's mpirun says when it has lost a node: make deps-ulfm")
 	}
+	for _, ft := range []string{"", "--with-ft ulfm"} {
+		t.Run(ft, func(t *testing.T) { losesANode(t, mpirun, strings.Fields(ft)) })
+	}
+}
+
+// losesANode starts a rank on each of two nodes that are none, of which one goes.
+func losesANode(t *testing.T, mpirun string, options []string) {
 	dir := t.TempDir()
 	// It starts the daemons on this host, and kills the second one and its rank, as of a node that is gone.
 	agent := filepath.Join(dir, "agent")
@@ -118,7 +145,7 @@ kill -9 $daemon $(of $daemon)
 	w := &lossWatch{to: &out}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, mpirun, "--prtemca", "plm_ssh_agent", agent, "--host", "nodea:1,nodeb:1", "-n", "2", rank)
+	cmd := exec.CommandContext(ctx, mpirun, append(options, "--prtemca", "plm_ssh_agent", agent, "--host", "nodea:1,nodeb:1", "-n", "2", rank)...)
 	cmd.Stderr, cmd.Dir = w, dir
 	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "TMPDIR="+dir)
 	cmd.WaitDelay = 5 * time.Second

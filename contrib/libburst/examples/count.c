@@ -3,6 +3,9 @@
  *   #BURST ckpt=libburst
  *   burst-srun ./count 1000000000
  *
+ * With a second number it works in phases of so many iterations, and has Burst ask for a
+ * checkpoint at the end of each.
+ *
  * Build: cc count.c $(pkg-config --cflags burst) $(pkg-config --variable=libdir burst)/libburst.a */
 #include <burst.h>
 #include <inttypes.h>
@@ -55,6 +58,7 @@ static int checkpoint(void)
 int main(int argc, char **argv)
 {
 	int64_t to = argc > 1 ? atoll(argv[1]) : 1000;
+	int64_t phase = argc > 2 ? atoll(argv[2]) : 0;
 	int code = burst_init();
 	if (code < 0)
 		fprintf(stderr, "count: it runs on without Burst: %s\n", burst_strerror(code));
@@ -67,6 +71,8 @@ int main(int argc, char **argv)
 		at++;
 		sum = sum * 6364136223846793005u + (uint64_t)at;
 		burst_progress(at, to);
+		if (phase > 0 && at % phase == 0 && at < to)
+			burst_want_checkpoint(); /* Burst asks now: the next line hears it */
 		if (burst_should_checkpoint() && checkpoint()) {
 			burst_finalize();
 			return 75;

@@ -7,7 +7,7 @@ program count
   use, intrinsic :: iso_fortran_env, only: error_unit
   use burst
   implicit none
-  integer(c_int64_t) :: at, total
+  integer(c_int64_t) :: at, total, phase
   real(kind(1d0)) :: x
   integer :: code
   character(len=32) :: word
@@ -15,9 +15,14 @@ program count
   at = 0
   x = 0.5d0
   total = 1000
+  phase = 0
   if (command_argument_count() > 0) then
      call get_command_argument(1, word)
      read (word, *) total
+  end if
+  if (command_argument_count() > 1) then
+     call get_command_argument(2, word)
+     read (word, *) phase
   end if
   code = burst_init()
   if (code < 0) write (error_unit, '(2a)') 'count: it runs on without Burst: ', burst_strerror(code)
@@ -26,6 +31,9 @@ program count
      at = at + 1
      x = 3.9d0 * x * (1 - x)
      call burst_progress(at, total)
+     if (phase > 0 .and. at < total) then
+        if (mod(at, phase) == 0) code = burst_want_checkpoint() ! Burst asks now: the next line hears it
+     end if
      if (burst_should_checkpoint() /= 0) then
         if (checkpoint() == burst_stop) then
            call burst_finalize()

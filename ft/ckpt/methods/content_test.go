@@ -1,10 +1,15 @@
 package methods
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestHasContent: what counts as a checkpoint that was written.
@@ -35,5 +40,44 @@ func TestHasContent(t *testing.T) {
 		if err := hasContent(dir); (err == nil) != c.want {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestHasContentDenied: a file that may not be opened, as one of another user's among
+// what was written, does not hide the others; alone it is not taken for content.
+func TestHasContentDenied(t *testing.T) {
+	dir := t.TempDir()
+	closed := filepath.Join(dir, "a")
+	if err := os.WriteFile(closed, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	runtime.LockOSThread() // root is denied nothing; the thread ends with the test
+	if os.Getuid() == 0 {
+		for _, folder := range []string{filepath.Dir(dir), dir} {
+			if err := os.Chmod(folder, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := unix.Setfsuid(65534); err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Setfsuid(0)
+	}
+	if err := hasContent(dir); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("one that may not be opened: %v", err)
+	}
+	if err := unix.Setfsuid(os.Getuid()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "b"), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if os.Getuid() == 0 {
+		if err := unix.Setfsuid(65534); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := hasContent(dir); err != nil {
+		t.Errorf("beside a file with content: %v", err)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
@@ -35,8 +34,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(programEnv) != "" {
 		os.Exit(program(os.Args[1:]))
 	}
-	heedHangups()
 	os.Setenv(tokenEnv, token)
+	heed()
 	quietTime, lookTime, leaveTime, killWait = quietTime/3, lookTime/3, leaveTime/3, 3*time.Second
 	settleTime /= 4
 	libLeaveTime /= 10
@@ -63,18 +62,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// heedHangups begins anew where nohup has SIGHUP ignored, which steps would inherit: some
-// are to die of it. Nothing in Go undoes that.
-func heedHangups() {
-	const begun = "BURST_TEST_HEEDS"
-	if !signal.Ignored(syscall.SIGHUP) || os.Getenv(begun) != "" {
-		return
+// heed has what the tests start die of signals that this process was started to ignore, as
+// under nohup: a signal with a handler is the default again in a program that is started.
+func heed() {
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} { // Go heeds all others
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
 	}
-	env, err := exec.LookPath("env")
-	if err == nil {
-		err = syscall.Exec(env, append([]string{"env", "--default-signal=HUP", begun + "=1"}, os.Args...), os.Environ())
-	}
-	fmt.Fprintln(os.Stderr, "SIGHUP is ignored:", err)
 }
 
 // awaitNone returns the processes that have the mark in their environment, once

@@ -120,6 +120,7 @@ func (l launch) madeBy(method string) error {
 // hasContent wants a file that is not empty.
 func hasContent(folder string) error {
 	found := errors.New("found")
+	var denied error // a file that looks empty and may not be opened: another has content, maybe
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
@@ -131,6 +132,10 @@ func hasContent(folder string) error {
 		if errors.Is(err, fs.ErrNotExist) { // gone meanwhile, as what NFS keeps of a deleted file
 			return nil
 		}
+		if errors.Is(err, fs.ErrPermission) {
+			denied = err
+			return nil
+		}
 		return err
 	})
 	switch {
@@ -138,6 +143,8 @@ func hasContent(folder string) error {
 		return nil
 	case err != nil:
 		return err
+	case denied != nil:
+		return denied
 	}
 	return errors.New("no file with content is in it")
 }

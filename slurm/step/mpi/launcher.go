@@ -9,6 +9,10 @@ const Exits0 = "Open MPI 5's mpirun ends with exit code 0 when it has lost a nod
 // help-errmgr-base.txt, node-died).
 const LostNode = "has lost communication with a remote daemon"
 
+// GoesOn follows it where mpirun ends no job that has asked to outlive its ranks, as by --with-ft
+// ulfm, and any other by an exit code of its own (PRRTE after 4.1; that of Open MPI 5 ends all).
+const GoesOn = "is terminated unless it asked to"
+
 // launcher has the implementation's own launcher start the ranks, with srun as its way to the
 // nodes: no keys for ssh are needed.
 func (w World) launcher(f Found, s Step, why string) (Launch, error) {

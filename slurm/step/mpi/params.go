@@ -25,19 +25,21 @@ func Params(f Found, env func(string) string) map[string]string {
 			files = append(files, filepath.Join(up, "etc/openmpi-mca-params.conf"), filepath.Join(up, "etc/prte-mca-params.conf"))
 		}
 	}
-	if home := env("HOME"); home != "" {
-		files = append(files, filepath.Join(home, ".openmpi/mca-params.conf"), filepath.Join(home, ".prte/mca-params.conf"))
-	}
-	if list := env("OMPI_MCA_mca_base_param_files"); list != "" {
-		files = append(files, strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ':' })...)
-	}
 	all := map[string]string{}
-	for _, file := range files {
+	for _, file := range append(files, OwnParams(env)...) {
 		for _, name := range s.names(file) {
 			all[name] = file
 		}
 	}
 	return all
+}
+
+// OwnParams are the files of a user's own parameters, which need not be there.
+func OwnParams(env func(string) string) (files []string) {
+	if home := env("HOME"); home != "" {
+		files = append(files, filepath.Join(home, ".openmpi/mca-params.conf"), filepath.Join(home, ".prte/mca-params.conf"))
+	}
+	return append(files, strings.FieldsFunc(env("OMPI_MCA_mca_base_param_files"), func(r rune) bool { return r == ',' || r == ':' })...)
 }
 
 // names are those of the parameters that a file sets; one that cannot be read sets none.

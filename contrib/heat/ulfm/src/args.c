@@ -120,16 +120,20 @@ bool plan_read(const char *path, struct plan *p)
 	seen = st;
 	struct plan *got = calloc(1, sizeof *got);
 	char line[256], word[PLACE_LEN];
-	bool good = got && fgets(line, sizeof line, f) && sscanf(line, "plan %" SCNd64, &got->number) == 1;
+	bool many = false, good = got && fgets(line, sizeof line, f) && sscanf(line, "plan %" SCNd64, &got->number) == 1;
 	while (good && fgets(line, sizeof line, f))
 		if (strcmp(line, "stop\n") == 0)
 			got->stop = true;
-		else if (got->count < MAX_NODES && sscanf(line, "node %63s", word) == 1)
+		else if (sscanf(line, "node %63s", word) != 1)
+			good = false;
+		else if (got->count < MAX_NODES)
 			memcpy(got->node[got->count++], word, sizeof word);
 		else
-			good = false;
+			many = true;
 	fclose(f);
 	good = good && got->number > p->number && (got->stop || got->count > 0);
+	if (good && many)
+		fprintf(stderr, "heat: plan %" PRId64 " has more than %d nodes: the ranks are to be on the first of them\n", got->number, MAX_NODES);
 	if (good)
 		*p = *got;
 	free(got);

@@ -133,12 +133,18 @@ static bool look(struct run *r)
 	}
 	if (p.stop)
 		return true;
-	/* A move that a failure has ended is made again, but not for ever. */
-	if (r->moved == newest || r->tries >= MOVES)
+	if (r->moved == newest)
 		return false;
+	/* A move that a failure has ended is made again, but not for ever. */
+	if (r->tries == MOVES) {
+		say("plan %" PRId64 ": given up: failures have ended %d moves, the ranks stay where they are", newest, MOVES);
+		r->moved = newest;
+		return false;
+	}
 	r->tries++;
 	if (copy(r))
 		rebuild(r, MOVED);
+	speaker = r->g.rank; /* a loss in between may have renumbered */
 	return false;
 }
 
@@ -234,7 +240,10 @@ static int heat(struct run *r, MPI_Comm parents)
 		if (r->x.plan && r->g.rank == 0)
 			plan_read(r->x.plan, &r->plan);
 		MPI_Bcast(&r->plan, sizeof r->plan, MPI_BYTE, 0, world);
-		r->moved = r->plan.number;
+		/* The launcher may have written another since it chose our places. */
+		const char *laid = getenv("HEAT_PLAN");
+		r->moved = r->plan.number && laid ? strtoll(laid, NULL, 10) : 0;
+		MPI_Bcast(&r->moved, 1, MPI_INT64_T, 0, world);
 		say("%" PRId64 " x %" PRId64 " cells, seed %" PRIu64 ", iterations %" PRId64 " to %" PRId64 ", %d ranks as %d x %d",
 			r->g.n, r->g.n, r->g.seed, r->iteration, r->o.iterations, r->g.ranks, r->g.prows, r->g.pcols);
 		copy(r);

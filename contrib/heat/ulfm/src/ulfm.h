@@ -8,7 +8,7 @@
 
 #include <mpi-ext.h>
 
-enum { PLACE_LEN = 64, MAX_NODES = 256, MAX_DEATHS = 8 };
+enum { PLACE_LEN = 64, MAX_NODES = 1024, MAX_DEATHS = 8 };
 
 /* A place is the name of the node where a rank is. */
 typedef char place[PLACE_LEN];
@@ -47,7 +47,8 @@ extern const char extras_usage[];
 bool extras_take(int *argc, char **argv, struct extras *x, char err[ERR_LEN]);
 
 /* plan_read reads the file if it has changed since. It returns whether *p is a
- * later plan now; what cannot be read, or is no plan, is none. */
+ * later plan now; what cannot be read, or is no plan, is none. Of more than
+ * MAX_NODES nodes it has the first. */
 bool plan_read(const char *path, struct plan *p);
 
 /* A crew is the ranks and where each is. */
@@ -116,7 +117,7 @@ struct run {
 	struct crew crew;
 	struct plan plan;
 	struct plan told; /* on rank 0: the last that was read, the others may not have it yet */
-	int64_t moved;    /* number of the last plan by which all ranks are placed */
+	int64_t moved;    /* number of the last plan by which all ranks are placed, or that was given up */
 	int tries;        /* moves by the present plan that a failure has ended */
 	struct copies copies;
 	int64_t iteration;

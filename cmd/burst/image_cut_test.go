@@ -1,0 +1,62 @@
+package main
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud/bootstrap/ssh/sshtest"
+	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/cmd/internal/imaging"
+)
+
+// TestImageConnectionCut: the connection breaks off when the instance is clean and has not said so yet.
+// If it lets us in again, its word holds; if not, as the keys are gone, no image is made of it.
+func TestImageConnectionCut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a real sshd and Vultr's lag of a minute: slow end-to-end, run by make test")
+	}
+	net := sshtest.New(t)
+	for name, images := range map[string]int{"it lets us in": 1, "it does not": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, net, `["true"]`)
+			s.host.Put("/usr/local/bin/sync", []byte("#!/bin/sh\nip link set eth0 down\n")) // the last command before the word
+			s.host.Do("chmod 755 /usr/local/bin/sync")
+			cfg, err := config.Load(s.toml)
+			if err != nil {
+				t.Fatal(err)
+			}
+			provider, err := openedOf(cfg).get(t.Context(), "lon")
+			if err != nil {
+				t.Fatal(err)
+			}
+			way := imaging.Way{Pool: cfg.Pools[0], Provider: provider, State: s.dir, Limit: 10 * time.Minute, Refused: 5 * time.Second, Log: slog.New(slog.DiscardHandler)}
+			request, err := way.Request(t.Context(), "f00d")
+			if err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan error, 1)
+			go func() {
+				_, err := imaging.Build(t.Context(), imaging.Config{Provider: provider, Request: request, Leases: imaging.LeasesIn(s.dir), Within: 15 * time.Minute, SetUp: way.SetUp})
+				done <- err
+			}()
+			for end := time.Now().Add(2 * time.Minute); s.host.Do("grep -l ^ended /var/lib/burst/setup/*/status 2>/dev/null || :") == ""; time.Sleep(200 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("the setup does not end")
+				}
+			}
+			if images == 0 {
+				s.host.Do(": >/etc/ssh/test_logins")
+			}
+			s.host.Hang() // else the connection outlives it
+			s.host.Do("ip link set eth0 up")
+			err = <-done
+			if (err == nil) != (images == 1) || err != nil && !strings.Contains(err.Error(), "given up") {
+				t.Errorf("%v, want %d images", err, images)
+			}
+			s.nothing(images)
+		})
+	}
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/price"
+	"github.com/burst-hpc/burst/cmd/internal/api"
+	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/cmd/internal/imaging"
+	"github.com/burst-hpc/burst/cmd/internal/stopall"
+)
+
+// sourceOf is the pool as it buys of the provider, or, if none is named, of its first.
+func sourceOf(pool config.Pool, provider string) (config.Pool, error) {
+	if provider == "" {
+		return pool.Sources()[0], nil
+	}
+	source, ok := pool.Source(provider)
+	if !ok {
+		return source, cli.UsageError(fmt.Errorf("pool %s buys nothing of a provider %s", pool.Power.Name, printable(provider)),
+			"it buys of "+strings.Join(pool.Providers(), ", "))
+	}
+	return source, nil
+}
+
+// builtFor is the cluster's id. What another user wrote into burstd's state folder,
+// burstd could not use, or not write to.
+func builtFor(cfg *config.Config) (string, error) {
+	info, err := os.Stat(cfg.Endpoint.State)
+	if err != nil {
+		return "", cli.WithHint(fmt.Errorf("burstd's state folder: %w", err), "images are made on burstd's host, by its user")
+	}
+	if owner := info.Sys().(*syscall.Stat_t).Uid; int(owner) != os.Geteuid() {
+		name := fmt.Sprintf("#%d", owner)
+		if u, err := user.LookupId(strconv.Itoa(int(owner))); err == nil {
+			name = u.Username
+		}
+		return "", cli.UsageError(fmt.Errorf("images are made by burstd's user, %s, to whom %s belongs", name, cfg.Endpoint.State), fmt.Sprintf("sudo -u %s burst image build …", name))
+	}
+	id, why := clusterID(cfg.Endpoint.ClusterFile())
+	if id == "" {
+		return "", cli.WithHint(fmt.Errorf("the cluster's id is not known: %s", why.Text), "start burstd once: it makes the id")
+	}
+	return id, nil
+}
+
+// mayBuild says why an instance must not be launched now. Its burstd must answer: nobody else
+// would end what a command that is killed leaves behind. And whoever has pressed the red button must
+// not find an instance that came after. A pool that burstd itself has stopped may have an image
+// made, which may be what it needs.
+func mayBuild(ctx context.Context, cfg *config.Config, pool, cluster string) error {
+	if w, ok := stopall.Left(cfg.Endpoint.PauseFile()); ok {
+		return cli.WithHint(fmt.Errorf("nothing is launched: burstd is to be paused: %s", printable(w.Why)), "burst resume ends the pause")
+	}
+	client := api.NewClient(cfg.Endpoint.Socket)
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, burstdTimeout)
+	defer cancel()
+	status, err := client.Status(ctx)
+	stopped := status.Stopped[pool]
+	switch {
+	case err != nil:
+		return fmt.Errorf("without burstd nobody would end the instance if this command were killed: %w", explain(err))
+	case status.Paused != nil:
+		return cli.WithHint(fmt.Errorf("nothing is launched: burstd is paused: %s", printable(status.Paused.Why)), "burst resume ends the pause")
+	case strings.HasPrefix(stopped, stopAllReason):
+		return cli.WithHint(fmt.Errorf("nothing is launched: pool %s is stopped: %s", pool, printable(stopped)), "burst pool start %s ends that", pool)
+	case status.Cluster != cluster:
+		return cli.UsageError(fmt.Errorf("%s says that this cluster is %s, and burstd that it is %s", cfg.Endpoint.ClusterFile(), printable(cluster), printable(status.Cluster)),
+			"[daemon] state and socket must be those of one burstd")
+	}
+	return nil
+}
+
+// builderCost is about what the instance of a build has cost, in USD; nil if there was none,
+// or its price is not known. It is asked for when all is done, and not for long.
+func builderCost(ctx context.Context, cfg *config.Config, provider cloud.Provider, name string, r imaging.Result) *float64 {
+	if r.Instance == "" || r.Launched.IsZero() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	p, _ := cfg.Provider(name)
+	rows := []priced{{Offering: r.Offering}}
+	left, err := fromTable(p, rows)
+	if err != nil {
+		return nil // what is wrong with the table, burst check says
+	}
+	usd := rows[0].USDPerHour
+	if pricer, ok := provider.(cloud.Pricer); ok && len(left) > 0 {
+		known, _ := pricer.Prices(ctx, left) // what is not known is not said
+		for _, k := range known {
+			usd = k.USDPerHour
+		}
+	}
+	if usd <= 0 {
+		return nil
+	}
+	usd = price.Of(p.Kind, r.Offering.Type).Cost(usd, r.Launched, r.Ended)
+	return &usd
+}
+
+// burstdUses says which pools of the burstd that runs have the image, which may have read another
+// file than the one that is there now. It is no error that none runs: one that starts reads the file.
+func burstdUses(ctx context.Context, cfg *config.Config, ids []string) error {
+	client := api.NewClient(cfg.Endpoint.Socket)
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, burstdTimeout)
+	defer cancel()
+	pools, err := client.Pools(ctx)
+	if errors.Is(err, api.ErrAway) && ctx.Err() == nil { // one that hangs is there
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("whether burstd's pools have the image is not known; nothing is deleted: %w", explain(err))
+	}
+	for _, p := range pools {
+		for _, id := range ids {
+			if isImage(p.Image, id) {
+				return cli.WithHint(fmt.Errorf("image %s is that of pool %s in the burstd that runs; nothing is deleted", printable(id), p.Pool), "restart burstd: it has not read burst.toml since")
+			}
+		}
+	}
+	return nil
+}
+
+// isImage says whether a pool that names an image means the one with the id.
+func isImage(named, id string) bool { return named != "" && (named == id || "snapshot:"+named == id) }

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/vultr/vultrtest"
+	"github.com/burst-hpc/burst/cmd/internal/api"
+	"github.com/burst-hpc/burst/cmd/internal/api/apitest"
+	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/cmd/internal/imaging"
+	"github.com/burst-hpc/burst/cmd/internal/stopall"
+)
+
+// twoSources is a burst.toml whose pool buys of this host, and then of a fake of Vultr.
+func twoSources(t *testing.T, fake *vultrtest.Cloud, b api.Backend) *config.Config {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"key": vultrtest.Key, "munge.key": "the cluster's secret of more than 32 bytes", "cluster-id": "f00d", "burst.toml": fmt.Sprintf(`cluster = "c"
+[daemon]
+state = %[1]q
+socket = "%[1]s/s"
+listen = "head.example.org:9811"
+[provider.here]
+kind = "local"
+[provider.lon]
+kind = "vultr"
+region = "lhr"
+endpoint = %[2]q
+api_key_file = "%[1]s/key"
+[pool.v]
+provider = "here"
+nodes = "v1"
+partition = "cloud"
+instance_types = ["small"]
+cpus = 1
+real_memory = 1000
+ports = "17001"
+[[pool.v.then]]
+provider = "lon"
+instance_types = ["vhp-8c-16gb", "vc2-2c-4gb"]
+image = "os:2136"
+munge_key = "ssh:%[1]s/munge.key"
+ssh = { key = "%[1]s/none", host_key = "user-data" }
+`, dir, fake.URL())} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(serveAt(t, b, filepath.Join(dir, "s")))
+	cfg, err := config.Load(filepath.Join(dir, "burst.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+func vultrFake(t *testing.T) *vultrtest.Cloud {
+	t.Helper()
+	fake := vultrtest.New(vultrtest.Options{})
+	if err := fake.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := fake.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return fake
+}
+
+// TestImageOfASource: an image is made for the source that is named, or for the first; and
+// nothing is launched where none can be made.
+func TestImageOfASource(t *testing.T) {
+	t.Parallel()
+	fake := vultrFake(t)
+	b := new(apitest.Backend)
+	b.SetStatus(api.Status{Cluster: "f00d"})
+	cfg := twoSources(t, fake, b)
+	for provider, want := range map[string]string{
+		"":     "provider here (local) has no machine images",
+		"here": "provider here (local) has no machine images",
+		"east": "pool v buys nothing of a provider east",
+		"lon":  "the instance could not be set up over SSH", // there is no key: nothing is launched
+	} {
+		var said bytes.Buffer
+		err := runImageBuild(t.Context(), streams{&said, &said}, imageBuildOptions{config: cfg.Path, pool: "v", provider: provider, within: time.Hour})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("--provider %q: %v, want an error with %q", provider, err, want)
+		}
+		if code := cli.Report(new(bytes.Buffer), err); (code == cli.Usage) != (provider != "lon") {
+			t.Errorf("--provider %q: exit code %d", provider, code)
+		}
+		if hint := "this image is for here"; strings.Contains(said.String(), hint) != (provider == "") {
+			t.Errorf("--provider %q: said %q", provider, said.String())
+		}
+	}
+	source, err := sourceOf(cfg.Pools[0], "lon")
+	if err != nil || source.Power.Image != "os:2136" || source.SSH == nil {
+		t.Fatalf("%+v, %v", source.Power, err)
+	}
+	provider, err := openedOf(cfg).get(t.Context(), "lon")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := imaging.Way{Pool: source, Provider: provider}.Request(t.Context(), "f00d")
+	if err != nil || r.Offering != (cloud.Offering{Type: "vc2-2c-4gb", Market: cloud.OnDemand}) {
+		t.Errorf("it is launched as %s: %v; want the plan with the smallest disk", r.Offering, err)
+	}
+	if n := fake.Count("POST instances"); n != 0 {
+		t.Errorf("%d launches", n)
+	}
+	var out bytes.Buffer
+	if err := tellImage(&out, imageBuildOptions{pool: "v", provider: "lon"}, builtImage{Image: cloud.Image{ID: "snapshot:s"}, Provider: "lon"}, nil); err != nil ||
+		!strings.Contains(out.String(), "write into what pool v says of provider lon:\n\nimage = \"snapshot:s\"\n") {
+		t.Errorf("%v, printed:\n%s", err, out.String())
+	}
+}
+
+// TestMayBuild: nothing is launched for an image where the red button was pressed, or no burstd
+// would end it.
+func TestMayBuild(t *testing.T) {
+	t.Parallel()
+	b := new(apitest.Backend)
+	cfg := twoSources(t, vultrFake(t), b)
+	for _, tt := range []struct {
+		name   string
+		status api.Status
+		fail   error
+		wish   bool
+		want   string // "": it may
+	}{
+		{"good", api.Status{Cluster: "f00d"}, nil, false, ""},
+		{"paused", api.Status{Cluster: "f00d", Paused: &api.Paused{Why: "a test"}}, nil, false, "burstd is paused: a test"},
+		{"to be paused", api.Status{Cluster: "f00d"}, nil, true, "burstd is to be paused: burst stop-all"},
+		{"its pool was stopped by the button", api.Status{Cluster: "f00d", Stopped: map[string]string{"v": "burst stop-all (by uid 0)"}}, nil, false, "pool v is stopped: burst stop-all"},
+		{"another's was", api.Status{Cluster: "f00d", Stopped: map[string]string{"w": "burst stop-all (by uid 0)"}}, nil, false, ""},
+		{"its boots fail", api.Status{Cluster: "f00d", Stopped: map[string]string{"v": "5 boots in a row have failed"}}, nil, false, ""},
+		{"another cluster's burstd", api.Status{Cluster: "beef"}, nil, false, "says that this cluster is f00d, and burstd that it is beef"},
+		{"burstd fails", api.Status{}, errors.New("no disk"), false, "without burstd nobody would end the instance"},
+	} {
+		b.SetStatus(tt.status)
+		b.Fail(tt.fail)
+		if tt.wish {
+			if err := stopall.Leave(cfg.Endpoint.PauseFile(), stopall.Wish{By: "uid 0", Why: stopAllReason}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := mayBuild(t.Context(), cfg, "v", "f00d")
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want an error with %q", tt.name, err, tt.want)
+		}
+		if tt.wish {
+			if err := os.Remove(cfg.Endpoint.PauseFile()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestImageDeleteAsksBurstd: an image that the burstd that runs would launch is not deleted, whatever
+// burst.toml says by now; where none runs, burst.toml is all there is.
+func TestImageDeleteAsksBurstd(t *testing.T) {
+	t.Parallel()
+	fake := vultrFake(t)
+	b := new(apitest.Backend)
+	cfg := twoSources(t, fake, b)
+	id := "snapshot:" + fake.AddSnapshot("burst:cluster=f00d burst:image=os:2136 burst:pool=v burst:token=image-20260101T000000Z-A", "complete", time.Now())
+	remove := func() error {
+		var said bytes.Buffer
+		return runImageDelete(t.Context(), streams{&said, &said}, imageDeleteOptions{config: cfg.Path, ids: []string{id}, yes: true})
+	}
+	for name, tt := range map[string]struct {
+		pools []api.PoolStatus
+		fail  error
+		want  string
+	}{
+		"its pool has it":     {[]api.PoolStatus{{Pool: "v", Image: "os:1"}, {Pool: "w", Image: id}}, nil, "is that of pool w in the burstd that runs"},
+		"it says the bare id": {[]api.PoolStatus{{Pool: "w", Image: strings.TrimPrefix(id, "snapshot:")}}, nil, "is that of pool w in the burstd that runs"},
+		"it does not say":     {nil, errors.New("no disk"), "is not known; nothing is deleted"},
+	} {
+		b.SetPools(tt.pools)
+		b.Fail(tt.fail)
+		if err := remove(); err == nil || !strings.Contains(err.Error(), tt.want) || len(fake.Snapshots()) != 1 {
+			t.Errorf("%s: %v, want an error with %q; left is %v", name, err, tt.want, fake.Snapshots())
+		}
+	}
+	b.Fail(nil)
+	b.SetPools([]api.PoolStatus{{Pool: "v", Image: "os:2136"}})
+	if err := remove(); err != nil || len(fake.Snapshots()) != 0 {
+		t.Errorf("%v, left is %v", err, fake.Snapshots())
+	}
+}

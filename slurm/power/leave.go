@@ -1,0 +1,91 @@
+package power
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/burst-hpc/burst/slurm"
+)
+
+// leave plans that those of the job's nodes which are up and of the kind are powered down, since
+// the job's others cannot be had of it: else Slurm would give the job the same ones again,
+// as they are idle. Other jobs on them run to their end, and none comes after. It is false if there are none.
+func (p planning) leave(c *Change, g group, k kind) (some bool) {
+	why := fmt.Sprintf("job %d cannot have all its nodes of %s", g.job, k.provider)
+	for _, n := range p.of[g.job] {
+		i, ok := p.mem.instances[n.Instance]
+		if !ok || n.Phase != Up || n.Pool != g.pool || kindOf(i.Provider, i.Offering) != k {
+			continue
+		}
+		if some = true; n.Reason != "" {
+			continue
+		}
+		n.Reason = why
+		c.Nodes = append(c.Nodes, n)
+		c.Events = append(c.Events, Event{Time: p.now, Kind: "power-down", Node: n.Name, Instance: i.ID, Pool: n.Pool, Job: g.job,
+			Text: why + ": it is powered down when its jobs have ended, and the job begins anew"})
+	}
+	return some
+}
+
+// leaveNodes has Slurm power down the nodes that are up and are to go, until it shows that. Its
+// order to suspend them then ends their records. While their cloud does not answer they are only
+// drained: it could not say that their instances are gone, and a job that was given such a
+// node again would wait for that.
+func (e *Engine) leaveNodes(ctx context.Context) (time.Duration, error) {
+	var due time.Duration
+	maps.DeleteFunc(e.market.left, func(name string, _ time.Time) bool { return e.mem.nodes[name].Reason == "" })
+	reasons := map[string]string{}
+	for name, n := range e.mem.nodes {
+		if n.Phase != Up || n.Reason == "" {
+			continue
+		}
+		if wait := askAgain - time.Since(e.market.left[name]); wait > 0 {
+			due = sooner(due, wait)
+			continue
+		}
+		reasons[name] = n.Reason
+	}
+	if len(reasons) == 0 {
+		return due, nil
+	}
+	snap, err := e.slurm.Fresh(ctx, time.Now())
+	if err != nil {
+		return 0, err
+	}
+	type change struct{ state, why string }
+	by := map[change][]string{}
+	for name, why := range reasons {
+		e.market.left[name] = time.Now()
+		to, flag := "power_down_asap", slurm.PowerDown
+		if e.away(e.mem.nodes[name]) {
+			to, flag = "drain", slurm.Drain
+		}
+		if powerOf(snap, name) == on && !snap.Nodes[name].State.Has(flag) {
+			by[change{to, why}] = append(by[change{to, why}], name)
+		}
+	}
+	for to, nodes := range by {
+		slices.Sort(nodes)
+		if err := e.slurm.UpdateNodes(ctx, slurm.NodeUpdate{Nodes: nodes, State: to.state, Reason: "burst: " + to.why}); err != nil {
+			for name := range reasons {
+				delete(e.market.left, name)
+			}
+			return 0, fmt.Errorf("setting %d nodes %s that are to go: %w", len(nodes), to.state, err)
+		}
+	}
+	return sooner(due, askAgain), nil
+}
+
+// away says that the cloud of the node's instance does not answer.
+func (e *Engine) away(n Node) bool {
+	s, ok := e.pools[n.Pool].source(e.mem.instances[n.Instance].Provider)
+	if !ok {
+		return false
+	}
+	sh, _ := e.shutOf(s)
+	return sh.why != ""
+}

@@ -1,0 +1,94 @@
+package power
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/burst-hpc/burst/slurm"
+)
+
+// quiet notes that the jobs of a group wait since no source that may launch their nodes answers.
+func (p planning) quiet(out *planned, g group, why []string) {
+	if len(why) == 0 || len(p.pools[g.pool].Then) == 0 {
+		return
+	}
+	for _, n := range g.nodes {
+		if n.Job != 0 {
+			if out.told == nil {
+				out.told = map[asking]string{}
+			}
+			out.told[asking{n.Job, n.Order}] = quietText + strings.Join(why, "; ")
+		}
+	}
+}
+
+// quietEnds notes the jobs that wait since a cloud which does not answer cannot say that their
+// nodes' former instances are gone.
+func (p planning) quietEnds(out *planned) {
+	away := false
+	for _, sh := range p.shut {
+		away = away || sh.why != ""
+	}
+	if !away {
+		return
+	}
+	for _, instances := range p.mem.serving() {
+		for _, i := range instances {
+			n := p.mem.nodes[i.Assigned]
+			if sh := p.shut[sourceKey(n.Pool, i.Provider)]; n.Phase == Wanted && sh.why != "" {
+				p.quiet(out, group{pool: n.Pool, nodes: []Node{n}}, []string{fmt.Sprintf("%s, and whether %s, which was node %s, is gone is not known", sh.why, i.ID, n.Name)})
+			}
+		}
+	}
+}
+
+// quietText begins what jobs are told that wait for a cloud's answer.
+const quietText = "burst: its nodes are launched when a cloud answers: "
+
+// tellQuiet writes into jobs why they wait, once for each order of Slurm's, beside Run. A comment that
+// is not ours stays; what cannot be written is no reason to wait.
+func (e *Engine) tellQuiet(ctx context.Context, waits map[asking]string) {
+	if e.market.telling {
+		return // the next plan says it again
+	}
+	maps.DeleteFunc(e.market.told, func(a asking, _ string) bool { _, still := waits[a]; return !still && !e.wants(a) })
+	texts := map[uint32]string{}
+	for a, text := range waits {
+		if _, told := e.market.told[a]; told || len(texts) == maxTelling {
+			continue
+		}
+		e.market.told[a] = text
+		if j, known := e.market.jobs[a.job]; known && ours(j.AdminComment) {
+			texts[a.job] = oneLine(text)
+		}
+	}
+	if len(texts) == 0 {
+		return
+	}
+	e.market.telling = true
+	e.beside(ctx, func(ctx context.Context) func(context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+		defer cancel()
+		for id, text := range texts {
+			if err := e.slurm.UpdateJob(ctx, id, slurm.JobUpdate{AdminComment: &text}); err != nil {
+				e.log.Debug("a job could not be told that it waits for a cloud's answer", "job", id, "error", err)
+			}
+		}
+		return func(context.Context) { e.market.telling = false }
+	})
+}
+
+// ours says that a job's comment for admins may be written over: there is none, or it is ours.
+func ours(comment string) bool { return comment == "" || strings.HasPrefix(comment, "burst: ") }
+
+// wants says that nodes of the order still wait for the job.
+func (e *Engine) wants(a asking) bool {
+	for _, n := range e.mem.nodes {
+		if n.Phase == Wanted && n.Job == a.job && n.Order == a.order {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,119 @@
+package power
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/hostlist"
+)
+
+// route is where a job may have its nodes of.
+type route struct {
+	dry   []string  // pools
+	to    []string  // pools that are not, and have room for it
+	first time.Time // when the first of the dry ones may have something
+}
+
+// route finds the pools that have nodes in the partitions of a job that waits.
+func (e *Engine) route(j slurm.Job, dry dryPools, snap *slurm.Snapshot) route {
+	var r route
+	parts := strings.Split(j.Partition, ",")
+	for _, name := range slices.Sorted(maps.Keys(e.pools)) {
+		pool := e.pools[name]
+		if !slices.ContainsFunc(pool.Nodes, func(n string) bool { return within(parts, snap.Nodes[n]) }) || pool.Serves {
+			continue
+		}
+		switch until, is := dry[name]; {
+		case is:
+			r.dry = append(r.dry, name)
+			if r.first.IsZero() || until.Before(r.first) {
+				r.first = until
+			}
+		case roomFor(j, pool, snap):
+			r.to = append(r.to, name)
+		}
+	}
+	return r
+}
+
+// within says that the node is in one of a job's partitions: of one that waits, all
+// that it was submitted to.
+func within(all []string, n slurm.Node) bool {
+	return slices.ContainsFunc(n.Partitions, func(p string) bool { return slices.Contains(all, p) })
+}
+
+// roomFor says that the job could have all its nodes of the pool, now or when others have
+// ended there, as far as its partitions, features and node list go.
+func roomFor(j slurm.Job, pool Pool, snap *slurm.Snapshot) bool {
+	var fit []string
+	parts := strings.Split(j.Partition, ",")
+	for _, name := range pool.Nodes {
+		n := snap.Nodes[name]
+		features := n.Features
+		switch at := powerOf(snap, name); {
+		case at == unknown, at == down, at == failed, n.State.Has(slurm.Drain), !within(parts, n):
+			continue
+		case at == off, at == poweringDown:
+			features = n.Available // those of another source are put back
+		}
+		if j.Features == "" || suits(j.Features, features) {
+			fit = append(fit, name)
+		}
+	}
+	wanted, err := hostlist.Expand(j.Required)
+	return len(fit) >= max(1, j.NumNodes) && (j.Required == "" || err == nil) &&
+		!slices.ContainsFunc(wanted, func(n string) bool { return !slices.Contains(fit, n) })
+}
+
+// suits says that a node with these features is one that an expression of --constraint
+// wants: names, joined by & and |, which Slurm takes from left to right, and brackets. An
+// expression that counts nodes (a*2) suits none, as no single node can tell.
+func suits(expression string, features []string) bool {
+	w := want{rest: strings.ReplaceAll(expression, " ", ""), features: features, sound: true}
+	is := w.terms()
+	return is && w.sound && w.rest == ""
+}
+
+// want reads an expression of features.
+type want struct {
+	rest     string
+	features []string
+	sound    bool
+}
+
+func (w *want) terms() bool {
+	is := w.term()
+	for w.sound && w.rest != "" && strings.ContainsRune("&,|", rune(w.rest[0])) {
+		or := w.rest[0] == '|'
+		w.rest = w.rest[1:]
+		if other := w.term(); or {
+			is = is || other
+		} else {
+			is = is && other
+		}
+	}
+	return is
+}
+
+func (w *want) term() bool {
+	for open, end := range map[string]string{"(": ")", "[": "]"} {
+		if inner, ok := strings.CutPrefix(w.rest, open); ok {
+			w.rest = inner
+			is := w.terms()
+			w.rest, ok = strings.CutPrefix(w.rest, end)
+			w.sound = w.sound && ok
+			return is
+		}
+	}
+	at := strings.IndexAny(w.rest, "&,|()[]*")
+	if at < 0 {
+		at = len(w.rest)
+	}
+	name := w.rest[:at]
+	w.rest = w.rest[at:]
+	w.sound = w.sound && name != ""
+	return slices.Contains(w.features, name)
+}
