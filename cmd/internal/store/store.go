@@ -36,7 +36,7 @@ type Store struct {
 	// one waits for. SQLite begins the log anew only when a commit meets no reader:
 	// reads without a pause would let it grow for ever.
 	maxLog int64
-	reads  sync.RWMutex // held by a long read
+	reads  sync.RWMutex // held by a long read, which no transaction makes: it would wait for itself
 	grown  atomic.Int64 // bytes that the log had when another process kept it from being emptied
 	small  together     // what ft writes
 
