@@ -52,6 +52,9 @@ reach nfs
 // TestBehindARealUfw: before, nobody is let in; then the node's own network and slurmctld, to all ports; and who
 // mounts from a server, to NFS alone.
 func TestBehindARealUfw(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a real ufw takes 16 s; TestFirewall has a stand-in")
+	}
 	if _, err := exec.LookPath("/usr/sbin/ufw"); err != nil || os.Getuid() != 0 {
 		t.Skip("NOT TESTED: a real ufw needs root and the package ufw, which make deps installs")
 	}
