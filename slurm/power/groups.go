@@ -90,7 +90,9 @@ const doubtFor = time.Minute
 
 // forsaken says that the launch's nodes may go to another provider: nobody waits
 // for its outcome any more, which is learnt all the same. What comes of it late is
-// nobody's node, and ends.
+// nobody's node, and ends. Of a source that the pool has no more nobody waits for one at all.
 func (p planning) forsaken(l Launch) bool {
-	return l.State == Abandoned && p.now.Sub(l.Created) > doubtFor && len(p.pools[l.Request.Pool].Then) > 0
+	pool, known := p.pools[l.Request.Pool]
+	_, is := pool.source(l.Provider)
+	return l.State == Abandoned && known && (!is || p.now.Sub(l.Created) > doubtFor && len(pool.Then) > 0)
 }

@@ -93,16 +93,18 @@ func (e *Engine) overstays(ctx context.Context, l Launch) (time.Duration, error)
 }
 
 // withdraw plans that a launch's nodes are launched anew, at whichever source is
-// their turn. What came of a launch in doubt is still to be learnt, and its offerings
+// their turn. What came of a launch in doubt is still to be learnt, and with an error its offerings
 // cool down, as one that does not answer is not to be tried with each job.
 func (e *Engine) withdraw(c *Change, l Launch, nodes []Node, err error) {
 	now := time.Now()
 	if err != nil {
 		l.Error = err.Error()
 	}
-	if l.State = Abandoned; !e.doubt[l.Token] {
+	l.State = Abandoned
+	switch {
+	case !e.doubt[l.Token]:
 		l.Resolved = now // it never began
-	} else {
+	case err != nil:
 		for _, o := range l.Request.Offerings() {
 			key := coolKey{l.Provider, o}
 			c.Coolings = append(c.Coolings, Cooling{l.Provider, o, e.mem.cool[key].Fail(now)})
