@@ -118,7 +118,11 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 		}
 		left.add(p.none(s, ch), ch.Retry)
 	}
-	moves := found && p.elsewhere(g, pool)
+	moves, soon := p.elsewhere(g, pool)
+	if found && soon && !moves {
+		return pick{}, false // in a moment it is known
+	}
+	moves = moves && found
 	if len(left.why) == 0 { // none of them answers
 		if until := p.patience(g); !moves || p.now.Before(until) {
 			p.quiet(out, g, quiet.why)
@@ -177,15 +181,19 @@ func (p planning) offer(g group, source Pool, k kind, found bool) fleet.Choice {
 }
 
 // elsewhere says that some source would have something for all of a job's nodes, if need be when
-// spot has been waited for.
-func (p planning) elsewhere(g group, pool Pool) bool {
-	return slices.ContainsFunc(p.allowed(g, pool), func(s Pool) bool {
+// spot has been waited for; soon: one may have that is busy for a moment.
+func (p planning) elsewhere(g group, pool Pool) (now, soon bool) {
+	for _, s := range p.allowed(g, pool) {
 		_, stopped := p.mem.stopped(s.Name, s.Provider)
-		_, is := p.shut[sourceKey(s.Name, s.Provider)]
+		sh, is := p.shut[sourceKey(s.Name, s.Provider)]
 		q := p.query(s, g)
 		q.Waited = math.MaxInt64
-		return !stopped && !is && s.Fleet.Choose(q).Retry.IsZero()
-	})
+		if stopped || is && !sh.brief || !s.Fleet.Choose(q).Retry.IsZero() {
+			continue
+		}
+		now, soon = now || !is, soon || is
+	}
+	return now, soon
 }
 
 // allowed are the pool's sources that may launch for the group: those that the
