@@ -36,6 +36,15 @@ type remains struct {
 	retry time.Time
 }
 
+// join adds what others say, once.
+func (r *remains) join(o remains) {
+	for _, why := range o.why {
+		if !slices.Contains(r.why, why) {
+			r.add(why, o.retry)
+		}
+	}
+}
+
 func (r *remains) add(why string, retry time.Time) {
 	r.why = append(r.why, why)
 	if r.retry.IsZero() || retry.Before(r.retry) {
@@ -66,6 +75,7 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 		return pick{}, false
 	}
 	var left, quiet remains // quiet: of those that may answer again at any time
+	owed := p.owed(g, pool)
 	sources := slices.DeleteFunc(p.allowed(g, pool), func(s Pool) bool {
 		why, stopped := p.mem.stopped(s.Name, s.Provider)
 		if stopped && !slices.Contains(left.why, why) {
@@ -76,6 +86,7 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 	switch {
 	case len(sources) == 0:
 		// An admin has to look first: the jobs try again at long intervals.
+		left.join(owed)
 		p.free(&out.Change, g, strings.Join(left.why, "; "), left.retry)
 		return pick{}, false
 	case p.unserved(pool) != "":
@@ -125,6 +136,7 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 	moves = moves && found
 	if len(left.why) == 0 { // none of them answers
 		if until := p.patience(g); !moves || p.now.Before(until) {
+			quiet.join(owed)
 			p.quiet(out, g, quiet.why)
 			if moves && (out.wait.IsZero() || until.Before(out.wait)) {
 				out.wait = until
@@ -134,9 +146,8 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 	} else if moves && p.again(&out.Change, g) {
 		return pick{}, false
 	}
-	for _, why := range quiet.why {
-		left.add(why, quiet.retry)
-	}
+	left.join(quiet)
+	left.join(owed)
 	if moves && len(pool.Then) > 0 && p.leave(&out.Change, g, k) {
 		// It need not wait for what those are of.
 		left.why = append(left.why, "its nodes begin anew at another provider")
@@ -202,6 +213,11 @@ func (p planning) allowed(g group, pool Pool) []Pool {
 	if len(g.nodes) == 0 {
 		return nil
 	}
+	return slices.DeleteFunc(p.wished(g, pool), func(s Pool) bool { return g.not[s.Provider] })
+}
+
+// wished are those that the features name.
+func (p planning) wished(g group, pool Pool) []Pool {
 	n := g.nodes[0] // those of the others are the same
 	left := pool.named(p.market.jobs[n.Job].Features)
 	for _, features := range p.wants[n.Name] { // of jobs that share the node; one that wants what the others rule out has no say
@@ -213,7 +229,7 @@ func (p planning) allowed(g group, pool Pool) []Pool {
 			left = both
 		}
 	}
-	return slices.DeleteFunc(left, func(s Pool) bool { return g.not[s.Provider] })
+	return left
 }
 
 // wishes are the features that jobs want which have nodes, by node.

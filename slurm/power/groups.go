@@ -84,6 +84,26 @@ func (p planning) groups() []group {
 	return all
 }
 
+// owed says of the sources that owe an answer for a node of the group why they launch nothing for it.
+func (p planning) owed(g group, pool Pool) (r remains) {
+	if len(g.not) == 0 {
+		return r
+	}
+	for _, s := range p.wished(g, pool) {
+		if !g.not[s.Provider] {
+			continue
+		}
+		why, retry := p.place(s)+": what became of a launch is not known yet", retryAt(p.mem.holds[g.job], p.now)
+		if text, stopped := p.mem.stopped(s.Name, s.Provider); stopped {
+			why, retry = text, p.now.Add(maxRetry)
+		} else if ch := s.Fleet.Choose(p.query(s, g)); !ch.Retry.IsZero() {
+			why, retry = p.none(s, ch), ch.Retry
+		}
+		r.add(why, retry)
+	}
+	return r
+}
+
 // doubtFor is how long the outcome of a launch may be unknown until its nodes are
 // launched at another provider, where their pool has one.
 const doubtFor = time.Minute

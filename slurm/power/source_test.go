@@ -1,12 +1,15 @@
 package power
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/fleet"
 )
 
 // TestLaunchesOfARemovedSource: it hangs, and is taken out. Its launch is not asked for again, but
@@ -46,4 +49,45 @@ func TestLaunchesOfARemovedSource(t *testing.T) {
 			t.Errorf("planned %+v", out)
 		}
 	})
+}
+
+// TestALaunchIsWaitedForWhereNoOtherSourceHasRoom: nothing is gained by forsaking it, and what comes of
+// it would be paid for and ended.
+func TestALaunchIsWaitedForWhereNoOtherSourceHasRoom(t *testing.T) {
+	big := cloud.Offering{Type: "big", Market: cloud.OnDemand}
+	for _, tt := range []struct {
+		name    string
+		st      State
+		forsook bool
+	}{
+		{"west has room", State{}, true},
+		{"west is stopped", State{Breakers: []Breaker{{Pool: "p", Provider: "west", Stopped: at, Why: "x"}}}, false},
+		{"west is dry", State{Coolings: []Cooling{{"west", big, fleet.Cooldown{Failures: 1, Until: at.Add(24 * time.Hour)}}}}, false},
+		{"west owes an answer for the node too", State{Launches: []Launch{{Token: "u", Provider: "west", Nodes: []string{"c1"}, State: Abandoned, Request: cloud.LaunchRequest{Pool: "p"}}}}, false},
+	} {
+		for _, hangs := range []bool{true, false} {
+			t.Run(fmt.Sprint(tt.name, ", hangs ", hangs), func(t *testing.T) {
+				tt.st.Nodes = []Node{{Name: "c1", Pool: "p", Phase: Launching, Token: "t"}}
+				inTwoClouds(t, tt.st, nil, nil, nil, func(e *Engine, _ *scripted) {
+					e.mem.heard[""], e.providers["east"] = true, mute{}
+					p := e.pools["p"]
+					p.Then[0].Fleet.Market = fleet.OnDemandOnly
+					e.mem.launches["t"] = Launch{Token: "t", Provider: "east", Nodes: []string{"c1"}, State: Written, Created: time.Now(),
+						Request: cloud.LaunchRequest{Pool: "p", Token: "t", Count: 1}}
+					if hangs {
+						e.flying["t"], e.market.called["t"] = true, time.Now()
+					}
+					time.Sleep(doubtFor + perInstance + time.Second)
+					if !hangs {
+						e.launched(t.Context(), "t", nil, &cloud.Error{Kind: cloud.Transient, Err: errors.New("reset")})
+					} else if due, err := e.overstays(t.Context(), e.mem.launches["t"]); err != nil || !tt.forsook && due <= 0 {
+						t.Errorf("looked at again after %s, %v", due, err)
+					}
+					if l := e.mem.launches["t"]; tt.forsook != (l.State == Abandoned) || tt.forsook != (e.mem.nodes["c1"].Phase == Wanted) {
+						t.Errorf("the launch is %s, its node %s", l.State, e.mem.nodes["c1"].Phase)
+					}
+				})
+			})
+		}
+	}
 }
