@@ -1,9 +1,11 @@
 package power
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -89,5 +91,46 @@ func TestALaunchIsWaitedForWhereNoOtherSourceHasRoom(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// careful is a cloud that knows no launch tokens: after a start it waits its Lag for what an earlier
+// call may have begun, and then makes what is lacking.
+type careful struct{ still }
+
+func (careful) Limits() cloud.Limits { return cloud.Limits{Lag: time.Minute, MaxLaunch: 9} }
+
+func (careful) Launch(ctx context.Context, r cloud.LaunchRequest) ([]cloud.Instance, error) {
+	if err := pause(ctx, time.Minute+5*time.Second); err != nil {
+		return nil, err
+	}
+	return []cloud.Instance{{ID: "i-1", Token: r.Token, Pool: r.Pool, State: cloud.Pending, Offering: r.Offering}}, nil
+}
+
+// TestALaunchAfterAStartIsGivenItsLag: burstd was killed during a launch. What the same request comes to
+// is waited for, though another source has room.
+func TestALaunchAfterAStartIsGivenItsLag(t *testing.T) {
+	for _, again := range []bool{true, false} {
+		st := State{Nodes: []Node{{Name: "c1", Pool: "p", Phase: Launching, Token: "t"}}}
+		inTwoClouds(t, st, nil, nil, nil, func(e *Engine, _ *scripted) {
+			e.mem.heard[""], e.providers["east"], e.doubt["t"] = true, careful{}, again
+			e.mem.launches["t"] = Launch{Token: "t", Provider: "east", Nodes: []string{"c1"}, State: Written, Created: time.Now(),
+				Request: cloud.LaunchRequest{Pool: "p", Token: "t", Count: 1, Offering: cloud.Offering{Type: "small", Zone: "a", Market: cloud.OnDemand}}}
+			ctx, cancel := context.WithCancel(context.Background()) // of the bubble
+			defer cancel()
+			for range 70 {
+				if _, err := e.callWritten(ctx); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				synctest.Wait()
+				e.drain(ctx)
+			}
+			if n, want := e.mem.nodes["c1"], map[bool]Phase{true: Booting, false: Wanted}[again]; n.Phase != want {
+				t.Errorf("in doubt %v: the node is %s, the launches %+v", again, n.Phase, e.mem.launches)
+			}
+			cancel()
+			e.calls.Wait()
+		})
 	}
 }

@@ -85,7 +85,8 @@ func (e *Engine) turnsAway(l Launch, nodes []Node, err error) bool {
 }
 
 // perInstance is what a call may take for each instance beyond doubtFor: some clouds are asked for
-// one after the other.
+// one after the other. One that follows another of the same launch, whose outcome is not known, may take the
+// provider's Lag beside: a cloud without launch tokens has to wait that long for what it may show late.
 const perInstance = 500 * time.Millisecond
 
 // errNoAnswer is of a call that has been under way for too long.
@@ -102,6 +103,9 @@ func (e *Engine) overstays(ctx context.Context, l Launch) (time.Duration, error)
 		return 0, nil
 	}
 	patience := doubtFor + time.Duration(l.Request.Count)*perInstance // after which it is forsaken
+	if e.doubt[l.Token] {
+		patience += e.providers[l.Provider].Limits().Lag // it may first have to see what an earlier call has begun
+	}
 	if wait := patience - time.Since(since); wait > 0 {
 		return wait, nil
 	}
