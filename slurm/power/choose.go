@@ -148,7 +148,7 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 	}
 	left.join(quiet)
 	left.join(owed)
-	if moves && len(pool.Then) > 0 && p.leave(&out.Change, g, k) {
+	if _, is := pool.source(k.provider); moves && (len(pool.Then) > 0 || !is) && p.leave(&out.Change, g, k) {
 		// It need not wait for what those are of.
 		left.why = append(left.why, "its nodes begin anew at another provider")
 		left.retry = retryAt(p.mem.holds[g.job], p.now)
@@ -251,17 +251,9 @@ func wishes(jobs map[uint32]slurm.Job) map[string][]string {
 	return by
 }
 
-// only names the sources that may launch for a node of which others owe an answer.
-func (p planning) only(n Node, not map[string]bool) string {
-	var names []string
-	for _, s := range p.allowed(group{nodes: []Node{n}, not: not}, p.pools[n.Pool]) {
-		names = append(names, s.Provider)
-	}
-	return strings.Join(names, " ")
-}
-
 // sibling is the kind that the job's other nodes already have, if a source
-// offers it: Slurm may give a job nodes of pools that have nothing in common.
+// offers it: Slurm may give a job nodes of pools that have nothing in common. Or if one
+// of the pool is up at a source that it has no more: the job is not spread over two clouds.
 // It is not known while a launch of theirs has a choice.
 func (p planning) sibling(g group, sources []Pool) (k kind, found, known bool) {
 	if g.job == 0 {
@@ -289,6 +281,9 @@ func (p planning) sibling(g group, sources []Pool) (k kind, found, known bool) {
 			k = kindOf(l.Provider, l.Request.Offering)
 		} else if i, ok := p.mem.instances[n.Instance]; ok && i.Doomed == "" {
 			k = kindOf(i.Provider, i.Offering)
+			if _, is := p.pools[g.pool].source(i.Provider); !is && n.Phase == Up && n.Pool == g.pool {
+				return k, true, true
+			}
 		}
 		if offered(k) {
 			return k, true, true

@@ -84,6 +84,15 @@ func (p planning) groups() []group {
 	return all
 }
 
+// only names the sources that may launch for a node of which others owe an answer.
+func (p planning) only(n Node, not map[string]bool) string {
+	var names []string
+	for _, s := range p.allowed(group{nodes: []Node{n}, not: not}, p.pools[n.Pool]) {
+		names = append(names, s.Provider)
+	}
+	return strings.Join(names, " ")
+}
+
 // owed says of the sources that owe an answer for a node of the group why they launch nothing for it.
 func (p planning) owed(g group, pool Pool) (r remains) {
 	if len(g.not) == 0 {

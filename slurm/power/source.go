@@ -49,19 +49,11 @@ func (p Pool) source(provider string) (Pool, bool) {
 }
 
 // ofRemoved are the nodes that boot on instances of a source that the pool has no more: nobody
-// may be left who sets them up. A job that has one up there already keeps the others.
+// may be left who sets them up.
 func (e *Engine) ofRemoved() []Node {
-	at := func(n Node) string { return e.mem.instances[n.Instance].Provider }
-	var all []Node
-	for _, n := range e.mem.inPhase(Booting) {
-		if !e.ofRemovedSource(n.Pool, at(n)) {
-			continue
-		}
-		if !n.Whole || !slices.ContainsFunc(e.mem.inPhase(Up), func(o Node) bool { return o.Job == n.Job && at(o) == at(n) }) {
-			all = append(all, n)
-		}
-	}
-	return all
+	return slices.DeleteFunc(e.mem.inPhase(Booting), func(n Node) bool {
+		return !e.ofRemovedSource(n.Pool, e.mem.instances[n.Instance].Provider)
+	})
 }
 
 // withdrawRemoved withdraws the launches at sources that the pool has no more, of an earlier

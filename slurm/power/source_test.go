@@ -134,3 +134,40 @@ func TestALaunchAfterAStartIsGivenItsLag(t *testing.T) {
 		})
 	}
 }
+
+// TestAnIdleNodeOfARemovedSource: Slurm has given it to a job beside one that is launched. The job is not
+// spread over two clouds: it begins anew without that node.
+func TestAnIdleNodeOfARemovedSource(t *testing.T) {
+	up := Node{Name: "c1", Pool: "p", Phase: Up, Job: 107, Instance: "i-1", Made: at.Add(-time.Hour)}
+	other := up
+	other.Pool = "q" // Slurm's choice: the two pools have nothing in common
+	i := onInstance("i-1", "c1", at.Add(-time.Hour))
+	i.Provider, i.Offering = "lon", cloud.Offering{Type: "big", Zone: "lhr", Market: cloud.OnDemand}
+	wanted := Node{Name: "c2", Pool: "p", Phase: Wanted, Job: 107, Whole: true, Made: at, Since: at}
+	dry := append(cools("east", cloud.Spot, cloud.OnDemand), cools("west", cloud.Spot, cloud.OnDemand)...)
+	for _, tt := range []struct {
+		name     string
+		node     Node
+		coolings []Cooling
+		want     []string
+	}{
+		{"another source has room", up, nil, []string{"c1 up job 107", "c2 freeing job 107 whole", "hold 107"}},
+		{"none has", up, dry, []string{"c2 freeing job 107 whole", "hold 107"}},
+		{"it is of another pool", other, nil, []string{}},
+	} {
+		for _, several := range []bool{true, false} {
+			out := planInTwoClouds(State{Nodes: []Node{tt.node, wanted}, Instances: []Instance{i}, Coolings: tt.coolings}, func(p *planning) {
+				if pool := p.pools["p"]; !several {
+					pool.Then = nil
+					p.pools["p"] = pool
+				}
+			})
+			if diff := cmp.Diff(tt.want, sum(out.Change)); diff != "" || (len(out.drafts) > 0) != (tt.node.Pool == "q") {
+				t.Errorf("%s, several sources %v: planned %+v (-want +got):\n%s", tt.name, several, out.drafts, diff)
+			}
+			if want := "its other nodes are of lon; its nodes begin anew at another provider"; tt.name == "another source has room" && len(out.Holds) > 0 && out.Holds[0].Why != want {
+				t.Errorf("the job is told %q", out.Holds[0].Why)
+			}
+		}
+	}
+}
