@@ -34,7 +34,7 @@ func (e *Engine) launched(ctx context.Context, token string, got []cloud.Instanc
 		switch late := e.overdue(nodes); {
 		case late && !e.doubt[token] || time.Since(l.Created) > e.bootTimeout(pool):
 			e.abandon(&c, l, nodes, err)
-		case !late && e.others(l, nodes) && e.turnsAway(l, err):
+		case !late && e.turnsAway(l, nodes, err):
 			e.withdraw(&c, l, nodes, err)
 		}
 	}

@@ -36,6 +36,15 @@ type remains struct {
 	retry time.Time
 }
 
+// join adds what others say, once.
+func (r *remains) join(o remains) {
+	for _, why := range o.why {
+		if !slices.Contains(r.why, why) {
+			r.add(why, o.retry)
+		}
+	}
+}
+
 func (r *remains) add(why string, retry time.Time) {
 	r.why = append(r.why, why)
 	if r.retry.IsZero() || retry.Before(r.retry) {
@@ -66,6 +75,7 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 		return pick{}, false
 	}
 	var left, quiet remains // quiet: of those that may answer again at any time
+	owed := p.owed(g, pool)
 	sources := slices.DeleteFunc(p.allowed(g, pool), func(s Pool) bool {
 		why, stopped := p.mem.stopped(s.Name, s.Provider)
 		if stopped && !slices.Contains(left.why, why) {
@@ -76,6 +86,7 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 	switch {
 	case len(sources) == 0:
 		// An admin has to look first: the jobs try again at long intervals.
+		left.join(owed)
 		p.free(&out.Change, g, strings.Join(left.why, "; "), left.retry)
 		return pick{}, false
 	case p.unserved(pool) != "":
@@ -118,9 +129,14 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 		}
 		left.add(p.none(s, ch), ch.Retry)
 	}
-	moves := found && p.elsewhere(g, pool)
+	moves, soon := p.elsewhere(g, pool)
+	if found && soon && !moves {
+		return pick{}, false // in a moment it is known
+	}
+	moves = moves && found
 	if len(left.why) == 0 { // none of them answers
 		if until := p.patience(g); !moves || p.now.Before(until) {
+			quiet.join(owed)
 			p.quiet(out, g, quiet.why)
 			if moves && (out.wait.IsZero() || until.Before(out.wait)) {
 				out.wait = until
@@ -130,10 +146,9 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 	} else if moves && p.again(&out.Change, g) {
 		return pick{}, false
 	}
-	for _, why := range quiet.why {
-		left.add(why, quiet.retry)
-	}
-	if moves && len(pool.Then) > 0 && p.leave(&out.Change, g, k) {
+	left.join(quiet)
+	left.join(owed)
+	if _, is := pool.source(k.provider); moves && (len(pool.Then) > 0 || !is) && p.leave(&out.Change, g, k) {
 		// It need not wait for what those are of.
 		left.why = append(left.why, "its nodes begin anew at another provider")
 		left.retry = retryAt(p.mem.holds[g.job], p.now)
@@ -177,15 +192,19 @@ func (p planning) offer(g group, source Pool, k kind, found bool) fleet.Choice {
 }
 
 // elsewhere says that some source would have something for all of a job's nodes, if need be when
-// spot has been waited for.
-func (p planning) elsewhere(g group, pool Pool) bool {
-	return slices.ContainsFunc(p.allowed(g, pool), func(s Pool) bool {
+// spot has been waited for; soon: one may have that is busy for a moment.
+func (p planning) elsewhere(g group, pool Pool) (now, soon bool) {
+	for _, s := range p.allowed(g, pool) {
 		_, stopped := p.mem.stopped(s.Name, s.Provider)
-		_, is := p.shut[sourceKey(s.Name, s.Provider)]
+		sh, is := p.shut[sourceKey(s.Name, s.Provider)]
 		q := p.query(s, g)
 		q.Waited = math.MaxInt64
-		return !stopped && !is && s.Fleet.Choose(q).Retry.IsZero()
-	})
+		if stopped || is && !sh.brief || !s.Fleet.Choose(q).Retry.IsZero() {
+			continue
+		}
+		now, soon = now || !is, soon || is
+	}
+	return now, soon
 }
 
 // allowed are the pool's sources that may launch for the group: those that the
@@ -194,6 +213,11 @@ func (p planning) allowed(g group, pool Pool) []Pool {
 	if len(g.nodes) == 0 {
 		return nil
 	}
+	return slices.DeleteFunc(p.wished(g, pool), func(s Pool) bool { return g.not[s.Provider] })
+}
+
+// wished are those that the features name.
+func (p planning) wished(g group, pool Pool) []Pool {
 	n := g.nodes[0] // those of the others are the same
 	left := pool.named(p.market.jobs[n.Job].Features)
 	for _, features := range p.wants[n.Name] { // of jobs that share the node; one that wants what the others rule out has no say
@@ -205,7 +229,7 @@ func (p planning) allowed(g group, pool Pool) []Pool {
 			left = both
 		}
 	}
-	return slices.DeleteFunc(left, func(s Pool) bool { return g.not[s.Provider] })
+	return left
 }
 
 // wishes are the features that jobs want which have nodes, by node.
@@ -227,17 +251,9 @@ func wishes(jobs map[uint32]slurm.Job) map[string][]string {
 	return by
 }
 
-// only names the sources that may launch for a node of which others owe an answer.
-func (p planning) only(n Node, not map[string]bool) string {
-	var names []string
-	for _, s := range p.allowed(group{nodes: []Node{n}, not: not}, p.pools[n.Pool]) {
-		names = append(names, s.Provider)
-	}
-	return strings.Join(names, " ")
-}
-
 // sibling is the kind that the job's other nodes already have, if a source
-// offers it: Slurm may give a job nodes of pools that have nothing in common.
+// offers it: Slurm may give a job nodes of pools that have nothing in common. Or if one
+// of the pool is up at a source that it has no more: the job is not spread over two clouds.
 // It is not known while a launch of theirs has a choice.
 func (p planning) sibling(g group, sources []Pool) (k kind, found, known bool) {
 	if g.job == 0 {
@@ -265,6 +281,9 @@ func (p planning) sibling(g group, sources []Pool) (k kind, found, known bool) {
 			k = kindOf(l.Provider, l.Request.Offering)
 		} else if i, ok := p.mem.instances[n.Instance]; ok && i.Doomed == "" {
 			k = kindOf(i.Provider, i.Offering)
+			if _, is := p.pools[g.pool].source(i.Provider); !is && n.Phase == Up && n.Pool == g.pool {
+				return k, true, true
+			}
 		}
 		if offered(k) {
 			return k, true, true

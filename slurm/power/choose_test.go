@@ -30,6 +30,7 @@ func TestChooseAmongSources(t *testing.T) {
 		i.Provider, i.Offering = provider, o
 		return Node{Name: name, Pool: "p", Phase: Booting, Job: 107, Whole: true, Instance: i.ID}, i
 	}
+	forsaken := []Launch{{Token: "t", Provider: "east", Nodes: []string{"c1"}, State: Abandoned, Created: at.Add(-2 * doubtFor), Request: cloud.LaunchRequest{Pool: "p"}}}
 	sibling, instance := upAt("c3", "west", cloud.Offering{Type: "big", Zone: "lhr", Market: cloud.OnDemand})
 	for _, tt := range []struct {
 		name string
@@ -61,8 +62,11 @@ func TestChooseAmongSources(t *testing.T) {
 		{name: "the job wants the second", st: State{Nodes: one}, jobs: map[uint32]slurm.Job{7: {Features: "x86_64&[west*1]"}}, want: "west"},
 		{name: "a job that shares the node does", st: State{Nodes: one}, jobs: map[uint32]slurm.Job{8: {ID: 8, Features: "west", State: "CONFIGURING", Nodes: "c1"}}, want: "west"},
 		{name: "the job wants neither by name", st: State{Nodes: one}, jobs: map[uint32]slurm.Job{7: {Features: "eastern|west-1"}}, want: "east"},
-		{name: "an old launch of the first is not learnt of", st: State{Nodes: one, Launches: []Launch{{Token: "t", Provider: "east", Nodes: []string{"c1"}, State: Abandoned,
-			Created: at.Add(-2 * doubtFor), Request: cloud.LaunchRequest{Pool: "p"}}}}, want: "west"},
+		{name: "an old launch of the first is not learnt of", st: State{Nodes: one, Launches: forsaken}, want: "west"},
+		{name: "and the second has nothing", st: State{Nodes: one, Coolings: all[2:], Launches: forsaken}, want: "no capacity in pool p at west (big/on-demand); pool p at east: what became of a launch is not known yet"},
+		{name: "or is stopped, and what was asked of the first cools", st: State{Nodes: []Node{{Name: "c1", Pool: "p", Phase: Wanted, Job: 7, Made: at.Add(-time.Minute)}},
+			Coolings: east, Launches: forsaken, Breakers: []Breaker{stopped("west")}},
+			want: "pool p at west is stopped: why; no capacity in pool p at east (small/a/spot, small/a/on-demand)"},
 		{name: "a young one", st: State{Nodes: one, Launches: []Launch{{Token: "t", Provider: "east", Nodes: []string{"c1"}, State: Abandoned,
 			Created: at.Add(-doubtFor / 2), Request: cloud.LaunchRequest{Pool: "p"}}}}, want: "nothing"},
 	} {

@@ -220,6 +220,7 @@ func (e *Engine) step(ctx context.Context) time.Duration {
 	}{
 		{"orders", e.takeOrders},
 		{"servers", e.seeToServers},
+		{"names", e.keepNames},
 		{"launches", e.launchWanted},
 		{"features", e.labelNodes},
 		{"leaving", e.leaveNodes},

@@ -84,13 +84,44 @@ func (p planning) groups() []group {
 	return all
 }
 
+// only names the sources that may launch for a node of which others owe an answer.
+func (p planning) only(n Node, not map[string]bool) string {
+	var names []string
+	for _, s := range p.allowed(group{nodes: []Node{n}, not: not}, p.pools[n.Pool]) {
+		names = append(names, s.Provider)
+	}
+	return strings.Join(names, " ")
+}
+
+// owed says of the sources that owe an answer for a node of the group why they launch nothing for it.
+func (p planning) owed(g group, pool Pool) (r remains) {
+	if len(g.not) == 0 {
+		return r
+	}
+	for _, s := range p.wished(g, pool) {
+		if !g.not[s.Provider] {
+			continue
+		}
+		why, retry := p.place(s)+": what became of a launch is not known yet", retryAt(p.mem.holds[g.job], p.now)
+		if text, stopped := p.mem.stopped(s.Name, s.Provider); stopped {
+			why, retry = text, p.now.Add(maxRetry)
+		} else if ch := s.Fleet.Choose(p.query(s, g)); !ch.Retry.IsZero() {
+			why, retry = p.none(s, ch), ch.Retry
+		}
+		r.add(why, retry)
+	}
+	return r
+}
+
 // doubtFor is how long the outcome of a launch may be unknown until its nodes are
 // launched at another provider, where their pool has one.
 const doubtFor = time.Minute
 
 // forsaken says that the launch's nodes may go to another provider: nobody waits
 // for its outcome any more, which is learnt all the same. What comes of it late is
-// nobody's node, and ends.
+// nobody's node, and ends. Of a source that the pool has no more nobody waits for one at all.
 func (p planning) forsaken(l Launch) bool {
-	return l.State == Abandoned && p.now.Sub(l.Created) > doubtFor && len(p.pools[l.Request.Pool].Then) > 0
+	pool, known := p.pools[l.Request.Pool]
+	_, is := pool.source(l.Provider)
+	return l.State == Abandoned && known && (!is || p.now.Sub(l.Created) > doubtFor && len(pool.Then) > 0)
 }

@@ -234,6 +234,7 @@ func (e *Engine) reviewWanted(ctx context.Context) error {
 				planning{mem: e.mem, now: time.Now()}.anew(&c, n, "its pool does not buy there any more")
 			}
 		}
+		e.withdrawRemoved(&c)
 	}
 	if err := e.commit(ctx, c); err != nil {
 		return err

@@ -29,13 +29,15 @@ type market struct {
 	asked     map[ask]time.Time     // when a source had its turn first, but for a pool's first
 	told      map[asking]string     // jobs that wait since no source answers, and what they were told
 	telling   bool
+	since     map[string]time.Time // providers that do not answer, or not to us: since when
+	kept      map[string]aside     // by pool: names that are kept from jobs
 	left      map[string]time.Time // node that is up and is to go -> when Slurm was asked for that
 }
 
 func newMarket() market {
 	return market{pauses: map[coolKey]time.Time{}, why: map[coolKey]refusal{}, trouble: map[string]string{}, preparing: map[string]bool{},
 		calling: map[string]int{}, called: map[string]time.Time{}, away: map[string]string{}, silent: map[string]bool{}, denied: map[string]string{},
-		asked: map[ask]time.Time{}, told: map[asking]string{}, left: map[string]time.Time{}}
+		asked: map[ask]time.Time{}, told: map[asking]string{}, left: map[string]time.Time{}, since: map[string]time.Time{}, kept: map[string]aside{}}
 }
 
 // refusal is why a launch of an offering failed.

@@ -66,6 +66,7 @@ func (p planning) plan() planned {
 	}
 	picks := make([]pick, len(groups))
 	p.quietEnds(&out)
+	p.leaveNames(&out)
 	passed, parts := map[uint32]bool{}, map[uint32]int{} // jobs that cannot be launched now; launches of each
 	for i, g := range groups {
 		if passed[g.job] {

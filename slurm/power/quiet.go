@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/burst-hpc/burst/slurm"
@@ -48,22 +49,63 @@ func (p planning) quietEnds(out *planned) {
 const quietText = "burst: its nodes are launched when a cloud answers: "
 
 // tellQuiet writes into jobs why they wait, once for each order of Slurm's, beside Run. A comment that
-// is not ours stays; what cannot be written is no reason to wait.
+// is not ours stays; what cannot be written is no reason to wait, and is tried again.
 func (e *Engine) tellQuiet(ctx context.Context, waits map[asking]string) {
 	if e.market.telling {
 		return // the next plan says it again
 	}
 	maps.DeleteFunc(e.market.told, func(a asking, _ string) bool { _, still := waits[a]; return !still && !e.wants(a) })
-	texts := map[uint32]string{}
+	if e.until(quietTold) > 0 {
+		return
+	}
+	texts, asked := map[uint32]string{}, map[asking]string{}
 	for a, text := range waits {
 		if _, told := e.market.told[a]; told || len(texts) == maxTelling {
 			continue
 		}
-		e.market.told[a] = text
 		if j, known := e.market.jobs[a.job]; known && ours(j.AdminComment) {
-			texts[a.job] = oneLine(text)
+			texts[a.job], asked[a] = oneLine(text), text
+			continue
+		}
+		e.market.told[a] = text
+	}
+	e.comment(ctx, texts, func(failed map[uint32]bool) {
+		for a, text := range asked {
+			if !failed[a.job] {
+				e.market.told[a] = text
+			}
+		}
+	})
+}
+
+// tookQuiet takes back what jobs were told that do not wait any more.
+func (e *Engine) tookQuiet(ctx context.Context, snap *slurm.Snapshot) {
+	if e.market.telling || e.until(quietTold) > 0 {
+		return // the next round does it
+	}
+	waits := map[uint32]bool{}
+	for _, n := range e.mem.inPhase(Wanted) {
+		waits[n.Job] = true
+	}
+	texts := map[uint32]string{}
+	for id, j := range snap.Jobs {
+		if strings.HasPrefix(j.AdminComment, quietText) && !waits[id] && !ended(j) && len(texts) < maxTelling {
+			texts[id] = ""
 		}
 	}
+	e.comment(ctx, texts, func(map[uint32]bool) {})
+}
+
+// ended says that the job takes no comment any more.
+func ended(j slurm.Job) bool {
+	return !slices.Contains([]string{"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED"}, j.State)
+}
+
+// quietTold names the wait after comments that could not be written.
+const quietTold = "telling of clouds that do not answer"
+
+// comment writes jobs' comments beside Run, and then says which of them could not be written.
+func (e *Engine) comment(ctx context.Context, texts map[uint32]string, done func(failed map[uint32]bool)) {
 	if len(texts) == 0 {
 		return
 	}
@@ -71,12 +113,21 @@ func (e *Engine) tellQuiet(ctx context.Context, waits map[asking]string) {
 	e.beside(ctx, func(ctx context.Context) func(context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 		defer cancel()
+		failed := map[uint32]bool{}
 		for id, text := range texts {
 			if err := e.slurm.UpdateJob(ctx, id, slurm.JobUpdate{AdminComment: &text}); err != nil {
-				e.log.Debug("a job could not be told that it waits for a cloud's answer", "job", id, "error", err)
+				failed[id] = true
+				e.log.Debug("what a job is told of a cloud that does not answer could not be written; it is tried again", "job", id, "text", text, "error", err)
 			}
 		}
-		return func(context.Context) { e.market.telling = false }
+		return func(context.Context) {
+			if e.market.telling = false; len(failed) > 0 {
+				e.failed(quietTold)
+			} else {
+				delete(e.backoff, quietTold)
+			}
+			done(failed)
+		}
 	})
 }
 

@@ -79,6 +79,7 @@ func (e *Engine) round(ctx context.Context, l *listing) error {
 	if err := e.observe(ctx, snap); err != nil {
 		return err
 	}
+	e.tookQuiet(ctx, snap)
 	var c Change
 	e.ended = 0
 	e.takeLists(&c, l, snap)

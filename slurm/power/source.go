@@ -3,6 +3,7 @@ package power
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -48,20 +49,37 @@ func (p Pool) source(provider string) (Pool, bool) {
 }
 
 // ofRemoved are the nodes that boot on instances of a source that the pool has no more: nobody
-// may be left who sets them up. A job that has one up there already keeps the others.
+// may be left who sets them up.
 func (e *Engine) ofRemoved() []Node {
-	at := func(n Node) string { return e.mem.instances[n.Instance].Provider }
-	var all []Node
-	for _, n := range e.mem.inPhase(Booting) {
-		pool, known := e.pools[n.Pool]
-		if _, is := pool.source(at(n)); !known || is || e.providers[at(n)] == nil {
+	return slices.DeleteFunc(e.mem.inPhase(Booting), func(n Node) bool {
+		return !e.ofRemovedSource(n.Pool, e.mem.instances[n.Instance].Provider)
+	})
+}
+
+// withdrawRemoved withdraws the launches at sources that the pool has no more, of an earlier
+// life: they are not asked for again, and what comes of them is watched to its end. Nodes that the
+// change gives back or drops are not launched.
+func (e *Engine) withdrawRemoved(c *Change) {
+	for _, token := range slices.Sorted(maps.Keys(e.mem.launches)) {
+		l := e.mem.launches[token]
+		if !e.ofRemovedSource(l.Request.Pool, l.Provider) {
 			continue
 		}
-		if !n.Whole || !slices.ContainsFunc(e.mem.inPhase(Up), func(o Node) bool { return o.Job == n.Job && at(o) == at(n) }) {
-			all = append(all, n)
+		nodes := slices.DeleteFunc(e.claimants(l), func(n Node) bool {
+			return slices.Contains(c.DropNodes, n.Name) || slices.ContainsFunc(c.Nodes, func(o Node) bool { return o.Name == n.Name })
+		})
+		if len(nodes) > 0 {
+			e.doubt[token] = true
+			e.withdraw(c, l, nodes, nil)
 		}
 	}
-	return all
+}
+
+// ofRemovedSource says that the pool does not buy of the provider any more, which can still be asked.
+func (e *Engine) ofRemovedSource(pool, provider string) bool {
+	p, known := e.pools[pool]
+	_, is := p.source(provider)
+	return known && !is && e.providers[provider] != nil
 }
 
 // named are the sources that a job's expression of features names; all, if it

@@ -47,33 +47,53 @@ func (e *Engine) heardOf(name string, err error) {
 	e.changed = e.changed || was != e.market.silent[name]
 }
 
-// others says that the nodes of a launch may be launched at another provider.
+// others says that the nodes of a launch may be launched at another provider, some day.
 func (e *Engine) others(l Launch, nodes []Node) bool {
 	return len(nodes) > 0 && !slices.ContainsFunc(nodes, func(n Node) bool {
 		return !slices.ContainsFunc(e.pools[n.Pool].named(e.market.jobs[n.Job].Features), func(s Pool) bool { return s.Provider != l.Provider })
 	})
 }
 
+// saved says that another provider would have something for the nodes of a launch, for each by itself.
+// Else nothing is gained by not waiting for what may come of the launch.
+func (e *Engine) saved(l Launch, nodes []Node) bool {
+	p, _ := e.planning()
+	return !slices.ContainsFunc(nodes, func(n Node) bool {
+		not := map[string]bool{l.Provider: true}
+		for token, o := range e.mem.launches {
+			if token != l.Token && slices.Contains(o.Nodes, n.Name) {
+				not[o.Provider] = true
+			}
+		}
+		now, soon := p.elsewhere(group{pool: n.Pool, nodes: []Node{n}, not: not}, e.pools[n.Pool])
+		return !now && !soon
+	})
+}
+
 // turnsAway says that a launch which has not been carried out, as far as is known,
 // is not waited for any longer where there is another source: its provider does not
-// take our credentials, or has not answered for a while.
-func (e *Engine) turnsAway(l Launch, err error) bool {
+// take our credentials, or has not answered for a while and another has room.
+func (e *Engine) turnsAway(l Launch, nodes []Node, err error) bool {
 	k := cloud.KindOf(err)
-	if e.doubt[l.Token] {
-		return k != cloud.Throttled && time.Since(l.Created) > doubtFor
+	switch {
+	case !e.others(l, nodes):
+		return false
+	case e.doubt[l.Token]:
+		return k != cloud.Throttled && time.Since(l.Created) > doubtFor && e.saved(l, nodes)
 	}
 	return k == cloud.Auth
 }
 
 // perInstance is what a call may take for each instance beyond doubtFor: some clouds are asked for
-// one after the other.
+// one after the other. One that follows another of the same launch, whose outcome is not known, may take the
+// provider's Lag beside: a cloud without launch tokens has to wait that long for what it may show late.
 const perInstance = 500 * time.Millisecond
 
 // errNoAnswer is of a call that has been under way for too long.
 var errNoAnswer = &cloud.Error{Kind: cloud.Transient, Op: opLaunch, Err: fmt.Errorf("no answer for %s", doubtFor)}
 
 // overstays withdraws a launch whose call has had no answer for too long, where its nodes may
-// be launched at another provider: a cloud that says nothing is no better than one
+// be launched at another provider which has room: a cloud that says nothing is no better than one
 // that says that it cannot. The call goes on, and what comes of it is nobody's node. Else it
 // returns when that is due, 0 for never.
 func (e *Engine) overstays(ctx context.Context, l Launch) (time.Duration, error) {
@@ -83,8 +103,14 @@ func (e *Engine) overstays(ctx context.Context, l Launch) (time.Duration, error)
 		return 0, nil
 	}
 	patience := doubtFor + time.Duration(l.Request.Count)*perInstance // after which it is forsaken
+	if e.doubt[l.Token] {
+		patience += e.providers[l.Provider].Limits().Lag // it may first have to see what an earlier call has begun
+	}
 	if wait := patience - time.Since(since); wait > 0 {
 		return wait, nil
+	}
+	if !e.saved(l, nodes) {
+		return leastWait, nil
 	}
 	e.doubt[l.Token] = true
 	var c Change
@@ -93,16 +119,18 @@ func (e *Engine) overstays(ctx context.Context, l Launch) (time.Duration, error)
 }
 
 // withdraw plans that a launch's nodes are launched anew, at whichever source is
-// their turn. What came of a launch in doubt is still to be learnt, and its offerings
+// their turn. What came of a launch in doubt is still to be learnt, and with an error its offerings
 // cool down, as one that does not answer is not to be tried with each job.
 func (e *Engine) withdraw(c *Change, l Launch, nodes []Node, err error) {
 	now := time.Now()
 	if err != nil {
 		l.Error = err.Error()
 	}
-	if l.State = Abandoned; !e.doubt[l.Token] {
+	l.State = Abandoned
+	switch {
+	case !e.doubt[l.Token]:
 		l.Resolved = now // it never began
-	} else {
+	case err != nil:
 		for _, o := range l.Request.Offerings() {
 			key := coolKey{l.Provider, o}
 			c.Coolings = append(c.Coolings, Cooling{l.Provider, o, e.mem.cool[key].Fail(now)})

@@ -1,0 +1,64 @@
+package crash_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud/cloudtest"
+	"github.com/burst-hpc/burst/slurm/slurmtest"
+)
+
+// TestNamesWhoseCloudIsAway: the first cloud goes away when its two nodes have just been powered down. Slurm
+// gives their names to the next job, which gets others, at the second cloud; later jobs do at once. burstd
+// is killed meanwhile, and when the cloud is back the names serve again.
+func TestNamesWhoseCloudIsAway(t *testing.T) {
+	for name, killed := range map[string]bool{"burstd stays": false, "burstd is killed": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := featured(t, cloudtest.Options{}, 20*time.Second)
+				defer s.until()
+				s.start("")
+				first := s.ctl.Submit(slurmtest.Job{Nodes: 2, Duration: 10 * time.Second})
+				s.wait(time.Minute, "the first job is done", s.over(first))
+				away := errors.New("no route")
+				s.fake.Inject(cloudtest.List, cloudtest.Fault{Err: away, Times: 60})
+				s.fake.Inject(cloudtest.Launch, cloudtest.Fault{Err: away, Times: 60})
+				s.fake.Inject(cloudtest.Terminate, cloudtest.Fault{Err: away, Times: 60})
+				time.Sleep(time.Minute) // its nodes are powered down
+				pair := s.ctl.Submit(slurmtest.Job{Nodes: 2, Requeue: true, Duration: 2 * time.Minute})
+				time.Sleep(time.Second)
+				if i, _ := s.ctl.Info(pair); !slices.Equal(i.Nodes, expand("c[1-2]")) {
+					t.Fatalf("the job has got %v, not the names of those", i.Nodes)
+				}
+				s.wait(150*time.Second, "the job of two nodes runs", s.runs(pair))
+				i, _ := s.ctl.Info(pair)
+				if fake, other := s.behind(pair); fake != 0 || other != 2 || i.Restarts != 1 || !strings.Contains(i.AdminComment, "its nodes begin anew under other names") {
+					t.Errorf("it runs on %v, of which %d are of the first cloud, restarted %d times, and was told %q", i.Nodes, fake, i.Restarts, i.AdminComment)
+				}
+				if killed {
+					s.die()
+					time.Sleep(time.Second)
+					s.start("")
+				}
+				s.wait(10*time.Minute, "the job is done", s.over(pair))
+				s.wait(time.Hour, "the names are taken back", func() bool { return liveIn(s.fake) == 0 && s.kept() == 0 })
+				last := s.ctl.Submit(slurmtest.Job{Nodes: 4, Requeue: true, Duration: 10 * time.Second})
+				s.wait(10*time.Minute, "a job on all names is done", s.over(last))
+			})
+		})
+	}
+}
+
+// kept counts the reservations of names that have not ended.
+func (s *story) kept() (n int) {
+	for name, r := range s.ctl.Reservations() {
+		if strings.HasPrefix(name, "burst-away-") && r.End.After(time.Now()) {
+			n++
+		}
+	}
+	return n
+}
