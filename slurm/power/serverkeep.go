@@ -23,17 +23,6 @@ import (
 //	a resume order, a resume that failed, Slurm has it off or not at all       kept, and told
 //	an instance that says that it is the server, which the journal lacks       adopted, never ended
 
-// servesFiles is the Reason of a server that is up: by it it is still known when its pool has left the
-// configuration.
-const servesFiles = "serves files"
-
-// serves says that the node is a server of files (Pool.Serves).
-func (e *Engine) serves(node string) bool {
-	_, ok := e.servers.pools[node]
-	n := e.mem.nodes[node]
-	return ok || e.poolOf[node] == "" && n.Phase == Up && n.Reason == servesFiles
-}
-
 // holds is the instance that the server's files are on: that of its record, or one that lives, says
 // that it is the server, and was never its record's.
 func (t taking) holds(node string) (Node, Instance, bool) {

@@ -21,24 +21,22 @@ const oddFor = time.Minute
 // wrong with them, and whose nodes have lost theirs.
 func (e *Engine) watchServers(ctx context.Context, snap *slurm.Snapshot) error {
 	names := slices.Collect(maps.Keys(e.servers.pools))
-	for _, n := range e.mem.nodes {
-		if _, ours := e.servers.pools[n.Name]; !ours && e.serves(n.Name) {
-			names = append(names, n.Name)
+	for _, i := range e.mem.instances {
+		if i.Serves && i.Assigned != "" && i.Doomed == "" && e.poolOf[i.Assigned] == "" {
+			names = append(names, i.Assigned)
 		}
 	}
-	if len(names) == 0 {
+	if len(names)+len(e.troubles) == 0 {
 		return nil
 	}
 	slices.Sort(names)
+	names = slices.Compact(names)
 	var c Change
+	e.markServers(&c)
 	now := time.Now()
 	troubles := map[string]string{}
 	for _, name := range names {
 		n := e.mem.nodes[name]
-		if n.Phase == Up && n.Reason == "" {
-			n.Reason = servesFiles
-			c.Nodes = append(c.Nodes, n)
-		}
 		if !n.Since.Before(snap.Taken) {
 			if had := e.troubles[name]; had != "" {
 				troubles[name] = had // it is newer than what was read

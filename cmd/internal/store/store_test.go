@@ -57,6 +57,7 @@ func TestWhatIsCommittedIsLoadedAfterReopening(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "burst.db")
 	s := open(t, path)
 	c := sample()
+	c.Instances[0].Serves = true
 	if err := s.CommitPower(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
