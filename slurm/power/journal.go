@@ -183,6 +183,7 @@ type State struct {
 	Nodes     []Node
 	Launches  []Launch
 	Instances []Instance
+	Served    []Instance // that were servers of files and are Gone: a list that shows one again finds files on it
 	Holds     []Hold
 	Coolings  []Cooling
 	Breakers  []Breaker

@@ -3,6 +3,8 @@ package power
 import (
 	"maps"
 	"slices"
+
+	"github.com/burst-hpc/burst/cloud"
 )
 
 // Which instances have files on them is in the journal (Instance.Serves), beside what the configuration says of
@@ -28,11 +30,36 @@ func (e *Engine) serves(node string) bool {
 	return false
 }
 
-// heedServers has a change say of the instances in it which are servers of files.
+// ServesFiles says that files are served from the node's own disk, which go with it: it is not to be powered down for
+// anything but an admin's word. It may be called at any time.
+func (e *Engine) ServesFiles(node string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.serves(node)
+}
+
+// filePools are the pools of servers of files, by node; of one that has left the configuration the name is all that
+// is known.
+func (e *Engine) filePools() map[string]Pool {
+	all := maps.Clone(e.servers.pools)
+	for _, i := range e.mem.instances {
+		if i.Serves && i.Assigned != "" && e.poolOf[i.Assigned] == "" {
+			all[i.Assigned] = Pool{Name: i.Pool}
+		}
+	}
+	return all
+}
+
+// heedServers has a change say of the instances in it which are servers of files, and close those that are given up
+// while lists lack them: a list that shows one again must not find it doomed, but on its own, with its files.
 func (e *Engine) heedServers(c *Change) {
-	for n, i := range c.Instances {
+	for n := range c.Instances {
+		i := &c.Instances[n]
 		if _, ok := e.servers.pools[i.Assigned]; ok {
-			c.Instances[n].Serves = true
+			i.Serves = true
+		}
+		if i.Doomed != "" && i.State == cloud.Terminated && i.Gone.IsZero() && e.filesOn(*i) {
+			e.closeRecord(c, i)
 		}
 	}
 }

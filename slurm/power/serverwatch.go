@@ -94,6 +94,17 @@ func (e *Engine) troubleOf(name string, snap *slurm.Snapshot) string {
 	pool, n := e.servers.pools[name], e.mem.nodes[name]
 	i := e.mem.instances[n.Instance]
 	runs := n.Phase == Up && i.Doomed == "" && i.State.Live()
+	if e.poolOf[name] == "" {
+		ids := e.othersOf(name)
+		if runs {
+			ids = append([]string{i.ID}, ids...)
+		}
+		if len(ids) == 0 {
+			return ""
+		}
+		of := e.mem.instances[ids[0]].Pool
+		return fmt.Sprintf("pool %s has left burst.toml: its instance %s and its files are kept until %s; put it back, or copy them", of, strings.Join(ids, ", "), endText(of))
+	}
 	s, known := snap.Nodes[name]
 	if !known && !slices.ContainsFunc(slices.Collect(maps.Keys(snap.Nodes)), e.Owns) {
 		return "" // an empty answer is no answer
@@ -103,9 +114,6 @@ func (e *Engine) troubleOf(name string, snap *slurm.Snapshot) string {
 		kept = fmt.Sprintf("; it goes on serving, and its files are kept until %s", endText(pool.Name))
 	}
 	reason := ""
-	if e.poolOf[name] == "" {
-		return fmt.Sprintf("pool %s has left burst.toml: its instance %s and its files are kept until %s; put it back, or copy them", n.Pool, i.ID, endText(n.Pool))
-	}
 	if s.Reason != "" {
 		reason = " (" + s.Reason + ")"
 	}

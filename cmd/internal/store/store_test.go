@@ -104,6 +104,21 @@ func TestClosedRecordsLeaveTheState(t *testing.T) {
 	}
 }
 
+// TestServersThatAreGoneAreLoaded: a list may show one again, with its files.
+func TestServersThatAreGoneAreLoaded(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "burst.db"))
+	i, served := sample().Instances[0], sample().Instances[0]
+	served.ID, served.Serves = "i-2", true
+	i.Gone, served.Gone = at, at
+	if err := s.CommitPower(t.Context(), power.Change{Instances: []power.Instance{i, served}}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.LoadPower(t.Context())
+	if diff := cmp.Diff(power.State{Served: []power.Instance{served}}, got); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+}
+
 func TestNoticesHaveOneKeyAndTheEarliestDeadline(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "burst.db"))
 	n := cloud.Notice{Instance: "i-1", Kind: cloud.SpotInterruption, Deadline: at, Received: at, Source: "imds"}
