@@ -130,6 +130,12 @@ func TestServersAreNoWards(t *testing.T) {
 	}
 	st.Instances[2].Serves = true // its pool has left burst.toml
 	e := engineOf(t, power.Config{Pools: []power.Pool{{Name: "pool-s1", Nodes: []string{"s1"}, Serves: true}, {Name: "pool-c1", Nodes: []string{"c1"}}}}, st)
+	if !e.ServesFiles("s1") || !e.ServesFiles("s2") || e.ServesFiles("c1") {
+		t.Error("which nodes serve files")
+	}
+	if files := (&Daemon{engine: e}).files(e.Health()); len(files) != 1 || files[0] != (api.FilesOn{Instance: "i-s2", Node: "s2"}) {
+		t.Errorf("files are on %+v", files) // the journal says so of i-s1 with the first reading of Slurm
+	}
 	up := wards{engine: e}.Up()
 	if len(up) != 1 || up[0].Name != "c1" {
 		t.Errorf("watched are %+v", up)
