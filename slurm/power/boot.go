@@ -298,6 +298,7 @@ func (e *Engine) gone(c *Change, rec Instance) {
 	c.Instances = append(c.Instances, rec)
 }
 
+// closeRecord is gone for a record that the change has already.
 func (e *Engine) closeRecord(c *Change, rec *Instance) {
 	rec.Gone = time.Now()
 	e.closed[rec.ID] = rec.Gone
