@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 )
@@ -19,6 +20,9 @@ func TestFirewall(t *testing.T) {
 	}{
 		{"ufw", func(w *world) { w.stub("ufw", ufw) }, []string{"ufw allow from 10.1.0.0/20", "ufw allow from 10.9.0.4", "ufw allow from fd00::7"},
 			"the firewall here lets in 10.1.0.0/20 10.9.0.4 fd00::7"},
+		{"ufw without IPv6", func(w *world) {
+			w.stub("ufw", `case "$*" in status) echo Status: active;; *fd00*) echo 'ERROR: Bad source address' >&2; exit 1;; esac`)
+		}, []string{"ufw allow from 10.1.0.0/20", "ufw allow from 10.9.0.4", "ufw allow from fd00::7"}, "note: the firewall here takes no IPv6 address, and fd00::7 is not let in"},
 		{"ufw that is off", func(w *world) { w.stub("ufw", "echo Status: inactive; [ $1 = status ]") }, nil, ""},
 		{"none", func(*world) {}, nil, ""},
 		{"firewalld", func(w *world) { w.stub("firewall-cmd", "") }, []string{
@@ -86,9 +90,56 @@ func TestNFSv4NeedsNoRpcbind(t *testing.T) {
 	for _, mounts := range [][]Mount{nil, {{Kind: "nfs", Source: "nas:/home", Target: "/home"}}} {
 		w := newWorld(t)
 		w.config.Export.Folder, w.config.Mounts = "/shared", mounts
+		w.stub("nfsconf", "echo n")
 		r := w.succeed()
 		if got := r.index("systemctl mask rpcbind.socket rpcbind.service rpc-statd.service"); (got >= 0) != (mounts == nil) || got > r.index("systemctl restart nfs-server") {
 			t.Errorf("with %v: %q", mounts, r.calls)
 		}
+	}
+}
+
+// TestRpcbindStaysForNFSv3: without it an nfsd that serves NFSv3 does not start, so that it is masked only when it is
+// known that this one does not: by nfsconf before the start, else by the kernel after it.
+func TestRpcbindStaysForNFSv3(t *testing.T) {
+	for _, tt := range []struct {
+		name, nfsconf, versions string
+		masked                  int // 0: never, 1: before the server starts, 2: after
+		sets, notes             bool
+	}{
+		{"nfs.conf.d is read", "echo n", "-3 +4 +4.2", 1, false, false},
+		{"nfs.conf is read", `case $1 in --set) touch "$0.set";; *) cat "$0.set" 2>/dev/null && echo n || exit 1;; esac`, "-3 +4 +4.2", 1, true, false},
+		{"nfs.conf cannot be written", "exit 1", "-2 +3 +4", 0, true, true},
+		{"no nfsconf", "", "-2 +3 +4 +4.1 +4.2", 0, false, true},
+		{"no nfsconf, and the kernel has no NFSv3", "", "-2 -3 +4 +4.1 +4.2", 2, false, false},
+		{"nothing is known", "", "", 0, false, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.config.Export.Folder = "/shared"
+			if tt.nfsconf != "" {
+				w.stub("nfsconf", tt.nfsconf)
+			}
+			if tt.versions != "" {
+				if err := os.MkdirAll(w.root+"/proc/fs/nfsd", 0o755); err != nil {
+					t.Fatal(err)
+				}
+				w.write(w.root+"/proc/fs/nfsd/versions", tt.versions+"\n")
+			}
+			r := w.succeed()
+			mask, start, masked := r.index("systemctl mask rpcbind.socket rpcbind.service rpc-statd.service"), r.index("systemctl restart nfs-server"), 0
+			switch {
+			case mask > start:
+				masked = 2
+			case mask >= 0:
+				masked = 1
+			}
+			if n := r.count("systemctl mask rpcbind.socket rpcbind.service rpc-statd.service"); n > 1 {
+				t.Errorf("masked %d times", n)
+			}
+			if masked != tt.masked || (r.count("nfsconf --set nfsd vers3 n") > 0) != tt.sets || strings.Contains(r.console, "note: NFSv3 is served too") != tt.notes {
+				t.Errorf("%q\n%s", r.calls, r.console)
+			}
+		})
 	}
 }

@@ -14,6 +14,8 @@ const behindUfw = `set -Eeuo pipefail
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
 cp -a /etc/ufw "$1/ufw"
 mount --bind "$1/ufw" /etc/ufw
+sed 's/^IPV6=.*/IPV6=no/' /etc/default/ufw >"$1/default"
+mount --bind "$1/default" /etc/default/ufw
 mount -t tmpfs tmpfs /run
 ip link set lo up
 ip netns add beside
@@ -41,9 +43,9 @@ socket.create_connection(("10.77.0.2", int(sys.argv[2])), 1, (sys.argv[1], 0))' 
 have() { command -v "$1" >/dev/null 2>&1; }
 say() { echo "$*" >&2; }
 reach before
-ADDRESS=10.77.0.2 CONF_SERVERS=10.78.0.9:6817 NETWORK=''
+ADDRESS=10.77.0.2 CONF_SERVERS=10.78.0.9:6817,[fd00::7]:6817 NETWORK=''
 step_firewall >/dev/null
-step_firewall >/dev/null # as after a reboot
+step_firewall >/dev/null # as after a reboot; ufw takes no IPv6 address here
 reach nodes
 open_nfs 10.79.0.0/24 >/dev/null
 reach nfs

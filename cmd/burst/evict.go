@@ -14,6 +14,7 @@ import (
 
 	"github.com/burst-hpc/burst/cmd/internal/api"
 	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/slurm/hostlist"
 )
 
 type evictOptions struct {
@@ -70,6 +71,14 @@ func (o evictOptions) validate(lead bool) error {
 }
 
 func runEvict(ctx context.Context, s streams, client *api.Client, o evictOptions, names string) error {
+	if now, err := client.Status(ctx); err == nil {
+		list, _ := hostlist.Expand(names) // burstd says what is wrong with it
+		for _, f := range now.Files {
+			if slices.Contains(list, f.Node) || slices.Contains(list, f.Instance) {
+				fmt.Fprintf(s.err, "%s (%s) serves files: they are lost with it.\n", printable(f.Node), f.Instance)
+			}
+		}
+	}
 	if !o.yes {
 		how := fmt.Sprintf("get a notice now and are terminated in %s", o.lead)
 		if o.noNotice {

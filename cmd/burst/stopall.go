@@ -77,7 +77,8 @@ type button struct {
 	providers map[string]cloud.Provider
 	failed    map[string]error // providers that could not be opened
 	client    *api.Client
-	named     bool // the cluster's id was given
+	named     bool          // the cluster's id was given
+	files     []api.FilesOn // as burstd says, if it answers
 }
 
 func runStopAll(ctx context.Context, s streams, o stopAllOptions) error {
@@ -193,6 +194,7 @@ func (b *button) show(ctx context.Context, found map[string][]cloud.Instance) er
 			fmt.Fprintf(b.err, "Pool %s serves files: what is in %s is lost.\n", p.Power.Name, p.Boot.Export.Folder)
 		}
 	}
+	b.showFiles(found)
 	return writeTable(b.err, rows)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cmd/internal/api"
 	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/cmd/internal/stopall"
 )
 
@@ -21,17 +22,27 @@ import (
 const burstdTimeout = 10 * time.Second
 
 // another says that burstd serves another cluster than the state folder names:
-// one of them is somebody else's.
+// one of them is somebody else's. It takes in which instances have files.
 func (b *button) another(ctx context.Context) error {
-	if b.named {
-		return nil
-	}
 	s, err := b.status(ctx)
-	if err != nil || s.Cluster == "" || s.Cluster == b.cluster {
+	b.files = s.Files
+	if b.named || err != nil || s.Cluster == "" || s.Cluster == b.cluster {
 		return nil
 	}
 	return cli.UsageError(fmt.Errorf("%s says that this cluster is %s, and burstd that it is %s", b.cfg.Endpoint.ClusterFile(), printable(b.cluster), printable(s.Cluster)),
 		"--cluster-id ID ends the instances of the one that you mean")
+}
+
+// showFiles says which of the instances have files that burst.toml does not say, as their pools have left it.
+func (b *button) showFiles(found map[string][]cloud.Instance) {
+	for _, f := range b.files {
+		said := slices.ContainsFunc(b.cfg.Pools, func(p config.Pool) bool { return p.Slurm.Server && p.Power.Name == f.Pool })
+		for _, all := range found {
+			if !said && slices.ContainsFunc(all, func(i cloud.Instance) bool { return i.ID == f.Instance }) {
+				fmt.Fprintf(b.err, "Pool %s, which has left burst.toml, serves files: what %s (%s) serves is lost.\n", printable(f.Pool), printable(f.Node), f.Instance)
+			}
+		}
+	}
 }
 
 // findCluster reads the cluster's id from burstd's state folder, or asks

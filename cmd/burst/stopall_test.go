@@ -67,6 +67,42 @@ func TestStopAllSaysWhichFilesGo(t *testing.T) {
 	}
 }
 
+// TestFilesOfAPoolThatLeft burst.toml are told by burstd's word: before all of it ends, and before a drill.
+func TestFilesOfAPoolThatLeft(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "b.sock")
+	backend := new(apitest.Backend)
+	server := config.Pool{Power: power.Pool{Name: "nfs", Provider: "lon"}, Slurm: conf.Pool{Server: true}, Boot: bootstrap.Config{Export: bootstrap.Export{Folder: "/shared"}}}
+	fake := cloudtest.NewFake(cloudtest.Options{})
+	got, err := fake.Launch(t.Context(), cloud.LaunchRequest{Token: "t", Cluster: "beef", Pool: "nfs", Count: 1, Offering: cloud.Offering{Type: "m"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	backend.SetStatus(api.Status{Cluster: "beef", Files: []api.FilesOn{{Instance: got[0].ID, Node: "lon-nfs", Pool: "nfs"}, {Instance: "i-elsewhere", Node: "x", Pool: "nfs"}}})
+	defer serveAt(t, backend, socket)()
+	client := api.NewClient(socket)
+	defer client.Close()
+	want := "Pool nfs, which has left burst.toml, serves files: what lon-nfs (" + got[0].ID + ") serves is lost.\n"
+	for name, tt := range map[string]struct {
+		pools []config.Pool
+		named bool
+		told  int
+	}{"it is there": {[]config.Pool{server}, false, 0}, "it has left": {nil, false, 1}, "it has left, and the id is given": {nil, true, 1}} {
+		var out bytes.Buffer
+		b := &button{stopAllOptions: stopAllOptions{cluster: "beef", in: strings.NewReader("no\n")}, streams: streams{io.Discard, &out}, client: client, named: tt.named,
+			cfg: &config.Config{Pools: tt.pools, Endpoint: endpoint.Config{State: t.TempDir()}}, providers: map[string]cloud.Provider{"lon": fake}}
+		if err := b.press(t.Context()); err == nil || strings.Count(out.String(), want) != tt.told || strings.Count(out.String(), "serves files") != 1 {
+			t.Errorf("%s: %v\n%s", name, err, out.String())
+		}
+	}
+	for names, told := range map[string]bool{"lon-nfs": true, got[0].ID: true, "c[1-3],lon-nfs": true, "c1": false} {
+		var out bytes.Buffer
+		err := runEvict(t.Context(), streams{io.Discard, &out}, client, evictOptions{in: strings.NewReader("no\n")}, names)
+		if err == nil || strings.HasPrefix(out.String(), "lon-nfs ("+got[0].ID+") serves files: they are lost with it.\n") != told {
+			t.Errorf("evict %s: %v\n%s", names, err, out.String())
+		}
+	}
+}
+
 // TestBurstdIsQuieted: paused as a whole, or in the pools that are meant, and
 // only by those who end its own cluster.
 func TestBurstdIsQuieted(t *testing.T) {

@@ -294,13 +294,18 @@ func (e *Engine) learn(list []cloud.Instance) Change {
 
 // gone plans that an instance is closed: the cloud has confirmed its end.
 func (e *Engine) gone(c *Change, rec Instance) {
+	e.closeRecord(c, &rec)
+	c.Instances = append(c.Instances, rec)
+}
+
+// closeRecord is gone for a record that the change has already.
+func (e *Engine) closeRecord(c *Change, rec *Instance) {
 	rec.Gone = time.Now()
 	e.closed[rec.ID] = rec.Gone
 	if rec.Ended.IsZero() {
 		rec.Ended = rec.Gone
 	}
 	rec.State = cloud.Terminated
-	c.Instances = append(c.Instances, rec)
 	c.Events = append(c.Events, Event{Time: rec.Gone, Kind: "gone", Node: rec.Assigned, Instance: rec.ID, Pool: rec.Pool,
 		Text: fmt.Sprintf("%s ended after %s: %s", rec.Offering, rec.Ended.Sub(rec.Launched).Round(time.Second), rec.Doomed)})
 }

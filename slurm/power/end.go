@@ -20,7 +20,7 @@ func (e *Engine) endInstances(ctx context.Context) (time.Duration, error) {
 	for _, id := range slices.Sorted(maps.Keys(e.mem.instances)) {
 		i := e.mem.instances[id]
 		// Of a server that lists lack, which may be wrong, the files are not ended by a call.
-		if i.Doomed != "" && !(i.State == cloud.Terminated && e.serves(i.Assigned)) {
+		if i.Doomed != "" && !(i.State == cloud.Terminated && e.filesOn(i)) {
 			ending[i.Provider] = append(ending[i.Provider], id)
 		}
 	}

@@ -92,12 +92,15 @@ type Launch struct {
 type Instance struct {
 	cloud.Instance
 	Provider string
-	Account  string    // of the provider (cloud.Accountant), where it was launched or last seen; empty: not known
-	Assigned string    // the node; empty: none
-	Doomed   string    // why it is being terminated; empty: it is not
-	Failed   bool      // it did not become a node: a boot failure
-	Console  bool      // of a Failed one: its console is to be kept before it ends
-	Gone     time.Time // confirmed by the cloud; then it is no longer in State
+	Account  string // of the provider (cloud.Accountant), where it was launched or last seen; empty: not known
+	Assigned string // the node; empty: none
+	Doomed   string // why it is being terminated; empty: it is not
+	Failed   bool   // it did not become a node: a boot failure
+	Console  bool   // of a Failed one: its console is to be kept before it ends
+	// Serves: its node is, or was, a server of files (Pool.Serves), which are on its disk. It stays, so that
+	// this is known when the pool has left the configuration.
+	Serves bool
+	Gone   time.Time // confirmed by the cloud; then it is no longer in State
 }
 
 // CloudEnded is why an instance is Doomed that the cloud ended without our asking.
@@ -180,6 +183,7 @@ type State struct {
 	Nodes     []Node
 	Launches  []Launch
 	Instances []Instance
+	Served    []Instance // that were servers of files and are Gone: a list that shows one again finds files on it
 	Holds     []Hold
 	Coolings  []Cooling
 	Breakers  []Breaker

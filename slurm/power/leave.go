@@ -17,7 +17,7 @@ func (p planning) leave(c *Change, g group, k kind) (some bool) {
 	why := fmt.Sprintf("job %d cannot have all its nodes of %s", g.job, k.provider)
 	for _, n := range p.of[g.job] {
 		i, ok := p.mem.instances[n.Instance]
-		if !ok || n.Phase != Up || n.Pool != g.pool || kindOf(i.Provider, i.Offering) != k {
+		if _, serves := p.servers.pools[n.Name]; serves || !ok || n.Phase != Up || n.Pool != g.pool || kindOf(i.Provider, i.Offering) != k {
 			continue
 		}
 		if some = true; n.Reason != "" {

@@ -111,7 +111,7 @@ func (e *Engine) takeUnserving(c *Change, now time.Time) {
 	}
 	for id, i := range e.mem.instances {
 		n, ok := e.mem.nodes[i.Assigned]
-		if i.Doomed != "" || adopted[id] || ok && n.Instance == id || e.serves(i.Assigned) && i.State != cloud.Terminated {
+		if i.Doomed != "" || adopted[id] || ok && n.Instance == id || e.filesOn(i) && i.State != cloud.Terminated {
 			continue
 		}
 		if i.State == cloud.Terminated {

@@ -28,13 +28,14 @@ type memory struct {
 	fences    map[string]map[uint32]Fence // by instance and job
 	heard     map[string]bool             // providers of whose instances the journal knows; "": all
 	pause     Pause
+	served    map[string]string // instances that are gone and were servers of files -> their node
 	unready   map[string]string // sourceKey -> what jobs are told, as its nodes could not be set up; not in the journal
 }
 
 func newMemory(s State) *memory {
 	m := &memory{map[string]Order{}, map[string]Node{}, map[string]Launch{}, map[string]Instance{}, map[uint32]Hold{}, map[coolKey]fleet.Cooldown{},
-		map[string]Breaker{}, map[string]Boot{}, map[string]map[uint32]Fence{}, map[string]bool{}, s.Pause, nil}
-	m.apply(Change{Orders: s.Orders, Nodes: s.Nodes, Launches: s.Launches, Instances: s.Instances, Holds: s.Holds, Coolings: s.Coolings,
+		map[string]Breaker{}, map[string]Boot{}, map[string]map[uint32]Fence{}, map[string]bool{}, s.Pause, map[string]string{}, nil}
+	m.apply(Change{Orders: s.Orders, Nodes: s.Nodes, Launches: s.Launches, Instances: slices.Concat(s.Served, s.Instances), Holds: s.Holds, Coolings: s.Coolings,
 		Breakers: s.Breakers, Boots: s.Boots, Fences: s.Fences, Heard: s.Heard})
 	return m
 }
@@ -44,7 +45,7 @@ func (m *memory) clone() *memory {
 	c := *m
 	c.orders, c.nodes, c.launches, c.instances = maps.Clone(m.orders), maps.Clone(m.nodes), maps.Clone(m.launches), maps.Clone(m.instances)
 	c.holds, c.cool, c.breakers, c.boots = maps.Clone(m.holds), maps.Clone(m.cool), maps.Clone(m.breakers), maps.Clone(m.boots)
-	c.heard = maps.Clone(m.heard)
+	c.heard, c.served = maps.Clone(m.heard), maps.Clone(m.served)
 	c.fences = map[string]map[uint32]Fence{}
 	for id, fences := range m.fences {
 		c.fences[id] = maps.Clone(fences)
@@ -74,6 +75,9 @@ func (m *memory) apply(c Change) {
 	}
 	for _, i := range c.Instances {
 		m.instances[i.ID] = i
+		if i.Serves && !i.Gone.IsZero() {
+			m.served[i.ID] = i.Assigned
+		}
 		if !i.Gone.IsZero() {
 			delete(m.instances, i.ID)
 			delete(m.fences, i.ID)

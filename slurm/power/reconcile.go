@@ -293,7 +293,7 @@ func (e *Engine) act(c *Change, a action, n Node, snap *slurm.Snapshot) {
 		c.DropNodes = append(c.DropNodes, n.Name)
 		ev.Text = "Slurm does not power it up any more: forgotten"
 	case suspend:
-		taking{mem: e.mem, pools: e.poolOf, now: now}.doom(c, n.Name, "Slurm has powered it down")
+		taking{mem: e.mem, pools: e.poolOf, now: now, serve: e.filePools()}.doom(c, n.Name, "Slurm has powered it down")
 		c.DropNodes = append(c.DropNodes, n.Name)
 		ev.Text = "Slurm has powered it down, the order was lost: suspended"
 	case free:

@@ -23,17 +23,6 @@ import (
 //	a resume order, a resume that failed, Slurm has it off or not at all       kept, and told
 //	an instance that says that it is the server, which the journal lacks       adopted, never ended
 
-// servesFiles is the Reason of a server that is up: by it it is still known when its pool has left the
-// configuration.
-const servesFiles = "serves files"
-
-// serves says that the node is a server of files (Pool.Serves).
-func (e *Engine) serves(node string) bool {
-	_, ok := e.servers.pools[node]
-	n := e.mem.nodes[node]
-	return ok || e.poolOf[node] == "" && n.Phase == Up && n.Reason == servesFiles
-}
-
 // holds is the instance that the server's files are on: that of its record, or one that lives, says
 // that it is the server, and was never its record's.
 func (t taking) holds(node string) (Node, Instance, bool) {
@@ -80,7 +69,10 @@ func (t taking) keeps(c *Change, o Order, node string) bool {
 		if p == on || !t.idles[node] && p != unknown {
 			return false
 		}
-		why = fmt.Sprintf("Slurm powers it down, which may be for being idle, as no partition of it has SuspendTime=INFINITE (burst genconf writes that of partition %s)", pool.Partition)
+		why = "Slurm powers it down, which may be for being idle, as no partition of it has SuspendTime=INFINITE"
+		if pool.Partition != "" {
+			why += fmt.Sprintf(" (burst genconf writes that of partition %s)", pool.Partition)
+		}
 		if p == unknown {
 			why = "an order powers it down, and Slurm does not know it any more"
 		}
@@ -157,6 +149,6 @@ func (e *Engine) claimServer(s stray, i cloud.Instance, p power, live map[string
 // that node: it is written down, shown (troubleOf), and left alone.
 func (e *Engine) keepStray(c *Change, rec Instance) {
 	e.plan(Planned{Kind: string(wait), Node: rec.Node, Instance: rec.ID, Why: "it says that it is a server of files, and there may be files on it: it is left alone"})
-	rec.Assigned = cmp.Or(rec.Assigned, rec.Node)
+	rec.Assigned, rec.Serves = cmp.Or(rec.Assigned, rec.Node), true
 	c.Instances = append(c.Instances, rec)
 }

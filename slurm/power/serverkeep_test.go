@@ -338,34 +338,3 @@ func TestJobsThatWaitKeepAServer(t *testing.T) {
 		})
 	}
 }
-
-// TestAServersPoolLeavesTheConfiguration, and then its node slurm.conf: burstd knows by its journal what it is.
-func TestAServersPoolLeavesTheConfiguration(t *testing.T) {
-	st := serverUp()
-	var left State
-	inServed(t, st, 0, map[string]string{"s1": "IDLE+CLOUD"}, func(t *testing.T, e *Engine, _ *scripted) {
-		snap, _ := e.slurm.Fresh(t.Context(), time.Now())
-		if err := e.observe(t.Context(), snap); err != nil {
-			t.Fatal(err)
-		}
-		left = State{Nodes: e.Health().Nodes, Instances: e.Health().Instances}
-	})
-	inServed(t, left, 0, map[string]string{"c1": "IDLE+CLOUD"}, func(t *testing.T, e *Engine, _ *scripted) {
-		delete(e.pools, "s")
-		delete(e.poolOf, "s1")
-		e.servers = newServing([]Pool{testPools()[0]})
-		e.providers["east"] = still{lists: []cloud.Instance{st.Instances[0].Instance}}
-		for end := time.Now().Add(30 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Second) {
-			e.listed = e.listAll(t.Context())
-			if _, err := e.reconcile(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if i, n := e.mem.instances["i-s1"], e.mem.nodes["s1"]; i.Doomed != "" || n.Phase != Up {
-			t.Errorf("%+v, %+v", i, n)
-		}
-		if got := e.Health().Servers["s1"]; !strings.HasPrefix(got, "pool s has left burst.toml: its instance i-s1 and its files are kept until `burst stop-all --pool s` ends them") {
-			t.Errorf("told is %q", got)
-		}
-	})
-}

@@ -21,24 +21,22 @@ const oddFor = time.Minute
 // wrong with them, and whose nodes have lost theirs.
 func (e *Engine) watchServers(ctx context.Context, snap *slurm.Snapshot) error {
 	names := slices.Collect(maps.Keys(e.servers.pools))
-	for _, n := range e.mem.nodes {
-		if _, ours := e.servers.pools[n.Name]; !ours && e.serves(n.Name) {
-			names = append(names, n.Name)
+	for _, i := range e.mem.instances {
+		if i.Serves && i.Assigned != "" && i.Doomed == "" && e.poolOf[i.Assigned] == "" {
+			names = append(names, i.Assigned)
 		}
 	}
-	if len(names) == 0 {
+	if len(names)+len(e.troubles) == 0 {
 		return nil
 	}
 	slices.Sort(names)
+	names = slices.Compact(names)
 	var c Change
+	e.markServers(&c)
 	now := time.Now()
 	troubles := map[string]string{}
 	for _, name := range names {
 		n := e.mem.nodes[name]
-		if n.Phase == Up && n.Reason == "" {
-			n.Reason = servesFiles
-			c.Nodes = append(c.Nodes, n)
-		}
 		if !n.Since.Before(snap.Taken) {
 			if had := e.troubles[name]; had != "" {
 				troubles[name] = had // it is newer than what was read
@@ -96,6 +94,17 @@ func (e *Engine) troubleOf(name string, snap *slurm.Snapshot) string {
 	pool, n := e.servers.pools[name], e.mem.nodes[name]
 	i := e.mem.instances[n.Instance]
 	runs := n.Phase == Up && i.Doomed == "" && i.State.Live()
+	if e.poolOf[name] == "" {
+		ids := e.othersOf(name)
+		if runs {
+			ids = append([]string{i.ID}, ids...)
+		}
+		if len(ids) == 0 {
+			return ""
+		}
+		of := e.mem.instances[ids[0]].Pool
+		return fmt.Sprintf("pool %s has left burst.toml: its instance %s and its files are kept until %s; put it back, or copy them", of, strings.Join(ids, ", "), endText(of))
+	}
 	s, known := snap.Nodes[name]
 	if !known && !slices.ContainsFunc(slices.Collect(maps.Keys(snap.Nodes)), e.Owns) {
 		return "" // an empty answer is no answer
@@ -105,9 +114,6 @@ func (e *Engine) troubleOf(name string, snap *slurm.Snapshot) string {
 		kept = fmt.Sprintf("; it goes on serving, and its files are kept until %s", endText(pool.Name))
 	}
 	reason := ""
-	if e.poolOf[name] == "" {
-		return fmt.Sprintf("pool %s has left burst.toml: its instance %s and its files are kept until %s; put it back, or copy them", n.Pool, i.ID, endText(n.Pool))
-	}
 	if s.Reason != "" {
 		reason = " (" + s.Reason + ")"
 	}

@@ -48,7 +48,7 @@ func (e *Engine) takeLists(c *Change, l *listing, snap *slurm.Snapshot) {
 			if builder && e.cfg.Held != nil && e.cfg.Held(i) {
 				continue
 			}
-			i.Node = cmp.Or(i.Node, rec.Assigned)
+			i.Node = cmp.Or(i.Node, rec.Assigned, e.mem.served[i.ID])
 			if i.Node == "" && !builder {
 				i.Node = e.nodeAt(snap, i)
 			}
@@ -127,6 +127,9 @@ func (e *Engine) takeStray(c *Change, rec Instance, s stray, l *listing) {
 		n := Node{Name: rec.Node, Pool: e.poolOf[rec.Node], Phase: Booting, Since: now, Made: rec.Launched, Instance: rec.ID}
 		if s.up {
 			n.Phase, n.AddrSet = Up, s.unknown
+			if e.serves(rec.Node) {
+				n.Made = now // orders of before were for what seemed to be gone
+			}
 		}
 		if slices.ContainsFunc(c.Nodes, func(o Node) bool { return o.Name == n.Name }) {
 			return // two say that they are one node: the next round ends the second
@@ -135,10 +138,12 @@ func (e *Engine) takeStray(c *Change, rec Instance, s stray, l *listing) {
 		c.Actions = append(c.Actions, string(adopt))
 		ev.Kind, ev.Text = "adopt", fmt.Sprintf("%s is node %s, which the journal did not know", rec.Offering, rec.Node)
 	case terminate, leave:
-		if _, have := e.mem.instances[rec.ID]; have || s.launchOpen || a == leave && !e.Owns(rec.Node) {
+		_, served := e.mem.served[rec.ID]
+		served = served && !e.Owns(rec.Node) // its pool has left the configuration
+		if _, have := e.mem.instances[rec.ID]; have || s.launchOpen || a == leave && !e.Owns(rec.Node) && !served {
 			return // the launcher claims or ends it, or takeUnserving does; or it is too early to say
 		}
-		if e.serves(rec.Node) {
+		if served || e.serves(rec.Node) {
 			e.keepStray(c, rec)
 			return
 		}

@@ -205,10 +205,12 @@ func (t taking) resumeFail(c *Change, o Order, node string) {
 	}
 }
 
-// doom ends every instance that serves the node.
+// doom ends every instance that serves the node; of a server of files its record's alone, as there may be files on
+// others that say that they are it.
 func (t taking) doom(c *Change, node, why string) {
+	_, serves := t.serve[node]
 	for _, i := range t.mem.instances {
-		if i.Assigned == node && i.Doomed == "" {
+		if i.Assigned == node && i.Doomed == "" && (!serves || i.ID == t.mem.nodes[node].Instance) {
 			i.Doomed = why
 			c.Instances = append(c.Instances, i)
 			e := t.event("terminate", node, why)

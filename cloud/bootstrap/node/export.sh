@@ -22,7 +22,7 @@ step_export() {
 	printf '[nfsd]\nthreads=64\nvers3=n\n' | put "$R/etc/nfs.conf.d/burst.conf" 0644
 	echo "$EXPORT$line" | put "$R/etc/exports.d/burst.exports" 0644
 	if systemd; then
-		v4_alone
+		if v3_off; then v4_alone; fi
 		systemctl enable nfs-server
 		# Once, since its package may have started it already; later it would keep the nodes waiting.
 		if is_done export; then systemctl start nfs-server; else systemctl restart nfs-server; fi ||
@@ -32,8 +32,19 @@ step_export() {
 	exportfs -ra
 	exportfs -s | grep "^$EXPORT " || die "exportfs does not show $EXPORT: is it on a file system that NFS can serve?"
 	retry 60 serves || die 'nothing listens at port 2049, where NFS is served'
-	if grep -qs '+3' "$R/proc/fs/nfsd/versions"; then say 'note: NFSv3 is served too: /etc/nfs.conf.d is not read here; write vers3=n into [nfsd] of /etc/nfs.conf'; fi
+	if grep -qs '+3' "$R/proc/fs/nfsd/versions"; then
+		say 'note: NFSv3 is served too, and rpcbind listens: the nfs-utils here are not told by /etc/nfs.conf.d, nor by nfsconf; turn NFSv3 off as they want it'
+	elif systemd && ! v3_off && grep -qs 4 "$R/proc/fs/nfsd/versions"; then
+		v4_alone
+	fi
 	say "$EXPORT is served to ${EXPORT_TO[*]}"
+}
+
+# v3_off: nfsd is to serve no NFSv3, without doubt: with it, it does not start if rpcbind is masked. nfs-utils before
+# 2.5.3 read no /etc/nfs.conf.d, and those before nfsconf perhaps no /etc/nfs.conf.
+v3_off() {
+	have nfsconf || return
+	[ "$(nfsconf --get nfsd vers3)" = n ] || { nfsconf --set nfsd vers3 n && [ "$(nfsconf --get nfsd vers3)" = n ]; }
 }
 
 # v4_alone: NFSv4 needs neither rpcbind nor statd, which would listen at all addresses. A mount of the

@@ -4,7 +4,7 @@
 # step_firewall: Slurm and MPI use any port between the nodes of a network, and slurmctld reaches slurmd from
 # its own addresses. Whom else it lets in is the site's affair.
 step_firewall() {
-	local server one to=()
+	local server one to=() open=()
 	with_ufw || with_firewalld || return 0
 	if own_network; then to=("$NETWORK"); else say "note: a firewall is on here, and the network of the other nodes is not known, which it keeps out: $NETWORK open it in setup"; fi
 	for server in ${CONF_SERVERS//,/ }; do
@@ -12,8 +12,16 @@ step_firewall() {
 		[[ $server == *:*:* ]] || server=${server%:*}
 		for one in $(getent ahosts "$server" | sed -n 's/ *STREAM.*//p'); do to+=("$one"); done
 	done
-	for one in "${to[@]}"; do open_to "$one"; done
-	say "the firewall here lets in ${to[*]}"
+	for one in "${to[@]}"; do
+		if open_to "$one"; then
+			open+=("$one")
+		elif [[ $one == *:*:* ]]; then # as with IPV6=no in /etc/default/ufw
+			say "note: the firewall here takes no IPv6 address, and $one is not let in"
+		else
+			die "the firewall here does not take $one"
+		fi
+	done
+	say "the firewall here lets in ${open[*]}"
 }
 with_ufw() { have ufw && [[ $(ufw status) == *'Status: active'* ]]; }
 with_firewalld() { have firewall-cmd && firewall-cmd -q --state; }
@@ -32,7 +40,7 @@ own_network() {
 open_to() {
 	local family=ipv4 rule
 	[[ $1 != *:* ]] || family=ipv6
-	if with_ufw; then ufw allow from "$1"; fi
+	if with_ufw; then ufw allow from "$1" || return; fi
 	if with_firewalld; then
 		rule="--add-rich-rule=rule family=$family source address=$1 accept"
 		firewall-cmd -q "$rule" && firewall-cmd -q --permanent "$rule"

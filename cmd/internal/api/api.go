@@ -117,6 +117,7 @@ type Status struct {
 	Providers  map[string]string `json:"providers"`               // name -> "ok" or its last error
 	Stopped    map[string]string `json:"stopped_pools,omitempty"` // name -> why
 	Servers    map[string]string `json:"servers,omitempty"`       // of files, by node: what is wrong with those with which something is
+	Files      []FilesOn         `json:"files,omitempty"`         // instances that end with files which they serve
 	Paused     *Paused           `json:"paused,omitempty"`        // nil: pools launch
 	Pools      []PoolLoad        `json:"pools,omitempty"`         // in the order of the file
 	USDPerHour *float64          `json:"usd_per_hour,omitempty"`  // of the live instances with a known price; nil: not summed up yet
@@ -126,6 +127,13 @@ type Status struct {
 	Evicting   []Evicting        `json:"evicting,omitempty"`      // the notices under way with the nearest deadlines
 	Running    int               `json:"running_steps,omitempty"` // steps under burst-srun
 	Steps      []Step            `json:"steps,omitempty"`         // of these those with the oldest checkpoint, or none
+}
+
+// FilesOn is an instance with files on its disk that it serves; its pool may have left burst.toml.
+type FilesOn struct {
+	Instance string `json:"instance"`
+	Node     string `json:"node"`
+	Pool     string `json:"pool"`
 }
 
 // GateRequest asks whether a job may start.

@@ -223,7 +223,7 @@ func (a *afterJobs) left(ctx context.Context) (func(history.Run) []string, error
 	seen := vacated.Read(snap, a.rates.pools)
 	return func(r history.Run) []string {
 		nodes, _ := seen.Nodes(r)
-		return slices.DeleteFunc(nodes, func(n string) bool { return kept.Has(snap.Nodes[n]) || serves(a.cfg.Pools, n) })
+		return slices.DeleteFunc(nodes, func(n string) bool { return kept.Has(snap.Nodes[n]) || a.engine.ServesFiles(n) })
 	}, nil
 }
 

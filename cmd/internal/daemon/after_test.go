@@ -11,7 +11,6 @@ import (
 
 	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/slurm"
-	"github.com/burst-hpc/burst/slurm/conf"
 	"github.com/burst-hpc/burst/slurm/directive"
 	"github.com/burst-hpc/burst/slurm/power"
 	"github.com/burst-hpc/burst/slurm/slurmtest"
@@ -41,6 +40,7 @@ func (l *leaving) restart() {
 		}
 		return snap, err
 	}, minGap)
+	l.engine = engineOf(l.T, power.Config{}, power.State{})
 	l.after = afterJobs{Daemon: l.Daemon}
 }
 
@@ -211,7 +211,7 @@ func TestAfterJobs(t *testing.T) {
 			l.pass(9 * time.Minute)
 		}, "185s c2 state=power_down, 1:c2", 1, false},
 		{"one of its nodes is a server of files", slurmtest.Options{}, nil, func(l *leaving) {
-			l.cfg.Pools = []config.Pool{{Power: power.Pool{Name: "nfs", Nodes: []string{"c2"}}, Slurm: conf.Pool{Server: true}}}
+			l.engine = engineOf(t, power.Config{Pools: []power.Pool{{Name: "nfs", Nodes: []string{"c2"}, Serves: true}}}, power.State{})
 			l.Submit(minute)
 			l.pass(9 * time.Minute)
 		}, "80s c1 state=power_down, 1:c1", 1, false},

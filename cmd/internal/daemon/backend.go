@@ -42,6 +42,7 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 		}
 	}
 	s.Servers = h.Servers
+	s.Files = d.files(h)
 	s.Evictions, _ = d.guard.Active()
 	if err := d.slurmError(); err != nil {
 		s.SlurmError = err.Error()
@@ -56,6 +57,16 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 	var err error
 	s.Spooled, err = spool.Count(d.cfg.Endpoint.Spool)
 	return s, err
+}
+
+// files are the instances that end with files which they serve.
+func (d *Daemon) files(h power.Health) (all []api.FilesOn) {
+	for _, i := range h.Instances {
+		if i.Serves && i.Doomed == "" && d.engine.ServesFiles(i.Assigned) {
+			all = append(all, api.FilesOn{Instance: i.ID, Node: i.Assigned, Pool: i.Pool})
+		}
+	}
+	return all
 }
 
 func (d *Daemon) slurmError() error {

@@ -43,7 +43,7 @@ const drillTimeout = time.Minute
 // back does; of others the guard hears a notice, and endDrills ends the
 // instance at the deadline. Without, they are terminated behind the engine's back.
 func (d *Daemon) Evict(ctx context.Context, r api.EvictRequest) ([]api.Evicted, error) {
-	targets, err := drilled(r.Names, d.engine.Health().Instances)
+	targets, err := drilled(r.Names, ownFirst(d.engine.Health()))
 	if err != nil {
 		return nil, err
 	}
@@ -122,6 +122,26 @@ func (d *Daemon) drill(ctx context.Context, i power.Instance, r api.EvictRequest
 		return "", deadline, fmt.Errorf("its notice of %s, by %s, has not come true, and it gets no other: --no-notice ends it", n.Deadline.Format(time.DateTime), n.Source)
 	}
 	return byCloud, n.Deadline, nil
+}
+
+// ownFirst are the instances, first those that are their nodes': another may live beside a server of files, and say
+// that it is it.
+func ownFirst(h power.Health) []power.Instance {
+	own := map[string]bool{}
+	for _, n := range h.Nodes {
+		own[n.Instance] = true
+	}
+	all := slices.Clone(h.Instances)
+	slices.SortStableFunc(all, func(a, b power.Instance) int {
+		switch {
+		case own[a.ID] == own[b.ID]:
+			return 0
+		case own[a.ID]:
+			return -1
+		}
+		return 1
+	})
+	return all
 }
 
 // drilled finds the instances that names mean, each once, or says which there

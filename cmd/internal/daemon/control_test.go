@@ -255,3 +255,16 @@ func TestDrilled(t *testing.T) {
 		}
 	}
 }
+
+// TestADrillOfAServer ends its own instance, and not one beside it that says that it is the server.
+func TestADrillOfAServer(t *testing.T) {
+	h := power.Health{Nodes: []power.Node{{Name: "s1", Instance: "i-2"}}}
+	for _, id := range []string{"i-1", "i-2", "i-3"} {
+		h.Instances = append(h.Instances, power.Instance{Instance: cloud.Instance{ID: id}, Assigned: "s1"})
+	}
+	for names, want := range map[string]string{"s1": "i-2", "i-1": "i-1"} {
+		if found, err := drilled(names, ownFirst(h)); err != nil || len(found) != 1 || found[0].ID != want {
+			t.Errorf("%s: %+v, %v", names, found, err)
+		}
+	}
+}

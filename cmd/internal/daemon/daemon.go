@@ -157,9 +157,9 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	news := make(chan struct{}, 1)
 	journal = heard{watched{journal, d.ended}, news}
 	d.stages = newBootStages()
-	pools, servers := map[string]bool{}, map[string]bool{}
+	pools := map[string]bool{}
 	for _, p := range o.Config.Pools {
-		pools[p.Power.Name], servers[p.Power.Name] = true, p.Slurm.Server
+		pools[p.Power.Name] = true
 	}
 	d.meters = newMeters(o.Config.Sources(), d.watcher.Latest)
 	journal = metered{timed{journal, d.stages, pools}, d.meters}
@@ -180,7 +180,7 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 		Ask:      func(instance string) { d.engine.Ask(instance) }}, d.journal, ctl, providers, o.Log)
 	sick := o.Config.Health
 	d.health = health.New(health.Limits{SlurmdRestarts: sick.SlurmdRestarts, SlurmdWindow: sick.SlurmdWindow, SpoolFull: sick.SpoolFull,
-		AgentSilent: sick.AgentSilent}, wards{d.engine, d.journal, servers}, ctl, o.Log)
+		AgentSilent: sick.AgentSilent}, wards{d.engine, d.journal}, ctl, o.Log)
 	return d, nil
 }
 

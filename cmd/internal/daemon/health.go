@@ -15,11 +15,10 @@ type wards struct {
 	journal interface {
 		CommitPower(ctx context.Context, c power.Change) error
 	}
-	// servers are pools whose node serves files: it is not replaced for being sick, since what it serves would go.
-	servers map[string]bool
 }
 
-// Up implements health.Site.
+// Up implements health.Site. A server of files is not among them: it is not replaced for being sick, since what it
+// serves would go.
 func (w wards) Up() []health.Node {
 	h := w.engine.Health()
 	provider := make(map[string]string, len(h.Instances))
@@ -30,7 +29,7 @@ func (w wards) Up() []health.Node {
 	}
 	var up []health.Node
 	for _, n := range h.Nodes {
-		if p := provider[n.Instance]; n.Phase == power.Up && p != "" && !w.servers[n.Pool] {
+		if p := provider[n.Instance]; n.Phase == power.Up && p != "" && !w.engine.ServesFiles(n.Name) {
 			up = append(up, health.Node{Name: n.Name, Pool: n.Pool, Provider: p, Instance: n.Instance, Since: n.Since})
 		}
 	}

@@ -72,11 +72,6 @@ func unusedServers(pools []config.Pool, loads map[string]*api.PoolLoad) map[stri
 	return unused
 }
 
-// serves says that the node is a server of files: not a job's to power down, if a partition of the site's gave it one.
-func serves(pools []config.Pool, node string) bool {
-	return slices.ContainsFunc(pools, func(p config.Pool) bool { return p.Slurm.Server && slices.Contains(p.Power.Nodes, node) })
-}
-
 // evicting lists the notices under way, and their jobs.
 func (d *Daemon) evicting(ctx context.Context, s *api.Status) error {
 	st, err := d.store.LoadFT(ctx)

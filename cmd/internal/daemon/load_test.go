@@ -124,18 +124,32 @@ func TestServersAreNoWards(t *testing.T) {
 		t.Errorf("nodes read %q", got)
 	}
 	st := power.State{}
-	for _, name := range []string{"c1", "s1"} {
+	for _, name := range []string{"c1", "s1", "s2"} {
 		st.Nodes = append(st.Nodes, power.Node{Name: name, Pool: "pool-" + name, Phase: power.Up, Instance: "i-" + name})
 		st.Instances = append(st.Instances, power.Instance{Instance: cloud.Instance{ID: "i-" + name}, Provider: "east", Assigned: name})
 	}
-	e := power.New(power.Config{}, loaded{state: st}, nil, nil, slog.New(slog.DiscardHandler))
-	if err := e.Load(t.Context()); err != nil {
-		t.Fatal(err)
+	st.Instances[2].Serves = true // its pool has left burst.toml
+	e := engineOf(t, power.Config{Pools: []power.Pool{{Name: "pool-s1", Nodes: []string{"s1"}, Serves: true}, {Name: "pool-c1", Nodes: []string{"c1"}}}}, st)
+	if !e.ServesFiles("s1") || !e.ServesFiles("s2") || e.ServesFiles("c1") {
+		t.Error("which nodes serve files")
 	}
-	up := wards{engine: e, servers: map[string]bool{"pool-s1": true}}.Up()
+	if files := (&Daemon{engine: e}).files(e.Health()); len(files) != 1 || files[0] != (api.FilesOn{Instance: "i-s2", Node: "s2"}) {
+		t.Errorf("files are on %+v", files) // the journal says so of i-s1 with the first reading of Slurm
+	}
+	up := wards{engine: e}.Up()
 	if len(up) != 1 || up[0].Name != "c1" {
 		t.Errorf("watched are %+v", up)
 	}
+}
+
+// engineOf is an engine that has loaded a state.
+func engineOf(t *testing.T, cfg power.Config, st power.State) *power.Engine {
+	t.Helper()
+	e := power.New(cfg, loaded{state: st}, nil, nil, slog.New(slog.DiscardHandler))
+	if err := e.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return e
 }
 
 // loaded is a journal that holds a state.

@@ -194,3 +194,33 @@ func TestAJournalOfTheLastRelease(t *testing.T) {
 		t.Errorf("%+v, %v", st, err)
 	}
 }
+
+// TestAJournalWithReasonsForServers: that a node serves files was written where it says now why one is to go. Its
+// instance has it then, and the node goes for nothing.
+func TestAJournalWithReasonsForServers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "burst.db")
+	db, run := ofVersion(t, path, 9)
+	for name, reason := range map[string]string{"s1": "serves files", "c1": "job 7 cannot have all its nodes of lon", "c2": ""} {
+		run(`INSERT INTO nodes (name, pool, phase, since, order_id, made, job, whole, token, instance, addr_set, tries, reason)
+			VALUES (?, 'p', 'up', 0, '', 0, 0, 0, '', ?, 1, 0, ?)`, name, "i-"+name, reason)
+		run(`INSERT INTO instances (id, provider, account, token, pool, type, zone, market, state, addr, hostname, node, doomed, failed, console, launched, ended, gone)
+			VALUES (?, 'east', '', '', 'p', '', '', '', 'running', '', '', ?, '', 0, 0, 0, 0, 0)`, "i-"+name, name)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	st, err := open(t, path).LoadPower(t.Context())
+	if err != nil || len(st.Nodes) != 3 || len(st.Instances) != 3 {
+		t.Fatalf("%+v, %v", st, err)
+	}
+	for _, n := range st.Nodes {
+		if (n.Reason != "") != (n.Name == "c1") {
+			t.Errorf("%s: %q", n.Name, n.Reason)
+		}
+	}
+	for _, i := range st.Instances {
+		if i.Serves != (i.ID == "i-s1") {
+			t.Errorf("%s: Serves %v", i.ID, i.Serves)
+		}
+	}
+}

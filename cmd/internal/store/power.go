@@ -52,6 +52,9 @@ func (s *Store) LoadPower(ctx context.Context) (power.State, error) {
 		if st.Instances, err = query(ctx, tx, `SELECT `+instanceColumns+` FROM instances WHERE gone = 0 ORDER BY id`, scanInstance); err != nil {
 			return err
 		}
+		if st.Served, err = query(ctx, tx, `SELECT `+instanceColumns+` FROM instances WHERE serves = 1 AND gone > 0 ORDER BY id`, scanInstance); err != nil {
+			return err
+		}
 		if st.Holds, err = query(ctx, tx, `SELECT job, restarts, start, why, tries, norequeue, released FROM holds ORDER BY job`,
 			func(scan scanner) (h power.Hold, err error) {
 				var start int64
@@ -105,12 +108,12 @@ func scanLaunch(scan scanner) (l power.Launch, err error) {
 	return l, nil
 }
 
-const instanceColumns = `id, provider, account, token, pool, type, zone, market, state, addr, hostname, node, doomed, failed, console, launched, ended, gone`
+const instanceColumns = `id, provider, account, token, pool, type, zone, market, state, addr, hostname, node, doomed, failed, console, serves, launched, ended, gone`
 
 func scanInstance(scan scanner) (i power.Instance, err error) {
 	var launched, ended, gone int64
 	err = scan(&i.ID, &i.Provider, &i.Account, &i.Token, &i.Pool, &i.Offering.Type, &i.Offering.Zone, &i.Offering.Market, &i.State,
-		&i.Addr, &i.Hostname, &i.Assigned, &i.Doomed, &i.Failed, &i.Console, &launched, &ended, &gone)
+		&i.Addr, &i.Hostname, &i.Assigned, &i.Doomed, &i.Failed, &i.Console, &i.Serves, &launched, &ended, &gone)
 	i.Launched, i.Ended, i.Gone = toTime(launched), toTime(ended), toTime(gone)
 	return i, err
 }
@@ -176,8 +179,8 @@ func putPower(ctx context.Context, tx *sql.Tx, c power.Change) error {
 
 func putInstance(w *writer, i power.Instance) {
 	w.put(`INSERT OR REPLACE INTO instances (`+instanceColumns+`)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, i.ID, i.Provider, i.Account, i.Token, i.Pool, i.Offering.Type, i.Offering.Zone, i.Offering.Market,
-		i.State, i.Addr, i.Hostname, i.Assigned, i.Doomed, i.Failed, i.Console, fromTime(i.Launched), fromTime(i.Ended), fromTime(i.Gone))
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, i.ID, i.Provider, i.Account, i.Token, i.Pool, i.Offering.Type, i.Offering.Zone, i.Offering.Market,
+		i.State, i.Addr, i.Hostname, i.Assigned, i.Doomed, i.Failed, i.Console, i.Serves, fromTime(i.Launched), fromTime(i.Ended), fromTime(i.Gone))
 }
 
 // NodeOf is the node that the instance serves now; empty: none.

@@ -57,6 +57,7 @@ func TestWhatIsCommittedIsLoadedAfterReopening(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "burst.db")
 	s := open(t, path)
 	c := sample()
+	c.Instances[0].Serves = true
 	if err := s.CommitPower(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
@@ -100,6 +101,21 @@ func TestClosedRecordsLeaveTheState(t *testing.T) {
 	all, err := s.Instances(t.Context(), at.Add(-time.Second))
 	if err != nil || len(all) != 1 || all[0].ID != "i-1" {
 		t.Errorf("the history of instances: %+v, %v", all, err)
+	}
+}
+
+// TestServersThatAreGoneAreLoaded: a list may show one again, with its files.
+func TestServersThatAreGoneAreLoaded(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "burst.db"))
+	i, served := sample().Instances[0], sample().Instances[0]
+	served.ID, served.Serves = "i-2", true
+	i.Gone, served.Gone = at, at
+	if err := s.CommitPower(t.Context(), power.Change{Instances: []power.Instance{i, served}}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.LoadPower(t.Context())
+	if diff := cmp.Diff(power.State{Served: []power.Instance{served}}, got); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
 	}
 }
 
