@@ -143,16 +143,26 @@ func (p planning) dry(pool string) (until time.Time) {
 	return until
 }
 
-// takeBack has Slurm use the nodes again whose pool is dry no more.
+// takeBack has Slurm use the nodes again whose pool is dry no more. Where Slurm refuses,
+// as of a reservation that a job names, it is asked again later: nothing else waits for that.
 func (e *Engine) takeBack(ctx context.Context, dry dryPools) (due time.Duration, err error) {
 	for _, pool := range slices.Sorted(maps.Keys(e.dry.aside)) {
 		if until, is := dry[pool]; is {
 			due = sooner(due, max(time.Millisecond, time.Until(until)))
 			continue
 		}
-		if err := e.slurm.Unreserve(ctx, asideName(pool)); err != nil {
-			return 0, fmt.Errorf("taking back the nodes of pool %s that were set aside: %w", pool, err)
+		what := "reservation " + asideName(pool)
+		if wait := e.until(what); wait > 0 {
+			due = sooner(due, wait)
+			continue
 		}
+		if err := e.slurm.Unreserve(ctx, asideName(pool)); err != nil {
+			wait := e.failed(what)
+			due = sooner(due, wait)
+			e.log.Warn("the nodes of a pool that were set aside stay so; it will be tried again", "pool", pool, "in", wait.Round(time.Millisecond), "error", err)
+			continue
+		}
+		delete(e.backoff, what)
 		was := e.dry.aside[pool]
 		delete(e.dry.aside, pool)
 		if was.until.IsZero() {
