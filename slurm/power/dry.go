@@ -181,17 +181,19 @@ func (e *Engine) takeBack(ctx context.Context, dry dryPools) (due time.Duration,
 // wait for the first that may have something. The parts of a heterogeneous job go together.
 func (e *Engine) reroute(ctx context.Context, dry dryPools, holds map[uint32]Hold, snap *slurm.Snapshot) error {
 	now := time.Now()
-	routes, same := map[uint32]route{}, map[slurm.Job]route{}
+	needs := e.needs(ctx, holds, snap)
+	routes, same := map[uint32]route{}, map[asks]route{}
 	settling, stays := map[uint32]bool{}, map[uint32]bool{} // by job, or its first part
 	for id, h := range holds {
 		j, known := snap.Jobs[id]
 		whole := cmp.Or(j.HetID, id)
 		if j.State == "PENDING" {
-			asks := slurm.Job{Partition: j.Partition, Features: j.Features, Required: j.Required, NumNodes: j.NumNodes}
-			if _, known := same[asks]; !known {
-				same[asks] = e.route(asks, dry, snap)
+			a := asks{job: slurm.Job{Partition: j.Partition, Features: j.Features, Required: j.Required, NumNodes: j.NumNodes}}
+			a.needs, a.known = needs[id]
+			if _, known := same[a]; !known {
+				same[a] = e.route(a, dry, snap)
 			}
-			routes[id] = same[asks]
+			routes[id] = same[a]
 		} else if known && (j.State == "CONFIGURING" || j.State == "COMPLETING") && !lost(snap, j) && now.Sub(e.dry.open[id]) < releaseTimeout {
 			settling[whole] = true
 		}
@@ -215,6 +217,20 @@ func (e *Engine) reroute(ctx context.Context, dry dryPools, holds map[uint32]Hol
 		}
 	}
 	return e.commit(ctx, c) // if that fails they are open again with the next step
+}
+
+// needs is what the jobs that are in the queue again need. Without an answer it is empty:
+// they go only to nodes that are as large as those that they had.
+func (e *Engine) needs(ctx context.Context, holds map[uint32]Hold, snap *slurm.Snapshot) map[uint32]slurm.Needs {
+	back := slices.DeleteFunc(slices.Sorted(maps.Keys(holds)), func(id uint32) bool { return snap.Jobs[id].State != "PENDING" })
+	if len(back) == 0 {
+		return nil
+	}
+	all, err := e.slurm.Needs(ctx, back)
+	if err != nil && ctx.Err() == nil {
+		e.log.Warn("what jobs without nodes need is not known: they go to no smaller nodes", "error", err)
+	}
+	return all
 }
 
 // waitsFor is the hold of a job that no other pool may serve: it starts when the first of
