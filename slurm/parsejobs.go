@@ -3,6 +3,7 @@ package slurm
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,46 +42,65 @@ var jobFields = []struct {
 	{"ReqNodes", func(j *Job, v string) error { j.Required = known(v); return nil }},
 }
 
-// jobFormat is squeue's -O for jobFields. Each field ends with the mark: a
+// jobFormat is squeue's -O for jobFields.
+func jobFormat(mark string) string {
+	names := make([]string, len(jobFields))
+	for i, f := range jobFields {
+		names[i] = f.name
+	}
+	return squeueFormat(names, mark)
+}
+
+// squeueFormat is squeue's -O for the fields. Each ends with the mark: a
 // job's name and comment may hold any bytes, also new lines and whole forged
 // records, so that only a mark which nobody can guess tells where a field ends.
 // A field with a suffix but no width is printed whole and unpadded.
-func jobFormat(mark string) string {
+func squeueFormat(names []string, mark string) string {
 	var b strings.Builder
-	for i, f := range jobFields {
+	for i, name := range names {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.WriteString(f.name + ":" + mark)
+		b.WriteString(name + ":" + mark)
 	}
 	return b.String()
 }
 
-// parseJobs reads what squeue printed for jobFormat(mark).
-func parseJobs(out []byte, mark string) ([]Job, error) {
+// squeueRows cuts what squeue printed into rows of n fields.
+func squeueRows(out []byte, mark string, n int) ([][]string, error) {
 	if len(bytes.TrimSpace(out)) == 0 {
 		return nil, nil
 	}
 	fields := strings.Split(string(out), mark)
 	end := strings.TrimSpace(fields[len(fields)-1])
 	fields = fields[:len(fields)-1]
-	if end != "" || len(fields)%len(jobFields) != 0 {
+	if end != "" || len(fields)%n != 0 {
 		return nil, fmt.Errorf("squeue's answer is cut off or not in our format: it ends with %.80q", end)
 	}
-	jobs := make([]Job, 0, len(fields)/len(jobFields))
-	for ; len(fields) > 0; fields = fields[len(jobFields):] {
+	rows := make([][]string, 0, len(fields)/n)
+	for row := range slices.Chunk(fields, n) {
+		row[0] = strings.TrimLeft(row[0], "\n")
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// parseJobs reads what squeue printed for jobFormat(mark).
+func parseJobs(out []byte, mark string) ([]Job, error) {
+	rows, err := squeueRows(out, mark, len(jobFields))
+	if err != nil || rows == nil {
+		return nil, err
+	}
+	jobs := make([]Job, 0, len(rows))
+	for _, row := range rows {
 		var j Job
 		for i, f := range jobFields {
-			v := fields[i]
-			if i == 0 {
-				v = strings.TrimLeft(v, "\n")
-			}
-			if err := f.set(&j, v); err != nil {
+			if err := f.set(&j, row[i]); err != nil {
 				return nil, fmt.Errorf("squeue's %s of job %d: %w", f.name, j.ID, err)
 			}
 		}
 		if j.ID == 0 {
-			return nil, fmt.Errorf("squeue's answer has a job without an id: %.80q", fields[0])
+			return nil, fmt.Errorf("squeue's answer has a job without an id: %.80q", row[0])
 		}
 		if j.ArrayTask == "" {
 			j.ArrayID = 0 // squeue shows the job's own id

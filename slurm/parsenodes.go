@@ -25,6 +25,7 @@ var nodeFields = map[string]struct {
 	"BootTime":          {9, func(n *Node, v string) error { return parseTime(v, &n.BootTime) }},
 	"SlurmdStartTime":   {10, func(n *Node, v string) error { return parseTime(v, &n.Started) }},
 	"LastBusyTime":      {11, func(n *Node, v string) error { return parseTime(v, &n.LastBusy) }},
+	"Gres":              {13, func(n *Node, v string) error { n.Gres = v; return nil }},
 	"AvailableFeatures": {12, func(n *Node, v string) error { n.Available = commas(v); return nil }},
 }
 

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/burst-hpc/burst/slurm/hostlist"
 )
 
 // errNoReservation says that Slurm does not know the reservation.
@@ -39,7 +40,7 @@ func (c *Client) Reserve(ctx context.Context, r Reservation) error {
 		end, flags = "endtime="+startTime(r.End), "flags=ignore_jobs,overlap"
 	}
 	args = append(args, "reservationname="+r.Name, "starttime=uts"+strconv.FormatInt(r.Start.Unix(), 10), end,
-		"user=root", flags, "nodes="+strings.Join(r.Nodes, ","))
+		"user=root", flags, "nodes="+hostlist.Fold(r.Nodes))
 	_, err := c.run(ctx, "scontrol", args...)
 	if errors.Is(err, errReserved) {
 		if err := c.Unreserve(ctx, r.Name); err != nil {

@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ func TestReserve(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	create := "scontrol create reservation reservationname=burst-i-1 starttime=uts1800000000 duration=1-00:00:00 user=root flags=maint,ignore_jobs nodes=c1,c2"
+	create := "scontrol create reservation reservationname=burst-i-1 starttime=uts1800000000 duration=1-00:00:00 user=root flags=maint,ignore_jobs nodes=c[1-2]"
 	remove := "scontrol delete reservationname=burst-i-1"
 	wantLines(t, f, create, create, remove, create, remove, remove)
 	r.End = time.Unix(1800000060, 0)
@@ -41,15 +42,23 @@ func TestReserve(t *testing.T) {
 	if err := c.Reserve(t.Context(), r); err != nil {
 		t.Error(err)
 	}
-	if got, want := f.lines()[6], "scontrol create reservation reservationname=burst-i-1 starttime=uts1800000000 endtime=uts1800000060 user=root flags=ignore_jobs,overlap nodes=c1,c2"; got != want {
+	if got, want := f.lines()[6], "scontrol create reservation reservationname=burst-i-1 starttime=uts1800000000 endtime=uts1800000060 user=root flags=ignore_jobs,overlap nodes=c[1-2]"; got != want {
 		t.Errorf("one with an end: %s, want %s", got, want)
+	}
+	all := Reservation{Name: "burst-dry-p", Start: r.Start, End: r.End}
+	for n := range 10000 { // each argument is to be shorter than 128 KiB
+		all.Nodes = append(all.Nodes, fmt.Sprintf("cloud-abc%04d", n))
+	}
+	made = false
+	if err := c.Reserve(t.Context(), all); err != nil || !strings.HasSuffix(f.lines()[7], " nodes=cloud-abc[0000-9999]") {
+		t.Errorf("of many nodes: %v, %.300s", err, f.lines()[7])
 	}
 	for _, bad := range []Reservation{{Name: "a b", Nodes: []string{"c1"}}, {Name: "a", Nodes: []string{"c1,c2"}}, {Nodes: []string{"c1"}}} {
 		if c.Reserve(t.Context(), bad) == nil {
 			t.Errorf("%+v is taken", bad)
 		}
 	}
-	if c.Unreserve(t.Context(), "a b") == nil || len(f.lines()) != 7 {
+	if c.Unreserve(t.Context(), "a b") == nil || len(f.lines()) != 8 {
 		t.Errorf("commands: %v", f.lines())
 	}
 }

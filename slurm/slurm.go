@@ -20,6 +20,7 @@ type Node struct {
 	CPUs       int       `json:"cpus"`
 	AllocCPUs  int       `json:"alloc_cpus"`
 	RealMemory int       `json:"real_memory"` // MiB
+	Gres       string    `json:"gres,omitempty"`
 	Reason     string    `json:"reason,omitempty"`
 	BootTime   time.Time `json:"boot_time,omitzero"`
 	Started    time.Time `json:"slurmd_start,omitzero"` // slurmd's start
@@ -45,6 +46,8 @@ const (
 	NotResponding = "NOT_RESPONDING"
 	Drain         = "DRAIN"
 	Completing    = "COMPLETING"
+	Reserved      = "RESERVED" // by a reservation that has begun
+	Maintenance   = "MAINTENANCE"
 )
 
 // Has says whether the state carries the flag.

@@ -143,16 +143,26 @@ func (p planning) dry(pool string) (until time.Time) {
 	return until
 }
 
-// takeBack has Slurm use the nodes again whose pool is dry no more.
+// takeBack has Slurm use the nodes again whose pool is dry no more. Where Slurm refuses,
+// as of a reservation that a job names, it is asked again later: nothing else waits for that.
 func (e *Engine) takeBack(ctx context.Context, dry dryPools) (due time.Duration, err error) {
 	for _, pool := range slices.Sorted(maps.Keys(e.dry.aside)) {
 		if until, is := dry[pool]; is {
 			due = sooner(due, max(time.Millisecond, time.Until(until)))
 			continue
 		}
-		if err := e.slurm.Unreserve(ctx, asideName(pool)); err != nil {
-			return 0, fmt.Errorf("taking back the nodes of pool %s that were set aside: %w", pool, err)
+		what := "reservation " + asideName(pool)
+		if wait := e.until(what); wait > 0 {
+			due = sooner(due, wait)
+			continue
 		}
+		if err := e.slurm.Unreserve(ctx, asideName(pool)); err != nil {
+			wait := e.failed(what)
+			due = sooner(due, wait)
+			e.log.Warn("the nodes of a pool that were set aside stay so; it will be tried again", "pool", pool, "in", wait.Round(time.Millisecond), "error", err)
+			continue
+		}
+		delete(e.backoff, what)
 		was := e.dry.aside[pool]
 		delete(e.dry.aside, pool)
 		if was.until.IsZero() {
@@ -171,17 +181,19 @@ func (e *Engine) takeBack(ctx context.Context, dry dryPools) (due time.Duration,
 // wait for the first that may have something. The parts of a heterogeneous job go together.
 func (e *Engine) reroute(ctx context.Context, dry dryPools, holds map[uint32]Hold, snap *slurm.Snapshot) error {
 	now := time.Now()
-	routes, same := map[uint32]route{}, map[slurm.Job]route{}
+	needs := e.needs(ctx, holds, snap)
+	routes, same := map[uint32]route{}, map[asks]route{}
 	settling, stays := map[uint32]bool{}, map[uint32]bool{} // by job, or its first part
 	for id, h := range holds {
 		j, known := snap.Jobs[id]
 		whole := cmp.Or(j.HetID, id)
 		if j.State == "PENDING" {
-			asks := slurm.Job{Partition: j.Partition, Features: j.Features, Required: j.Required, NumNodes: j.NumNodes}
-			if _, known := same[asks]; !known {
-				same[asks] = e.route(asks, dry, snap)
+			a := asks{job: slurm.Job{Partition: j.Partition, Features: j.Features, Required: j.Required, NumNodes: j.NumNodes}}
+			a.needs, a.known = needs[id]
+			if _, known := same[a]; !known {
+				same[a] = e.route(a, dry, snap)
 			}
-			routes[id] = same[asks]
+			routes[id] = same[a]
 		} else if known && (j.State == "CONFIGURING" || j.State == "COMPLETING") && !lost(snap, j) && now.Sub(e.dry.open[id]) < releaseTimeout {
 			settling[whole] = true
 		}
@@ -205,6 +217,20 @@ func (e *Engine) reroute(ctx context.Context, dry dryPools, holds map[uint32]Hol
 		}
 	}
 	return e.commit(ctx, c) // if that fails they are open again with the next step
+}
+
+// needs is what the jobs that are in the queue again need. Without an answer it is empty:
+// they go only to nodes that are as large as those that they had.
+func (e *Engine) needs(ctx context.Context, holds map[uint32]Hold, snap *slurm.Snapshot) map[uint32]slurm.Needs {
+	back := slices.DeleteFunc(slices.Sorted(maps.Keys(holds)), func(id uint32) bool { return snap.Jobs[id].State != "PENDING" })
+	if len(back) == 0 {
+		return nil
+	}
+	all, err := e.slurm.Needs(ctx, back)
+	if err != nil && ctx.Err() == nil {
+		e.log.Warn("what jobs without nodes need is not known: they go to no smaller nodes", "error", err)
+	}
+	return all
 }
 
 // waitsFor is the hold of a job that no other pool may serve: it starts when the first of

@@ -207,3 +207,54 @@ func TestAJobThatIsNotBackYet(t *testing.T) {
 		}
 	})
 }
+
+// TestAReservationThatCannotBeRemoved keeps no job from being sent elsewhere or told, and no
+// other pool's nodes from Slurm.
+func TestAReservationThatCannotBeRemoved(t *testing.T) {
+	const off = "IDLE+CLOUD+POWERED_DOWN"
+	job := slurm.Job{ID: 7, State: "PENDING", Batch: true, NumNodes: 1, Partition: "both"}
+	inUse := fmt.Errorf("Requested reservation is in use")
+	inSlurm(t, State{}, map[string]string{"c1": off, "d1": off}, []slurm.Job{job}, func(t *testing.T, e *Engine, s *scripted) {
+		for name, n := range s.snap.Nodes {
+			n.Partitions = []string{"both"}
+			s.snap.Nodes[name] = n
+		}
+		s.fail["unreserve burst-dry-p"] = inUse
+		s.fail["unreserve burst-dry-q"] = inUse
+		e.dry.aside["r"] = aside{}
+		step := func(do func(context.Context) (time.Duration, error)) time.Duration {
+			t.Helper()
+			due, err := do(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			return due
+		}
+		due := step(e.failOver)
+		if got, want := strings.Join(s.asked, "; "), "unreserve burst-dry-p; unreserve burst-dry-q; unreserve burst-dry-r"; got != want {
+			t.Errorf("asked %q, want %q", got, want)
+		}
+		if len(e.dry.aside) != 2 || due <= 0 || due > time.Second {
+			t.Errorf("set aside are %v, again in %s", e.dry.aside, due)
+		}
+		c := Change{Holds: []Hold{{Job: 7, Start: time.Now().Add(30 * time.Second), Why: "no capacity in pool p (x)"}}}
+		for _, o := range e.pools["p"].Fleet.Offerings() {
+			c.Coolings = append(c.Coolings, Cooling{e.pools["p"].Provider, o, fleet.Cooldown{Failures: 1, Until: time.Now().Add(30 * time.Second)}})
+		}
+		e.apply(c)
+		time.Sleep(due)
+		step(e.failOver)
+		step(e.tellJobs)
+		e.calls.Wait()
+		if !e.releasing[7] || !slices.Contains(s.asked, "reserve c1") || !slices.Contains(s.asked, "job 7 release") {
+			t.Errorf("asked %v", s.asked)
+		}
+		// It goes when Slurm lets it.
+		clear(s.fail)
+		time.Sleep(30 * time.Second)
+		step(e.failOver)
+		if _, is := e.dry.aside["q"]; is {
+			t.Errorf("q's is not removed: asked %v", s.asked)
+		}
+	})
+}

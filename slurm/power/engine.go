@@ -15,6 +15,8 @@ import (
 type controller interface {
 	// Fresh returns a reading that was begun at since or later.
 	Fresh(ctx context.Context, since time.Time) (*slurm.Snapshot, error)
+	// Needs returns what jobs ask of their nodes.
+	Needs(ctx context.Context, ids []uint32) (map[uint32]slurm.Needs, error)
 	UpdateNodes(ctx context.Context, u slurm.NodeUpdate) error
 	UpdateJob(ctx context.Context, id uint32, u slurm.JobUpdate) error
 	Release(ctx context.Context, id uint32, restarts int, start time.Time) error

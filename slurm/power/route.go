@@ -18,22 +18,29 @@ type route struct {
 }
 
 // route finds the pools that have nodes in the partitions of a job that waits.
-func (e *Engine) route(j slurm.Job, dry dryPools, snap *slurm.Snapshot) route {
+func (e *Engine) route(a asks, dry dryPools, snap *slurm.Snapshot) route {
 	var r route
-	parts := strings.Split(j.Partition, ",")
+	var others []Pool
+	parts := strings.Split(a.job.Partition, ",")
 	for _, name := range slices.Sorted(maps.Keys(e.pools)) {
 		pool := e.pools[name]
 		if !slices.ContainsFunc(pool.Nodes, func(n string) bool { return within(parts, snap.Nodes[n]) }) || pool.Serves {
 			continue
 		}
-		switch until, is := dry[name]; {
-		case is:
-			r.dry = append(r.dry, name)
-			if r.first.IsZero() || until.Before(r.first) {
-				r.first = until
-			}
-		case roomFor(j, pool, snap):
-			r.to = append(r.to, name)
+		until, is := dry[name]
+		if !is {
+			others = append(others, pool)
+			continue
+		}
+		r.dry = append(r.dry, name)
+		if r.first.IsZero() || until.Before(r.first) {
+			r.first = until
+		}
+	}
+	large := e.sizeOf(r.dry, parts, snap)
+	for _, pool := range others {
+		if a.roomIn(pool, large, snap) {
+			r.to = append(r.to, pool.Name)
 		}
 	}
 	return r
@@ -45,16 +52,17 @@ func within(all []string, n slurm.Node) bool {
 	return slices.ContainsFunc(n.Partitions, func(p string) bool { return slices.Contains(all, p) })
 }
 
-// roomFor says that the job could have all its nodes of the pool, now or when others have
-// ended there, as far as its partitions, features and node list go.
-func roomFor(j slurm.Job, pool Pool, snap *slurm.Snapshot) bool {
+// roomIn says that the job could have all its nodes of the pool, now or when others have
+// ended there, as far as its partitions, features, node list and size go, and reservations.
+func (a asks) roomIn(pool Pool, dry size, snap *slurm.Snapshot) bool {
 	var fit []string
+	j := a.job
 	parts := strings.Split(j.Partition, ",")
 	for _, name := range pool.Nodes {
 		n := snap.Nodes[name]
 		features := n.Features
 		switch at := powerOf(snap, name); {
-		case at == unknown, at == down, at == failed, n.State.Has(slurm.Drain), !within(parts, n):
+		case at == unknown, at == down, at == failed, n.State.Has(slurm.Drain), spokenFor(n.State), !within(parts, n), !a.fits(n, dry):
 			continue
 		case at == off, at == poweringDown:
 			features = n.Available // those of another source are put back
@@ -64,7 +72,7 @@ func roomFor(j slurm.Job, pool Pool, snap *slurm.Snapshot) bool {
 		}
 	}
 	wanted, err := hostlist.Expand(j.Required)
-	return len(fit) >= max(1, j.NumNodes) && (j.Required == "" || err == nil) &&
+	return len(fit) >= max(1, j.NumNodes) && a.needs.Reservation == "" && (j.Required == "" || err == nil) &&
 		!slices.ContainsFunc(wanted, func(n string) bool { return !slices.Contains(fit, n) })
 }
 

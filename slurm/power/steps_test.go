@@ -27,6 +27,7 @@ type scripted struct {
 	mu    sync.Mutex
 	asked []string
 	fail  map[string]error // by what is asked
+	needs map[uint32]slurm.Needs
 }
 
 func (s *scripted) note(what string) error {
@@ -40,6 +41,10 @@ func (s *scripted) Fresh(context.Context, time.Time) (*slurm.Snapshot, error) {
 	snap := *s.snap
 	snap.Taken = time.Now()
 	return &snap, nil
+}
+
+func (s *scripted) Needs(context.Context, []uint32) (map[uint32]slurm.Needs, error) {
+	return s.needs, s.fail["needs"]
 }
 
 func (s *scripted) UpdateNodes(_ context.Context, u slurm.NodeUpdate) error {

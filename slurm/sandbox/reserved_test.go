@@ -11,14 +11,17 @@ import (
 
 // TestNodesSetAside is what slurm/power relies on where a pool is dry: Slurm gives reserved
 // nodes that are off to no job, and takes nothing from one that has them already, be it with
-// --no-requeue; a start of slurmctld keeps that, the end of it lets jobs have them.
+// --no-requeue; a job that is too large for what is free beside them waits; a start of slurmctld keeps that, the end of it lets jobs have them.
 func TestNodesSetAside(t *testing.T) {
 	slow(t)
 	dir := t.TempDir() + "/s"
 	times := "SuspendTime=600 SuspendTimeout=2 ResumeTimeout=60\n"
+	// The large node has no GPU to register; one that boots within the second of its resume may be ignored.
+	resume := strings.Replace(resumeScript, "\tmkdir", "\t[ $node = large ] && continue\n\tsleep 1\n\tmkdir", 1)
 	c := start(t, Options{Dir: dir, CloudNodes: 3, SuspendTime: 10 * time.Minute, SuspendTimeout: 2 * time.Second, ResumeTimeout: time.Minute,
-		Extra:         "PartitionName=a Nodes=c[1-2] " + times + "PartitionName=b Nodes=c3 " + times,
-		ResumeProgram: script(t, resumeScript), SuspendProgram: script(t, suspendScript), Gate: script(t, gateScript), BurstConfig: dir + "/slurm.conf"})
+		Extra: "GresTypes=gpu\nNodeName=large NodeAddr=127.0.0.1 Port=6820 CPUs=8 RealMemory=4000 Gres=gpu:1 Weight=9 State=CLOUD\n" +
+			"PartitionName=a Nodes=c[1-2],large " + times + "PartitionName=b Nodes=c3 " + times,
+		ResumeProgram: script(t, resume), SuspendProgram: script(t, suspendScript), Gate: script(t, gateScript), BurstConfig: dir + "/slurm.conf"})
 	client := slurm.New(slurm.Exec{Conf: c.Conf})
 	submit := func(args ...string) string {
 		t.Helper()
@@ -31,7 +34,7 @@ func TestNodesSetAside(t *testing.T) {
 	}
 	has := submit("-p", "a", "-w", "c1", "--no-requeue")
 	eventually(t, 20*time.Second, "it has its node, which is off", func() bool { return strings.HasPrefix(nodeState(t, c, "c1"), "MIXED") })
-	r := slurm.Reservation{Name: "burst-dry-p", Nodes: []string{"c1", "c2"}, Start: time.Now(), End: time.Now().Add(10 * time.Minute)}
+	r := slurm.Reservation{Name: "burst-dry-p", Nodes: []string{"c1", "c2", "large"}, Start: time.Now(), End: time.Now().Add(10 * time.Minute)}
 	for range 2 { // the second replaces the first
 		if err := client.Reserve(t.Context(), r); err != nil {
 			t.Fatal(err)
@@ -40,6 +43,10 @@ func TestNodesSetAside(t *testing.T) {
 	ends(has)
 	waits, either := submit("-p", "a", "-w", "c2"), submit("-p", "a,b")
 	ends(either)
+	var tooLarge []string // for c3, which is free
+	for _, needs := range []string{"--mem=3000", "--gres=gpu:1", "--cpus-per-task=4"} {
+		tooLarge = append(tooLarge, submit("-p", "a,b", needs))
+	}
 	if n := nodes(either); n != "c3" {
 		t.Errorf("the job of two partitions ran on %s", n)
 	}
@@ -47,8 +54,10 @@ func TestNodesSetAside(t *testing.T) {
 		t.Fatal(err)
 	}
 	ends(submit("-p", "b"))
-	if s := jobState(t, c, waits); s != "PENDING" {
-		t.Errorf("the job that waits for a reserved node is %s", s)
+	for _, job := range append(tooLarge, waits) {
+		if s := jobState(t, c, job); s != "PENDING" {
+			t.Errorf("job %s, which waits for a reserved node, is %s", job, s)
+		}
 	}
 	if s := nodeState(t, c, "c2"); s != "IDLE+CLOUD+POWERED_DOWN" && s != "IDLE+CLOUD+POWERED_DOWN+RESERVED" {
 		t.Errorf("the reserved node is %s", s)
@@ -56,6 +65,10 @@ func TestNodesSetAside(t *testing.T) {
 	if err := client.Unreserve(t.Context(), r.Name); err != nil {
 		t.Fatal(err)
 	}
+	for _, job := range tooLarge { // at once, or when Slurm looks at all jobs
+		eventually(t, 60*time.Second, "job "+job+" has its node", func() bool { return nodes(job) == "large" })
+	}
+	run(t, c, "scancel", tooLarge...)
 	ends(waits)
 	// One that is forgotten ends by itself.
 	r.Start, r.End = time.Now(), time.Now().Add(3*time.Second)

@@ -33,6 +33,16 @@ var queueFields = map[string]func(j *job) string{
 	"admin_comment": func(j *job) string { return orNull(j.admin) },
 	"feature":       func(j *job) string { return orNull(j.Features) },
 	"reqnodes":      func(*job) string { return "" },
+	// What a job needs of its nodes: all have one size, and a job has them whole.
+	"numcpus":         func(j *job) string { return strconv.Itoa(j.nodeCount()) },
+	"mincpus":         func(*job) string { return "1" },
+	"numtasks":        func(j *job) string { return strconv.Itoa(j.nodeCount()) },
+	"minmemory":       func(*job) string { return "0" },
+	"tres-per-node":   func(*job) string { return "N/A" },
+	"tres-per-job":    func(*job) string { return "N/A" },
+	"tres-per-task":   func(*job) string { return "N/A" },
+	"tres-per-socket": func(*job) string { return "N/A" },
+	"reservation":     func(*job) string { return "(null)" },
 	"batchhost": func(j *job) string {
 		if j.batch == "" {
 			return "n/a"
