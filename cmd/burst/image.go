@@ -110,9 +110,14 @@ func runImageBuild(ctx context.Context, s streams, o imageBuildOptions) error {
 	if err != nil {
 		return err
 	}
-	allowed := func(ctx context.Context) error { return mayBuild(ctx, cfg, o.pool, cluster) }
-	if err := allowed(ctx); err != nil {
+	if err := mayBuild(ctx, cfg, pool, cluster); err != nil {
 		return err
+	}
+	allowed := func(ctx context.Context) error {
+		if err := mayBuild(ctx, cfg, pool, cluster); !errors.Is(err, errFails) {
+			return err
+		}
+		return nil
 	}
 	request, err := way.Request(ctx, cluster)
 	if e := (*cloud.Error)(nil); errors.As(err, &e) && e.Kind != cloud.Invalid {

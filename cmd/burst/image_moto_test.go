@@ -25,7 +25,6 @@ import (
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/aws/mototest"
-	"github.com/burst-hpc/burst/cmd/internal/api"
 	"github.com/burst-hpc/burst/cmd/internal/api/apitest"
 	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/cmd/internal/imaging"
@@ -185,7 +184,11 @@ func (a *ami) begin(t *testing.T, console string) {
 	a.T, a.console = t, console
 	a.err.Reset()
 	a.out.Reset()
-	a.burstd.SetStatus(api.Status{Cluster: "f00d"})
+	cfg, err := config.Load(a.toml())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.burstd.SetStatus(heardBy(cfg))
 }
 
 func (a *ami) build(ctx context.Context) error {

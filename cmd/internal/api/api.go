@@ -115,6 +115,7 @@ type Status struct {
 	Evictions  int               `json:"evictions"`               // under way
 	Spooled    int               `json:"spooled"`                 // orders that wait in the spool
 	Providers  map[string]string `json:"providers"`               // name -> "ok" or its last error
+	Places     map[string]string `json:"places,omitempty"`        // of the providers: name -> config.Provider.Place
 	Stopped    map[string]string `json:"stopped_pools,omitempty"` // name -> why
 	Servers    map[string]string `json:"servers,omitempty"`       // of files, by node: what is wrong with those with which something is
 	Paused     *Paused           `json:"paused,omitempty"`        // nil: pools launch
