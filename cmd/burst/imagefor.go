@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -73,7 +74,6 @@ func mayBuild(ctx context.Context, cfg *config.Config, source config.Pool, clust
 	ctx, cancel := context.WithTimeout(ctx, burstdTimeout)
 	defer cancel()
 	status, err := client.Status(ctx)
-	stopped := status.Stopped[pool]
 	provider, _ := cfg.Provider(name)
 	well, watched := status.Providers[name]
 	switch {
@@ -81,8 +81,8 @@ func mayBuild(ctx context.Context, cfg *config.Config, source config.Pool, clust
 		return fmt.Errorf("without burstd nobody would end the instance if this command were killed: %w", explain(err))
 	case status.Paused != nil:
 		return cli.WithHint(fmt.Errorf("nothing is launched: burstd is paused: %s", printable(status.Paused.Why)), "burst resume ends the pause")
-	case strings.HasPrefix(stopped, stopAllReason):
-		return cli.WithHint(fmt.Errorf("nothing is launched: pool %s is stopped: %s", pool, printable(stopped)), "burst pool start %s ends that", pool)
+	case slices.Contains(status.ByHand, pool):
+		return cli.WithHint(fmt.Errorf("nothing is launched: pool %s is stopped: %s", pool, printable(status.Stopped[pool])), "burst pool start %s ends that", pool)
 	case status.Cluster != cluster:
 		return cli.UsageError(fmt.Errorf("%s says that this cluster is %s, and burstd that it is %s", cfg.Endpoint.ClusterFile(), printable(cluster), printable(status.Cluster)),
 			"[daemon] state and socket must be those of one burstd")

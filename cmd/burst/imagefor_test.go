@@ -154,8 +154,15 @@ func TestMayBuild(t *testing.T) {
 		{"good", func(s *api.Status) {}, nil, false, ""},
 		{"paused", func(s *api.Status) { s.Paused = &api.Paused{Why: "a test"} }, nil, false, "burstd is paused: a test"},
 		{"to be paused", func(s *api.Status) {}, nil, true, "burstd is to be paused: burst stop-all"},
-		{"its pool was stopped by the button", func(s *api.Status) { s.Stopped = map[string]string{"v": "burst stop-all (by uid 0)"} }, nil, false, "pool v is stopped: burst stop-all"},
-		{"another's was", func(s *api.Status) { s.Stopped = map[string]string{"w": "burst stop-all (by uid 0)"} }, nil, false, ""},
+		{"its pool was stopped by the button", func(s *api.Status) {
+			s.Stopped, s.ByHand = map[string]string{"v": "burst stop-all (by uid 0)"}, []string{"v"}
+		}, nil, false, "pool v is stopped: burst stop-all"},
+		{"its pool was stopped by hand", func(s *api.Status) {
+			s.Stopped, s.ByHand = map[string]string{"v": "audit (by uid 0)"}, []string{"v"}
+		}, nil, false, "pool v is stopped: audit"},
+		{"another was", func(s *api.Status) {
+			s.Stopped, s.ByHand = map[string]string{"w": "burst stop-all (by uid 0)"}, []string{"w"}
+		}, nil, false, ""},
 		{"its boots fail", func(s *api.Status) { s.Stopped = map[string]string{"v": "5 boots in a row have failed"} }, nil, false, ""},
 		{"another cluster's burstd", func(s *api.Status) { s.Cluster = "beef" }, nil, false, "says that this cluster is f00d, and burstd that it is beef"},
 		{"burstd fails", func(s *api.Status) {}, errors.New("no disk"), false, "without burstd nobody would end the instance"},

@@ -42,6 +42,9 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 				s.Stopped = map[string]string{}
 			}
 			s.Stopped[name] = b.Why
+			if b.ByHand {
+				s.ByHand = append(s.ByHand, name)
+			}
 		}
 	}
 	s.Servers = h.Servers
