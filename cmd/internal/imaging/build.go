@@ -15,6 +15,7 @@ import (
 type build struct {
 	Config
 	imager   cloud.Imager
+	lease    *lease
 	instance cloud.Instance
 	asked    bool      // the builder may be there
 	unseen   time.Time // since when lists lack the builder; zero: the last has shown it

@@ -324,8 +324,15 @@ func TestKilled(t *testing.T) {
 						t.Errorf("held by a dead process: %v; free: %v, want %d", held, free, want)
 					}
 					begun := step == "imaged" || step == "terminate" || step == "gone" || step == "image" && lost
-					if all := b.images(t); (len(all) == 1) != begun {
+					all := b.images(t)
+					if (len(all) == 1) != begun {
 						t.Errorf("images are %+v, begun: %v", all, begun)
+					}
+					for _, i := range all {
+						unfinished, err := b.Leases.Unfinished(i.Token)
+						if want := step == "image" || step == "imaged"; unfinished != want || err != nil {
+							t.Errorf("its image is not finished: %v (%v), want %v", unfinished, err, want)
+						}
 					}
 				})
 			})
