@@ -43,6 +43,7 @@ type ami struct {
 	mu       sync.Mutex
 	console  string
 	pending  bool
+	hidden   time.Time   // until then no snapshots are shown
 	snapTags []types.Tag // of the image that is asked for
 
 	out bytes.Buffer
@@ -138,6 +139,8 @@ func (a *ami) ask(r *http.Request) (answer string) {
 
 var imageMade = regexp.MustCompile(`(?s)<CreateImageResponse.*<imageId>(ami-\w+)</imageId>`)
 
+var snapshotSet = regexp.MustCompile(`(?s)<snapshotSet>.*</snapshotSet>`)
+
 // answer changes an answer of moto's.
 func (a *ami) answer(r *http.Response) error {
 	text, err := io.ReadAll(r.Body)
@@ -152,9 +155,15 @@ func (a *ami) answer(r *http.Response) error {
 			return fmt.Errorf("looking for image %s: %v", m[1], err)
 		}
 		snapshot := aws.ToString(out.Images[0].BlockDeviceMappings[0].Ebs.SnapshotId)
+		if a.pending {
+			a.hidden = time.Now().Add(15 * time.Second)
+		}
 		if _, err := a.m.EC2.CreateTags(a.Context(), &ec2.CreateTagsInput{Resources: []string{snapshot}, Tags: a.snapTags}); err != nil {
 			return err
 		}
+	}
+	if time.Now().Before(a.hidden) {
+		text = snapshotSet.ReplaceAll(text, []byte("<snapshotSet/>"))
 	}
 	if a.pending {
 		text = bytes.ReplaceAll(text, []byte("<imageState>available"), []byte("<imageState>pending"))

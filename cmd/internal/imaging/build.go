@@ -21,6 +21,7 @@ type build struct {
 	unseen   time.Time // since when lists lack the builder; zero: the last has shown it
 	begun    bool      // the image may be there
 	open     bool      // the answer to a call that asked for it was lost
+	removed  bool      // it was shown, and removed
 	image    cloud.Image
 	stage    Stage
 	began    time.Time // the stage
