@@ -193,6 +193,9 @@ func buildError(ctx context.Context, w io.Writer, err error) error {
 		}
 		return cli.WithHint(fmt.Errorf("the setup has failed, no image is made: %w", err), "mend the line in the pool's setup, and build again")
 	}
+	if e := (*cloud.Error)(nil); errors.As(err, &e) && e.Kind == cloud.Capacity {
+		return cli.WithHint(fmt.Errorf("no image is made, as there is no instance to make it of: %w", err), "build again later, or with another type or zone in the pool; docs/images.md says which type is taken")
+	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("interrupted, no image is made: %w", err)
 	}
