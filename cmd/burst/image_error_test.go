@@ -10,6 +10,7 @@ import (
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/cmd/internal/imaging"
 )
 
 // TestBuildErrorHints: what is to be done is said where it is known, and only there.
@@ -23,6 +24,8 @@ func TestBuildErrorHints(t *testing.T) {
 		hint string // "": none
 	}{
 		{"no capacity", t.Context(), fmt.Errorf("launching small: %w", &cloud.Error{Kind: cloud.Capacity, Op: "launch", Err: errors.New("0 of 1")}), "build again later, or with another type or zone"},
+		{"a line of the setup", t.Context(), &imaging.SetupError{Why: `setup line 3: "make": exit 2`}, "mend the line in the pool's setup, and build again"},
+		{"a step of the bootstrap's own", t.Context(), &imaging.SetupError{Why: "no package manager that is known"}, ""},
 		{"no right", t.Context(), &cloud.Error{Kind: cloud.Auth, Op: "launch", Err: errors.New("you may not")}, ""},
 		{"interrupted", cut, errors.New("cut off"), ""},
 	} {
