@@ -31,11 +31,11 @@ func describe(r cloud.ImageRequest) string {
 	return strings.Join(writeTags(map[string]string{tagCluster: r.Cluster, tagPool: r.Pool, tagToken: r.Token, tagImage: r.Source}), " ")
 }
 
-// imageAs reads a snapshot; false: it is none of ours.
+// imageAs reads a snapshot; false: it is none of ours, or Vultr shows it as deleted.
 func imageAs(s govultr.Snapshot) (cloud.Image, bool) {
 	tags := readTags(strings.Fields(s.Description))
 	source, made := tags[tagImage]
-	if !made || tags[tagCluster] == "" || tags[tagToken] == "" {
+	if !made || tags[tagCluster] == "" || tags[tagToken] == "" || s.Status == "deleted" {
 		return cloud.Image{}, false
 	}
 	one := cloud.Image{ID: bySnapshot + s.ID, Token: tags[tagToken], Cluster: tags[tagCluster], Pool: tags[tagPool], Source: source,

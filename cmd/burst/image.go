@@ -110,9 +110,14 @@ func runImageBuild(ctx context.Context, s streams, o imageBuildOptions) error {
 	if err != nil {
 		return err
 	}
-	allowed := func(ctx context.Context) error { return mayBuild(ctx, cfg, o.pool, cluster) }
-	if err := allowed(ctx); err != nil {
+	if err := mayBuild(ctx, cfg, pool, cluster); err != nil {
 		return err
+	}
+	allowed := func(ctx context.Context) error {
+		if err := mayBuild(ctx, cfg, pool, cluster); !errors.Is(err, errFails) {
+			return err
+		}
+		return nil
 	}
 	request, err := way.Request(ctx, cluster)
 	if e := (*cloud.Error)(nil); errors.As(err, &e) && e.Kind != cloud.Invalid {
@@ -186,7 +191,14 @@ func buildError(ctx context.Context, w io.Writer, err error) error {
 		for line := range strings.Lines(setup.Tail) {
 			fmt.Fprintf(w, "  %s\n", printable(strings.TrimRight(line, "\n")))
 		}
-		return cli.WithHint(fmt.Errorf("the setup has failed, no image is made: %w", err), "mend the line in the pool's setup, and build again")
+		err = fmt.Errorf("the setup has failed, no image is made: %w", err)
+		if strings.HasPrefix(setup.Why, "setup line ") { // else it is a step of the bootstrap's own
+			err = cli.WithHint(err, "mend the line in the pool's setup, and build again")
+		}
+		return err
+	}
+	if e := (*cloud.Error)(nil); errors.As(err, &e) && e.Kind == cloud.Capacity {
+		return cli.WithHint(fmt.Errorf("no image is made, as there is no instance to make it of: %w", err), "build again later, or with another type or zone in the pool; docs/images.md says which type is taken")
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("interrupted, no image is made: %w", err)

@@ -25,7 +25,6 @@ import (
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/aws/mototest"
-	"github.com/burst-hpc/burst/cmd/internal/api"
 	"github.com/burst-hpc/burst/cmd/internal/api/apitest"
 	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/cmd/internal/imaging"
@@ -44,6 +43,7 @@ type ami struct {
 	mu       sync.Mutex
 	console  string
 	pending  bool
+	hidden   time.Time   // until then no snapshots are shown
 	snapTags []types.Tag // of the image that is asked for
 
 	out bytes.Buffer
@@ -139,6 +139,8 @@ func (a *ami) ask(r *http.Request) (answer string) {
 
 var imageMade = regexp.MustCompile(`(?s)<CreateImageResponse.*<imageId>(ami-\w+)</imageId>`)
 
+var snapshotSet = regexp.MustCompile(`(?s)<snapshotSet>.*</snapshotSet>`)
+
 // answer changes an answer of moto's.
 func (a *ami) answer(r *http.Response) error {
 	text, err := io.ReadAll(r.Body)
@@ -153,9 +155,15 @@ func (a *ami) answer(r *http.Response) error {
 			return fmt.Errorf("looking for image %s: %v", m[1], err)
 		}
 		snapshot := aws.ToString(out.Images[0].BlockDeviceMappings[0].Ebs.SnapshotId)
+		if a.pending {
+			a.hidden = time.Now().Add(15 * time.Second)
+		}
 		if _, err := a.m.EC2.CreateTags(a.Context(), &ec2.CreateTagsInput{Resources: []string{snapshot}, Tags: a.snapTags}); err != nil {
 			return err
 		}
+	}
+	if time.Now().Before(a.hidden) {
+		text = snapshotSet.ReplaceAll(text, []byte("<snapshotSet/>"))
 	}
 	if a.pending {
 		text = bytes.ReplaceAll(text, []byte("<imageState>available"), []byte("<imageState>pending"))
@@ -185,7 +193,11 @@ func (a *ami) begin(t *testing.T, console string) {
 	a.T, a.console = t, console
 	a.err.Reset()
 	a.out.Reset()
-	a.burstd.SetStatus(api.Status{Cluster: "f00d"})
+	cfg, err := config.Load(a.toml())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.burstd.SetStatus(heardBy(cfg))
 }
 
 func (a *ami) build(ctx context.Context) error {

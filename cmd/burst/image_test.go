@@ -14,7 +14,6 @@ import (
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/bootstrap/ssh/sshtest"
 	"github.com/burst-hpc/burst/cloud/vultr/vultrtest"
-	"github.com/burst-hpc/burst/cmd/internal/api"
 	"github.com/burst-hpc/burst/cmd/internal/api/apitest"
 	"github.com/burst-hpc/burst/cmd/internal/cli"
 	"github.com/burst-hpc/burst/cmd/internal/config"
@@ -52,7 +51,6 @@ func newSite(t *testing.T, net *sshtest.Net, setup string) *site {
 	s.put("munge.key", "the cluster's secret of more than 32 bytes")
 	s.put("cluster-id", "f00d")
 	b := new(apitest.Backend)
-	b.SetStatus(api.Status{Cluster: "f00d"})
 	t.Cleanup(serveAt(t, b, filepath.Join(s.dir, "s")))
 	s.toml = filepath.Join(s.dir, "burst.toml")
 	s.put("burst.toml", fmt.Sprintf(`cluster = "c"
@@ -75,6 +73,11 @@ munge_key = "ssh:%[1]s/munge.key"
 ssh = { key = %[3]q, host_key = "user-data" }
 setup = %[4]s
 `, s.dir, s.fake.URL(), key, setup))
+	cfg, err := config.Load(s.toml)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.SetStatus(heardBy(cfg))
 	// The machine of the image is a folder of the host's: what cleans it must never
 	// meet this host's own files.
 	s.host.Put("/usr/local/bin/bash", []byte("#!/bin/sh\nexport BURST_ROOT=/srv/image\nexec /bin/bash \"$@\"\n"))

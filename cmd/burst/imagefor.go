@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -54,11 +55,17 @@ func builtFor(cfg *config.Config) (string, error) {
 	return id, nil
 }
 
+// errFails is no word on what burstd ends: another pool may have met with a lack of capacity. But nothing
+// is begun with it.
+var errFails = errors.New("burstd's last call to the provider has failed, and it might not find the instance if this command were killed")
+
 // mayBuild says why an instance must not be launched now. Its burstd must answer: nobody else
 // would end what a command that is killed leaves behind. And whoever has pressed the red button must
 // not find an instance that came after. A pool that burstd itself has stopped may have an image
-// made, which may be what it needs.
-func mayBuild(ctx context.Context, cfg *config.Config, pool, cluster string) error {
+// made, which may be what it needs. ErrFails is wrapped if all that is wrong is that
+// a call of burstd's to the provider has failed.
+func mayBuild(ctx context.Context, cfg *config.Config, source config.Pool, cluster string) error {
+	pool, name := source.Power.Name, source.Power.Provider
 	if w, ok := stopall.Left(cfg.Endpoint.PauseFile()); ok {
 		return cli.WithHint(fmt.Errorf("nothing is launched: burstd is to be paused: %s", printable(w.Why)), "burst resume ends the pause")
 	}
@@ -67,17 +74,25 @@ func mayBuild(ctx context.Context, cfg *config.Config, pool, cluster string) err
 	ctx, cancel := context.WithTimeout(ctx, burstdTimeout)
 	defer cancel()
 	status, err := client.Status(ctx)
-	stopped := status.Stopped[pool]
+	provider, _ := cfg.Provider(name)
+	well, watched := status.Providers[name]
 	switch {
 	case err != nil:
 		return fmt.Errorf("without burstd nobody would end the instance if this command were killed: %w", explain(err))
 	case status.Paused != nil:
 		return cli.WithHint(fmt.Errorf("nothing is launched: burstd is paused: %s", printable(status.Paused.Why)), "burst resume ends the pause")
-	case strings.HasPrefix(stopped, stopAllReason):
-		return cli.WithHint(fmt.Errorf("nothing is launched: pool %s is stopped: %s", pool, printable(stopped)), "burst pool start %s ends that", pool)
+	case slices.Contains(status.ByHand, pool):
+		return cli.WithHint(fmt.Errorf("nothing is launched: pool %s is stopped: %s", pool, printable(status.Stopped[pool])), "burst pool start %s ends that", pool)
 	case status.Cluster != cluster:
 		return cli.UsageError(fmt.Errorf("%s says that this cluster is %s, and burstd that it is %s", cfg.Endpoint.ClusterFile(), printable(cluster), printable(status.Cluster)),
 			"[daemon] state and socket must be those of one burstd")
+	case !watched:
+		return cli.WithHint(fmt.Errorf("the burstd that runs has no provider %s: it would not end the instance if this command were killed", name), "restart burstd first: it has not read burst.toml since")
+	case status.Places[name] != provider.Place():
+		return cli.WithHint(fmt.Errorf("provider %s is %q here and %q in the burstd that runs, which would not end the instance if this command were killed", name, provider.Place(), printable(status.Places[name])),
+			"restart burstd first: it has not read burst.toml since")
+	case well != "ok":
+		return cli.WithHint(fmt.Errorf("%w: %s: %s", errFails, name, printable(well)), "try again when burst status has the provider as ok")
 	}
 	return nil
 }

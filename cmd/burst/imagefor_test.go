@@ -63,6 +63,15 @@ ssh = { key = "%[1]s/none", host_key = "user-data" }
 	return cfg
 }
 
+// heardBy is what a burstd that has read the same file says of itself.
+func heardBy(cfg *config.Config) api.Status {
+	s := api.Status{Cluster: "f00d", Providers: map[string]string{}, Places: map[string]string{}}
+	for _, p := range cfg.Providers {
+		s.Providers[p.Name], s.Places[p.Name] = "ok", p.Place()
+	}
+	return s
+}
+
 func vultrFake(t *testing.T) *vultrtest.Cloud {
 	t.Helper()
 	fake := vultrtest.New(vultrtest.Options{})
@@ -83,8 +92,8 @@ func TestImageOfASource(t *testing.T) {
 	t.Parallel()
 	fake := vultrFake(t)
 	b := new(apitest.Backend)
-	b.SetStatus(api.Status{Cluster: "f00d"})
 	cfg := twoSources(t, fake, b)
+	b.SetStatus(heardBy(cfg))
 	for provider, want := range map[string]string{
 		"":     "provider here (local) has no machine images",
 		"here": "provider here (local) has no machine images",
@@ -131,30 +140,48 @@ func TestMayBuild(t *testing.T) {
 	t.Parallel()
 	b := new(apitest.Backend)
 	cfg := twoSources(t, vultrFake(t), b)
+	source, err := sourceOf(cfg.Pools[0], "lon")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
-		name   string
-		status api.Status
-		fail   error
-		wish   bool
-		want   string // "": it may
+		name string
+		with func(s *api.Status)
+		fail error
+		wish bool
+		want string // "": it may
 	}{
-		{"good", api.Status{Cluster: "f00d"}, nil, false, ""},
-		{"paused", api.Status{Cluster: "f00d", Paused: &api.Paused{Why: "a test"}}, nil, false, "burstd is paused: a test"},
-		{"to be paused", api.Status{Cluster: "f00d"}, nil, true, "burstd is to be paused: burst stop-all"},
-		{"its pool was stopped by the button", api.Status{Cluster: "f00d", Stopped: map[string]string{"v": "burst stop-all (by uid 0)"}}, nil, false, "pool v is stopped: burst stop-all"},
-		{"another's was", api.Status{Cluster: "f00d", Stopped: map[string]string{"w": "burst stop-all (by uid 0)"}}, nil, false, ""},
-		{"its boots fail", api.Status{Cluster: "f00d", Stopped: map[string]string{"v": "5 boots in a row have failed"}}, nil, false, ""},
-		{"another cluster's burstd", api.Status{Cluster: "beef"}, nil, false, "says that this cluster is f00d, and burstd that it is beef"},
-		{"burstd fails", api.Status{}, errors.New("no disk"), false, "without burstd nobody would end the instance"},
+		{"good", func(s *api.Status) {}, nil, false, ""},
+		{"paused", func(s *api.Status) { s.Paused = &api.Paused{Why: "a test"} }, nil, false, "burstd is paused: a test"},
+		{"to be paused", func(s *api.Status) {}, nil, true, "burstd is to be paused: burst stop-all"},
+		{"its pool was stopped by the button", func(s *api.Status) {
+			s.Stopped, s.ByHand = map[string]string{"v": "burst stop-all (by uid 0)"}, []string{"v"}
+		}, nil, false, "pool v is stopped: burst stop-all"},
+		{"its pool was stopped by hand", func(s *api.Status) {
+			s.Stopped, s.ByHand = map[string]string{"v": "audit (by uid 0)"}, []string{"v"}
+		}, nil, false, "pool v is stopped: audit"},
+		{"another was", func(s *api.Status) {
+			s.Stopped, s.ByHand = map[string]string{"w": "burst stop-all (by uid 0)"}, []string{"w"}
+		}, nil, false, ""},
+		{"its boots fail", func(s *api.Status) { s.Stopped = map[string]string{"v": "5 boots in a row have failed"} }, nil, false, ""},
+		{"another cluster's burstd", func(s *api.Status) { s.Cluster = "beef" }, nil, false, "says that this cluster is f00d, and burstd that it is beef"},
+		{"burstd fails", func(s *api.Status) {}, errors.New("no disk"), false, "without burstd nobody would end the instance"},
+		{"burstd does not know the provider", func(s *api.Status) { delete(s.Providers, "lon") }, nil, false, "the burstd that runs has no provider lon"},
+		{"burstd has it in another region", func(s *api.Status) { s.Places["lon"] = strings.Replace(s.Places["lon"], "lhr", "ewr", 1) }, nil, false, "vultr region=ewr"},
+		{"burstd is older and does not say where it is", func(s *api.Status) { s.Places = nil }, nil, false, `and "" in the burstd that runs`},
+		{"the provider does not answer burstd", func(s *api.Status) { s.Providers["lon"] = "no such key" }, nil, false, "lon: no such key"},
+		{"another does not", func(s *api.Status) { s.Providers["here"] = "no such folder" }, nil, false, ""},
 	} {
-		b.SetStatus(tt.status)
+		status := heardBy(cfg)
+		tt.with(&status)
+		b.SetStatus(status)
 		b.Fail(tt.fail)
 		if tt.wish {
 			if err := stopall.Leave(cfg.Endpoint.PauseFile(), stopall.Wish{By: "uid 0", Why: stopAllReason}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		err := mayBuild(t.Context(), cfg, "v", "f00d")
+		err := mayBuild(t.Context(), cfg, source, "f00d")
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want an error with %q", tt.name, err, tt.want)
 		}

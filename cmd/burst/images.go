@@ -15,6 +15,7 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/cli"
 	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/cmd/internal/endpoint"
+	"github.com/burst-hpc/burst/cmd/internal/imaging"
 )
 
 // listedImage is an image as burst image list --json prints it.
@@ -22,6 +23,8 @@ type listedImage struct {
 	cloud.Image
 	Provider string   `json:"provider"`
 	UsedBy   []string `json:"used_by"` // pools whose nodes are made of it, by burst.toml
+	// Unfinished: the command that made it was killed before it knew that it is whole.
+	Unfinished bool `json:"unfinished,omitempty"`
 
 	imager cloud.Imager
 }
@@ -33,7 +36,8 @@ func imageListCommand() *cobra.Command {
 		Short: "List the images that Burst has made for this cluster",
 		Long: "List the images that Burst has made for this cluster, on all its providers, also those\n" +
 			"that are being made or have failed. What is left of an image whose removal was cut off\n" +
-			"is shown as \"remains\": burst image delete removes it." + imageExits,
+			"is shown as \"remains\": burst image delete removes it. Of one whose build was killed nobody\n" +
+			"knows whether it is whole, whatever the cloud says: it is marked, delete it." + imageExits,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := config.Load(endpoint.Path(configFlag(cmd)))
@@ -59,7 +63,7 @@ func allImages(ctx context.Context, cfg *config.Config) ([]listedImage, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, cloudTimeout)
 	defer cancel()
-	open := openedOf(cfg)
+	open, leases := openedOf(cfg), imaging.LeasesIn(cfg.Endpoint.State)
 	all := []listedImage{}
 	var errs []error
 	for _, p := range cfg.Providers {
@@ -80,7 +84,11 @@ func allImages(ctx context.Context, cfg *config.Config) ([]listedImage, error) {
 			if slices.ContainsFunc(all, func(l listedImage) bool { return l.ID == i.ID }) {
 				continue // of another provider in the same account and region
 			}
-			all = append(all, listedImage{Image: i, Provider: p.Name, UsedBy: usersOf(cfg, i.ID), imager: imager})
+			unfinished, err := leases.Unfinished(i.Token)
+			if err != nil {
+				errs = append(errs, err)
+			}
+			all = append(all, listedImage{Image: i, Provider: p.Name, UsedBy: usersOf(cfg, i.ID), Unfinished: unfinished, imager: imager})
 		}
 	}
 	return all, errors.Join(errs...)
@@ -113,6 +121,9 @@ func writeImages(w io.Writer, all []listedImage, asJSON bool) error {
 		}
 		if i.Why != "" {
 			state += ": " + i.Why
+		}
+		if i.Unfinished {
+			state += "; its build was killed: delete it"
 		}
 		rows = append(rows, []string{i.ID, i.Provider, cmp.Or(i.Pool, "-"), cmp.Or(i.Source, "-"), stamp(i.Made), size, state, cmp.Or(strings.Join(i.UsedBy, ","), "-")})
 	}

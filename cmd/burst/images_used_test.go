@@ -1,10 +1,18 @@
 package main
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/api/apitest"
 	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/cmd/internal/imaging"
 	"github.com/burst-hpc/burst/slurm/power"
 )
 
@@ -19,6 +27,37 @@ func TestUsersOf(t *testing.T) {
 	for id, want := range map[string][]string{"ami-1": {"big", "small"}, "snapshot:s-1": {"big"}, "snapshot:s-2": {"raw"}, "ami-2": {}} {
 		if got := usersOf(cfg, id); !slices.Equal(got, want) {
 			t.Errorf("%s is used by %v, want %v", id, got, want)
+		}
+	}
+}
+
+// TestImageListMarksTheUnfinished: the cloud has an image as available of which the command was killed.
+func TestImageListMarksTheUnfinished(t *testing.T) {
+	t.Parallel()
+	fake := vultrFake(t)
+	cfg := twoSources(t, fake, new(apitest.Backend))
+	for _, n := range []string{"A", "B"} {
+		fake.AddSnapshot("burst:cluster=f00d burst:image=os:2136 burst:pool=v burst:token=image-20260101T000000Z-"+n, "complete", time.Now())
+	}
+	builders := string(imaging.LeasesIn(cfg.Endpoint.State))
+	if err := os.Mkdir(builders, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(builders, "image-20260101T000000Z-B"), []byte("an image is begun\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all, err := allImages(t.Context(), cfg)
+	if err != nil || len(all) != 2 {
+		t.Fatal(all, err)
+	}
+	var out bytes.Buffer
+	if err := writeImages(&out, all, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range all {
+		row := regexp.MustCompile(`(?m)^` + i.ID + ` .*$`).FindString(out.String())
+		if want := strings.HasSuffix(i.Token, "B"); i.Unfinished != want || strings.Contains(row, "available; its build was killed: delete it") != want || row == "" {
+			t.Errorf("%s is %v: %q", i.Token, i.Unfinished, row)
 		}
 	}
 }

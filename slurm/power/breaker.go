@@ -241,7 +241,7 @@ func (e *Engine) StopPool(ctx context.Context, pool, reason, by string) error {
 			return fmt.Errorf("%w: %q", ErrNoPool, pool)
 		}
 		b := e.mem.breakers[pool]
-		b.Pool, b.Why = pool, fmt.Sprintf("%s (by %s)", reason, by)
+		b.Pool, b.Why, b.ByHand = pool, fmt.Sprintf("%s (by %s)", reason, by), true
 		if b.Stopped.IsZero() {
 			b.Stopped = time.Now()
 		}

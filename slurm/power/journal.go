@@ -134,6 +134,7 @@ type Breaker struct {
 	Failures int       // instances in a row that did not become nodes
 	Stopped  time.Time // zero: it is not
 	Why      string    // of Stopped
+	ByHand   bool      // it was an admin who stopped it, at first or since
 }
 
 // Boot is one node's way up for one order. A time is zero for as long as it

@@ -109,24 +109,26 @@ type Status struct {
 	Started    time.Time         `json:"started"`
 	SlurmOK    bool              `json:"slurm_ok"`
 	SlurmError string            `json:"slurm_error,omitempty"`
-	Nodes      map[string]int    `json:"nodes"`                   // by journal state
-	Orders     int               `json:"orders"`                  // open
-	Instances  int               `json:"instances"`               // live
-	Evictions  int               `json:"evictions"`               // under way
-	Spooled    int               `json:"spooled"`                 // orders that wait in the spool
-	Providers  map[string]string `json:"providers"`               // name -> "ok" or its last error
-	Stopped    map[string]string `json:"stopped_pools,omitempty"` // name -> why
-	Servers    map[string]string `json:"servers,omitempty"`       // of files, by node: what is wrong with those with which something is
-	Files      []FilesOn         `json:"files,omitempty"`         // instances that end with files which they serve
-	Paused     *Paused           `json:"paused,omitempty"`        // nil: pools launch
-	Pools      []PoolLoad        `json:"pools,omitempty"`         // in the order of the file
-	USDPerHour *float64          `json:"usd_per_hour,omitempty"`  // of the live instances with a known price; nil: not summed up yet
-	Unpriced   int               `json:"unpriced,omitempty"`      // live instances without a known price
-	Wait       int               `json:"wait,omitempty"`          // jobs whose nodes could not be had
-	Waiting    []Waiting         `json:"waiting,omitempty"`       // of these the next to be tried
-	Evicting   []Evicting        `json:"evicting,omitempty"`      // the notices under way with the nearest deadlines
-	Running    int               `json:"running_steps,omitempty"` // steps under burst-srun
-	Steps      []Step            `json:"steps,omitempty"`         // of these those with the oldest checkpoint, or none
+	Nodes      map[string]int    `json:"nodes"`                     // by journal state
+	Orders     int               `json:"orders"`                    // open
+	Instances  int               `json:"instances"`                 // live
+	Evictions  int               `json:"evictions"`                 // under way
+	Spooled    int               `json:"spooled"`                   // orders that wait in the spool
+	Providers  map[string]string `json:"providers"`                 // name -> "ok" or its last error
+	Places     map[string]string `json:"places,omitempty"`          // of the providers: name -> config.Provider.Place
+	Stopped    map[string]string `json:"stopped_pools,omitempty"`   // name -> why
+	ByHand     []string          `json:"stopped_by_hand,omitempty"` // of Stopped those that an admin has stopped
+	Servers    map[string]string `json:"servers,omitempty"`         // of files, by node: what is wrong with those with which something is
+	Files      []FilesOn         `json:"files,omitempty"`           // instances that end with files which they serve
+	Paused     *Paused           `json:"paused,omitempty"`          // nil: pools launch
+	Pools      []PoolLoad        `json:"pools,omitempty"`           // in the order of the file
+	USDPerHour *float64          `json:"usd_per_hour,omitempty"`    // of the live instances with a known price; nil: not summed up yet
+	Unpriced   int               `json:"unpriced,omitempty"`        // live instances without a known price
+	Wait       int               `json:"wait,omitempty"`            // jobs whose nodes could not be had
+	Waiting    []Waiting         `json:"waiting,omitempty"`         // of these the next to be tried
+	Evicting   []Evicting        `json:"evicting,omitempty"`        // the notices under way with the nearest deadlines
+	Running    int               `json:"running_steps,omitempty"`   // steps under burst-srun
+	Steps      []Step            `json:"steps,omitempty"`           // of these those with the oldest checkpoint, or none
 }
 
 // FilesOn is an instance with files on its disk that it serves; its pool may have left burst.toml.

@@ -93,10 +93,13 @@ func TestBuilders(t *testing.T) {
 			}
 		}
 	})
-	for _, step := range []string{"launched", "setup", "image", "imaged", "terminate"} {
+	for _, step := range []string{"launched", "setup", "image", "imaged", "discard", "terminate"} {
 		bubble("killed at "+step, t, options, func(t *testing.T, s *story) {
 			s.start("")
 			done := s.building(func(name string) error {
+				if name == "imaged" && step == "discard" { // so that there is something to remove
+					s.fake.FailImages("no room")
+				}
 				if name == step {
 					return imaging.ErrDied
 				}
@@ -115,7 +118,7 @@ func TestBuilders(t *testing.T) {
 			}
 			s.wait(3*time.Minute, "burstd has ended what the dead process has left", func() bool { return s.builders() == 0 })
 			s.wait(3*time.Minute, "the journal is closed", func() bool { return s.open() == "" })
-			if want := map[string]int{"imaged": 1, "terminate": 1}[step]; s.images() != want {
+			if want := map[string]int{"imaged": 1, "discard": 1, "terminate": 1}[step]; s.images() != want {
 				t.Errorf("%d images, want %d", s.images(), want)
 			}
 		})

@@ -26,12 +26,15 @@ func (d *Daemon) AddOrder(ctx context.Context, o api.Order) error {
 func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 	h := d.engine.Health()
 	s := api.Status{Cluster: d.cluster, Version: d.version, Started: d.started, Nodes: map[string]int{}, Orders: h.Orders,
-		Instances: len(h.Instances), Providers: map[string]string{}, Paused: d.paused()}
+		Instances: len(h.Instances), Providers: map[string]string{}, Places: map[string]string{}, Paused: d.paused()}
 	for _, n := range h.Nodes {
 		s.Nodes[string(n.Phase)]++
 	}
 	for name, bad := range h.Providers {
 		s.Providers[name] = cmp.Or(bad, "ok")
+	}
+	for _, p := range d.cfg.Providers {
+		s.Places[p.Name] = p.Place()
 	}
 	for name, b := range h.Breakers {
 		if !b.Stopped.IsZero() {
@@ -39,6 +42,9 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 				s.Stopped = map[string]string{}
 			}
 			s.Stopped[name] = b.Why
+			if b.ByHand {
+				s.ByHand = append(s.ByHand, name)
+			}
 		}
 	}
 	s.Servers = h.Servers

@@ -192,6 +192,9 @@ func TestWithoutSlurm(t *testing.T) {
 	if err != nil || s.SlurmOK || s.Cluster == "" || s.Version != "1" || s.Providers["here"] == "" {
 		t.Errorf("status: %+v, %v", s, err)
 	}
+	if want := r.config.Providers[0].Place(); s.Places["here"] != want || want == "" {
+		t.Errorf("its provider is %q, want %q", s.Places["here"], want)
+	}
 	nodes, err := r.Nodes(t.Context())
 	if err != nil || len(nodes) != 2 || nodes[0].Node != "p1" || nodes[0].Pool != "p" {
 		t.Errorf("nodes: %+v, %v", nodes, err)

@@ -64,18 +64,22 @@ func (d *Daemon) keepHours(ctx context.Context) error {
 
 // round has those nodes powered down that are due.
 func (h *hours) round(ctx context.Context, now time.Time) error {
+	begun := time.Now()
+	// Slurm's answers and the journal may be slow: too late, the node would go at the beginning of another hour.
+	still := func(all []power.Instance) []power.Instance {
+		at := now.Add(time.Since(begun))
+		return slices.DeleteFunc(all, func(i power.Instance) bool { return !h.paid(i).Due(at) })
+	}
 	due := h.due(now)
 	if len(due) == 0 {
 		return nil
 	}
 	idle, err := h.idle(ctx, now, due)
-	if err != nil || len(idle) == 0 {
+	if idle = still(idle); err != nil || len(idle) == 0 {
 		return err
 	}
-	var nodes []string
 	var events []ft.Event
 	for _, i := range idle {
-		nodes = append(nodes, i.Assigned)
 		if end := h.paid(i).Until(now); !h.told[i.ID].Equal(end) {
 			h.told[i.ID] = end
 			events = append(events, ft.Event{Time: now, Kind: "power-down", Node: i.Assigned, Instance: i.ID,
@@ -86,6 +90,13 @@ func (h *hours) round(ctx context.Context, now time.Time) error {
 		if err := h.journal.CommitFT(ctx, ft.Change{Events: events}); err != nil {
 			return err
 		}
+	}
+	var nodes []string
+	for _, i := range still(idle) {
+		nodes = append(nodes, i.Assigned)
+	}
+	if len(nodes) == 0 {
+		return nil
 	}
 	// A job that comes in this moment waits for another node, or for this one's next
 	// instance; one that has just begun goes on, and the node goes when it is idle.

@@ -13,7 +13,9 @@ import (
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/cmd/internal/crash"
 	"github.com/burst-hpc/burst/cmd/internal/store"
+	"github.com/burst-hpc/burst/ft"
 	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/power"
 	"github.com/burst-hpc/burst/slurm/sandbox"
@@ -271,6 +273,34 @@ func TestPaidHoursRounds(t *testing.T) {
 			t.Errorf("once more: %s", n)
 		}
 	})
+	for name, reads := range map[string]bool{"Slurm answers late": true, "the journal is slow": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, h, now := begin(t)
+			defer p.stop()
+			const took = 300 * time.Millisecond
+			if reads {
+				p.client = slurm.New(slowSlurm{p.Controller, took})
+			} else {
+				p.journal = slowJournal{p.journal, took}
+			}
+			if err := h.round(t.Context(), now.Add(2*time.Minute-took/2)); err != nil { // in the last moment at which c1 is due
+				t.Fatal(err)
+			}
+			if n := powerDowns(p); n != "" {
+				t.Errorf("%s was powered down when it was too late for it", n)
+			}
+			events, err := p.store.Events(t.Context(), 0, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range events {
+				if reads && e.Kind == "power-down" {
+					t.Errorf("event %+v", e)
+				}
+			}
+		})
+	}
 	t.Run("Slurm is away", func(t *testing.T) {
 		t.Parallel()
 		p, h, now := begin(t)
@@ -304,6 +334,28 @@ func TestFreeHoursAreUsed(t *testing.T) {
 			t.Errorf("%s is paid until %s, due %v; want %s", plan, got.Until(now), got.Due(now), want)
 		}
 	}
+}
+
+// slowSlurm is a Slurm whose commands take that long.
+type slowSlurm struct {
+	slurm.Runner
+	by time.Duration
+}
+
+func (l slowSlurm) Run(ctx context.Context, name string, args ...string) ([]byte, []byte, error) {
+	time.Sleep(l.by)
+	return l.Runner.Run(ctx, name, args...)
+}
+
+// slowJournal is the same of a journal.
+type slowJournal struct {
+	crash.Journal
+	by time.Duration
+}
+
+func (l slowJournal) CommitFT(ctx context.Context, c ft.Change) error {
+	time.Sleep(l.by)
+	return l.Journal.CommitFT(ctx, c)
 }
 
 // powerDowns are the nodes that Slurm was told to power down.

@@ -67,3 +67,21 @@ func TestBootsAreObservedOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestStatusSaysByWhom a pool was stopped: it matters to those who launch beside burstd.
+func TestStatusSaysByWhom(t *testing.T) {
+	t.Parallel()
+	r := newSite(t).start()
+	if err := r.ChangePool(t.Context(), api.PoolChange{Pool: "p", Stop: true, Reason: "audit"}); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := r.Status(t.Context()); err != nil || len(s.ByHand) != 1 || s.ByHand[0] != "p" || s.Stopped["p"] == "" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if err := r.ChangePool(t.Context(), api.PoolChange{Pool: "p"}); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := r.Status(t.Context()); err != nil || len(s.ByHand)+len(s.Stopped) != 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}

@@ -15,11 +15,13 @@ import (
 type build struct {
 	Config
 	imager   cloud.Imager
+	lease    *lease
 	instance cloud.Instance
 	asked    bool      // the builder may be there
 	unseen   time.Time // since when lists lack the builder; zero: the last has shown it
 	begun    bool      // the image may be there
 	open     bool      // the answer to a call that asked for it was lost
+	removed  bool      // it was shown, and removed
 	image    cloud.Image
 	stage    Stage
 	began    time.Time // the stage

@@ -28,27 +28,35 @@ func (b *build) end(ctx context.Context, failed bool) (image, builder error) {
 	if b.asked {
 		builder = timed(b.terminate)
 	}
+	if b.removed && image == nil && !dead(builder) {
+		image = timed(b.discard)
+	}
 	return image, builder
 }
 
-// discard removes the image that was begun.
+// discard removes the image that was begun. The second time, when the builder is gone, it
+// looks for a Lag: what is under way in the cloud when an image is removed, as EBS's snapshots, may be
+// shown only later.
 func (b *build) discard(ctx context.Context) error {
 	if err := b.step("discard"); err != nil {
 		return err
 	}
 	until := time.Now().Add(b.Provider.Limits().Lag)
-	found := false
+	found, late := b.removed, b.removed
 	for {
 		all, err := b.imager.Images(ctx, b.Request.Cluster)
 		mine := slices.DeleteFunc(all, func(i cloud.Image) bool { return i.Token != b.Request.Token })
 		if err == nil && len(mine) == 0 && !time.Now().Before(until) {
+			b.removed = found
 			return b.unfound(found)
 		}
 		pending := false
 		for _, i := range mine {
 			found, b.image = true, i
 			if err = b.imager.DeleteImage(ctx, i.Cluster, i.ID); err == nil {
-				until = time.Now() // what is shown is all that there is
+				if !late {
+					until = time.Now() // a Lag is waited for when the builder is gone
+				}
 				continue
 			}
 			// A cloud may refuse to remove what it still makes.

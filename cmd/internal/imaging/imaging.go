@@ -119,7 +119,7 @@ func Build(ctx context.Context, c Config) (Result, error) {
 		return Result{}, err
 	}
 	defer lease.drop()
-	b := &build{Config: c, imager: imager, took: map[Stage]time.Duration{}, began: time.Now()}
+	b := &build{Config: c, imager: imager, lease: lease, took: map[Stage]time.Duration{}, began: time.Now()}
 	b.Request.Token, b.Request.Count = token, 1
 	limited, cancel := context.WithDeadlineCause(ctx, until.Add(-margin), fmt.Errorf("it was not done within %s", c.Within-margin))
 	defer cancel()
@@ -136,8 +136,11 @@ func Build(ctx context.Context, c Config) (Result, error) {
 	if left := errors.Join(image, builder); dead(left) {
 		return r, left
 	}
-	if builder == nil {
+	switch {
+	case builder == nil:
 		builder = lease.end()
+	case image == nil:
+		image = lease.settle()
 	}
 	return r, errors.Join(err, image, builder)
 }

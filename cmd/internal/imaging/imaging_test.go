@@ -287,7 +287,7 @@ func (b *bench) killLater(d time.Duration) {
 }
 
 // steps are all that Build tells of in a build that goes well, and in one that fails.
-var steps = []string{"lease", "launch", "launched", "setup", "image", "imaged", "terminate", "gone"}
+var steps = []string{"lease", "launch", "launched", "setup", "image", "imaged", "discard", "terminate", "gone"}
 
 // TestKilled: whatever the process is killed at, a builder that lives is nobody's, and
 // an image that was begun is listed.
@@ -299,6 +299,9 @@ func TestKilled(t *testing.T) {
 					b := newBench(t)
 					seen := false
 					b.Step = func(name string) error {
+						if name == "imaged" && step == "discard" {
+							b.FailImages("no room")
+						}
 						if name != step {
 							return nil
 						}
@@ -323,9 +326,16 @@ func TestKilled(t *testing.T) {
 					if len(held) > 0 || len(free) != want {
 						t.Errorf("held by a dead process: %v; free: %v, want %d", held, free, want)
 					}
-					begun := step == "imaged" || step == "terminate" || step == "gone" || step == "image" && lost
-					if all := b.images(t); (len(all) == 1) != begun {
+					begun := step == "imaged" || step == "discard" && !lost || step == "terminate" || step == "gone" || step == "image" && lost
+					all := b.images(t)
+					if (len(all) == 1) != begun {
 						t.Errorf("images are %+v, begun: %v", all, begun)
+					}
+					for _, i := range all {
+						unfinished, err := b.Leases.Unfinished(i.Token)
+						if want := step == "image" || step == "imaged" || step == "discard"; unfinished != want || err != nil {
+							t.Errorf("its image is not finished: %v (%v), want %v", unfinished, err, want)
+						}
 					}
 				})
 			})
@@ -347,6 +357,8 @@ func (b *bench) carryOut(step string) {
 		_, _ = b.Launch(ctx, r)
 	case "image":
 		_, _ = b.MakeImage(ctx, cloud.ImageRequest{Token: r.Token, Cluster: "c", Pool: "p", Instance: "i-00000001"})
+	case "discard":
+		_ = b.DeleteImage(ctx, "c", "image-0001")
 	case "terminate":
 		_ = b.Terminate(ctx, []string{"i-00000001"})
 	}

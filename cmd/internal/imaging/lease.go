@@ -51,6 +51,51 @@ func (l Leases) Take(token string) (*lease, error) {
 	return &lease{l.path(token), f}, nil
 }
 
+// begin says in the file that an image is begun, of which nobody knows whether it is whole
+// should this process die.
+func (l *lease) begin() error {
+	_, err := l.file.WriteAt([]byte(begun), 0)
+	if err == nil {
+		err = l.file.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("writing down in burstd's state folder that an image is begun: %w", err)
+	}
+	return nil
+}
+
+const begun = "an image is begun\n"
+
+// settle says that the image is whole, or removed.
+func (l *lease) settle() error {
+	if err := l.file.Truncate(0); err != nil {
+		return fmt.Errorf("writing down in burstd's state folder that the image is settled: %w", err)
+	}
+	return nil
+}
+
+// Unfinished says whether the image of a builder's token was begun by a process that died
+// before it knew that it is whole. The cloud has it as available all the same, if there was a disk to
+// read; burstd may have ended the instance meanwhile.
+func (l Leases) Unfinished(token string) (bool, error) {
+	if _, ours := cloud.BuilderUntil(token); !ours || !plain.MatchString(token) {
+		return false, nil
+	}
+	f, err := os.Open(l.path(token))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading in burstd's state folder whether an image was finished: %w", err)
+	}
+	defer f.Close()
+	if errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK) {
+		return false, nil // it is being made
+	}
+	info, err := f.Stat()
+	return err == nil && info.Size() > 0, err
+}
+
 // end gives the builder up for good: it is gone.
 func (l *lease) end() error {
 	if err := os.Remove(l.path); err != nil {
@@ -80,8 +125,8 @@ func (l Leases) Held(token string, now time.Time) bool {
 	return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil
 }
 
-// sweep removes the files of builders whose time has long come. What cannot be
-// removed stays: it does no harm.
+// sweep removes the files of builders whose time has long come, but not of images that are
+// not finished, which may be there for years. What cannot be removed stays: it does no harm.
 func (l Leases) sweep(now time.Time) {
 	entries, err := os.ReadDir(string(l))
 	if err != nil {
@@ -89,6 +134,9 @@ func (l Leases) sweep(now time.Time) {
 	}
 	for _, e := range entries {
 		if until, ours := cloud.BuilderUntil(e.Name()); ours && now.Sub(until) > 24*time.Hour {
+			if info, err := e.Info(); err != nil || info.Size() > 0 {
+				continue
+			}
 			_ = os.Remove(l.path(e.Name()))
 		}
 	}

@@ -58,6 +58,42 @@ func TestHeldUntilKilled(t *testing.T) {
 	}
 }
 
+// TestUnfinished: of an image whose process has died it is known however old it is.
+func TestUnfinished(t *testing.T) {
+	leases, token := LeasesIn(t.TempDir()), cloud.BuilderToken(time.Now().Add(-48*time.Hour))
+	is := func(what string, want bool) {
+		t.Helper()
+		if got, err := leases.Unfinished(token); got != want || err != nil {
+			t.Errorf("%s: %v, %v", what, got, err)
+		}
+	}
+	is("not taken", false)
+	l, err := leases.Take(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.begin(); err != nil {
+		t.Fatal(err)
+	}
+	is("under way", false)
+	l.drop()
+	is("its process has died", true)
+	next, err := leases.Take(cloud.BuilderToken(time.Now().Add(time.Hour)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	next.drop()
+	is("another has been taken since", true)
+	if l.file, err = os.OpenFile(l.path, os.O_RDWR, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.settle(); err != nil {
+		t.Fatal(err)
+	}
+	is("whole", false)
+	l.drop()
+}
+
 func TestHeld(t *testing.T) {
 	now := time.Now()
 	leases, token := LeasesIn(t.TempDir()), cloud.BuilderToken(now.Add(time.Hour))

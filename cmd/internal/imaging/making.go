@@ -13,6 +13,9 @@ import (
 // make has the cloud make the image, and waits until it is available.
 func (b *build) make(ctx context.Context) error {
 	r := cloud.ImageRequest{Token: b.Request.Token, Cluster: b.Request.Cluster, Pool: b.Request.Pool, Source: b.Request.Image, Instance: b.instance.ID}
+	if err := b.lease.begin(); err != nil {
+		return err
+	}
 	for b.image.ID == "" {
 		if err := b.step("image"); err != nil {
 			return err
@@ -52,7 +55,7 @@ func (b *build) make(ctx context.Context) error {
 			b.tell(b.image.Progress, nil)
 			switch b.image.State {
 			case cloud.ImageAvailable:
-				return nil
+				return b.lease.settle()
 			case cloud.ImageFailed:
 				return fmt.Errorf("the cloud could not make image %s: %s", b.image.ID, cmp.Or(b.image.Why, "it does not say why"))
 			}

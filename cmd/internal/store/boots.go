@@ -22,9 +22,9 @@ func scanBoot(scan scanner) (b power.Boot, err error) {
 // loadBoots reads the breakers, and the boots that have not ended.
 func loadBoots(ctx context.Context, tx *sql.Tx, st *power.State) error {
 	var err error
-	st.Breakers, err = query(ctx, tx, `SELECT pool, failures, stopped, why FROM breakers ORDER BY pool`, func(scan scanner) (b power.Breaker, err error) {
+	st.Breakers, err = query(ctx, tx, `SELECT pool, failures, stopped, why, by_hand FROM breakers ORDER BY pool`, func(scan scanner) (b power.Breaker, err error) {
 		var stopped int64
-		err = scan(&b.Pool, &b.Failures, &stopped, &b.Why)
+		err = scan(&b.Pool, &b.Failures, &stopped, &b.Why, &b.ByHand)
 		b.Stopped = toTime(stopped)
 		b.Pool, b.Provider, _ = strings.Cut(b.Pool, "@") // as Breaker.Key has them
 		return b, err
@@ -42,7 +42,7 @@ func putBoots(w *writer, c power.Change) {
 			w.put(`DELETE FROM breakers WHERE pool = ?`, b.Key())
 			continue
 		}
-		w.put(`INSERT OR REPLACE INTO breakers (pool, failures, stopped, why) VALUES (?, ?, ?, ?)`, b.Key(), b.Failures, fromTime(b.Stopped), b.Why)
+		w.put(`INSERT OR REPLACE INTO breakers (pool, failures, stopped, why, by_hand) VALUES (?, ?, ?, ?, ?)`, b.Key(), b.Failures, fromTime(b.Stopped), b.Why, b.ByHand)
 	}
 	for _, b := range c.Boots {
 		w.put(`INSERT OR REPLACE INTO boots (`+bootColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,

@@ -27,7 +27,7 @@ func TestBoots(t *testing.T) {
 	s := open(t, path)
 	open1, done := whole("c1", 7, at.Add(time.Minute)), whole("c2", 8, at)
 	done.Ended, done.Outcome = at.Add(time.Hour), power.BootUp
-	breakers := []power.Breaker{{Pool: "p", Failures: 5, Stopped: at, Why: "w"}, {Pool: "q", Failures: 1}, {Pool: "q", Provider: "lon", Failures: 2}}
+	breakers := []power.Breaker{{Pool: "p", Failures: 5, Stopped: at, Why: "w", ByHand: true}, {Pool: "q", Failures: 1}, {Pool: "q", Provider: "lon", Failures: 2}}
 	if err := s.CommitPower(t.Context(), power.Change{Boots: []power.Boot{open1, done}, Breakers: breakers}); err != nil {
 		t.Fatal(err)
 	}
@@ -121,6 +121,20 @@ func TestAJournalOfTheFirstSchema(t *testing.T) {
 			t.Error(err)
 		}
 		s.Close()
+	}
+}
+
+// TestStoppedByHandBefore: of a pool that was stopped before journals said who had, its reason does.
+func TestStoppedByHandBefore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "burst.db")
+	db, run := ofVersion(t, path, 9)
+	run(`INSERT INTO breakers VALUES ('a', 0, 1, 'audit (by uid 0)'), ('b', 5, 1, '5 instances in a row did not become nodes'), ('c', 1, 0, '')`)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	st, err := open(t, path).LoadPower(t.Context())
+	if err != nil || len(st.Breakers) != 3 || !st.Breakers[0].ByHand || st.Breakers[1].ByHand || st.Breakers[2].ByHand {
+		t.Errorf("%+v, %v", st.Breakers, err)
 	}
 }
 
