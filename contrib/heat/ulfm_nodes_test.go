@@ -163,3 +163,52 @@ func TestULFMRefused(t *testing.T) {
 		})
 	}
 }
+
+// fakes writes programs into a folder, which is in front of the PATH of what it returns: ulfm-run
+// with these arguments, in a job 7 on h1.
+func fakes(t *testing.T, dir string, programs map[string]string, args ...string) *exec.Cmd {
+	t.Helper()
+	bin := filepath.Join(dir, "bin")
+	if err := os.Mkdir(bin, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	programs["ompi_info"] = "echo FT MPI support: yes"
+	for name, text := range programs {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/bash\n"+text+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, "ulfm/ulfm-run", append(args, "--mpi", dir, "true")...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "SLURM_JOB_ID=7", "SLURMD_NODENAME=h1", "TMPDIR="+dir)
+	return cmd
+}
+
+// TestULFMPrologFlags: no node is asked for where Slurm joins none.
+func TestULFMPrologFlags(t *testing.T) {
+	for flags, asks := range map[string]bool{"(null)": true, "Alloc,Serial": true, "Alloc,Contain,X11": false, "CONTAIN": false} {
+		t.Run(flags, func(t *testing.T) {
+			dir := t.TempDir()
+			cmd := fakes(t, dir, map[string]string{
+				"mpirun":  `sleep 2; echo "heat: done"`,
+				"scancel": "", "srun": "",
+				"salloc": `: >"$TMPDIR/asked"; exit 1`,
+				"scontrol": `case $* in
+					*"show config"*) echo "PrologFlags             = ` + flags + `" ;;
+					*"show job"*) echo "JobId=7 JobState=RUNNING NodeList=h[1-2] " ;;
+					*hostnames*) printf 'h1\nh2\n' ;;
+					*"show node"*) printf 'NodeName=h1 State=MIXED\nNodeName=h2 State=MIXED+DRAIN\n' ;;
+					esac`,
+			}, "--poll", "0.2")
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "asked")); (err == nil) != asks || (strings.Count(string(out), "PrologFlags") == 0) != asks {
+				t.Errorf("a node was asked for: %v, want %v\n%s", err == nil, asks, out)
+			}
+		})
+	}
+}
