@@ -212,3 +212,32 @@ func TestULFMPrologFlags(t *testing.T) {
 		})
 	}
 }
+
+// TestULFMArrayTask: the last task of an array has the array's own number, which names all tasks.
+func TestULFMArrayTask(t *testing.T) {
+	dir := t.TempDir()
+	cmd := fakes(t, dir, map[string]string{
+		"mpirun":  `echo "heat: stopped at iteration 5, the checkpoint is written"; trap "" TERM; exec sleep 100`,
+		"scancel": "", "srun": "",
+		"scontrol": `echo "$*" >>"$TMPDIR/asked"
+			case $* in
+			*"show job 7_2") echo "JobId=7 ArrayJobId=7 ArrayTaskId=2 JobState=RUNNING NodeList=h1 " ;;
+			*"show job 7") printf 'JobId=8 ArrayJobId=7 ArrayTaskId=1 JobState=RUNNING NodeList=h9 \nJobId=7 ArrayJobId=7 ArrayTaskId=2 JobState=RUNNING NodeList=h1 \n' ;;
+			*hostnames*) echo h1 ;;
+			*"show node"*) echo "NodeName=h1 State=MIXED+DRAIN" ;;
+			esac`,
+	}, "--poll", "0.2")
+	cmd.Env = append(cmd.Env, "SLURM_ARRAY_JOB_ID=7", "SLURM_ARRAY_TASK_ID=2", "SLURM_RESTART_COUNT=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	asked, err := os.ReadFile(filepath.Join(dir, "asked"))
+	if err != nil || !strings.HasSuffix(string(asked), "update JobId=7_2 Requeue=1\nrequeue 7_2\n") || !strings.Contains(string(asked), "update JobId=7_2 Requeue=0\n") {
+		t.Errorf("%v\n%s", err, asked)
+	}
+	for _, line := range strings.Split(string(asked), "\n") {
+		if strings.HasSuffix(line, " 7") || strings.Contains(line, "JobId=7 ") {
+			t.Errorf("it asked of all tasks: %s", line)
+		}
+	}
+}
