@@ -45,6 +45,7 @@ func TestULFM(t *testing.T) {
 	t.Run("lost in a move", s.testLostInMove)
 	t.Run("told before it starts", s.testToldEarly)
 	t.Run("a plan is given up", s.testGivenUp)
+	t.Run("the plan is on one node", s.testOneReads)
 	t.Run("ulfm-run is killed", s.testRunKilled)
 	t.Run("told to stop", s.testStop)
 	t.Run("stuck", s.testStuck)
@@ -142,6 +143,12 @@ func (s survivor) testDeaths(t *testing.T) {
 
 // ranks are the processes of the program, by their rank.
 func (s survivor) ranks(t *testing.T) map[string]int {
+	return s.ranksWith(t, "")
+}
+
+// ranksWith are the processes of the program whose environment has these words, by their rank.
+func (s survivor) ranksWith(t *testing.T, words string) map[string]int {
+	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/exe")
 	if err != nil {
 		t.Fatal(err)
@@ -152,6 +159,9 @@ func (s survivor) ranks(t *testing.T) map[string]int {
 			continue
 		}
 		env, _ := os.ReadFile(filepath.Join(filepath.Dir(link), "environ")) // gone meanwhile: no rank
+		if !strings.Contains(string(env), words) {
+			continue
+		}
 		for _, word := range strings.Split(string(env), "\x00") {
 			if rank, ok := strings.CutPrefix(word, "OMPI_COMM_WORLD_RANK="); ok {
 				pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link)))
@@ -296,6 +306,44 @@ func (s survivor) testGivenUp(t *testing.T) {
 	s.came(t, o, 199)
 	if strings.Count(o.stdout, "heat: lost 1 ranks") != 3 || strings.Contains(o.stdout, "plan 100: moved") || !strings.Contains(o.stdout, "heat: plan 101: moved 6 ranks") {
 		t.Errorf("what became of the plans:\n%s", o.stdout)
+	}
+}
+
+// The plan's file is on the batch host only, the first of the plan's nodes. When all ranks
+// there are lost, or the first of them, there is one that hears of the next plan.
+func (s survivor) testOneReads(t *testing.T) {
+	run, err := filepath.Abs("ulfm/ulfm-run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for how, first := range map[string]string{"respawn": "a b c", "shrink": "a b"} {
+		t.Run(how, func(t *testing.T) {
+			dir := t.TempDir()
+			launcher := filepath.Join(dir, "launcher") // rank --on NODE -- PROGRAM --plan FILE ...
+			script := fmt.Sprintf("#!/bin/bash\nplan=/nowhere\n[ $3 != a ] || plan=$ULFM_DIR/plan\nset -- \"${@:1:6}\" $plan \"${@:8}\"\nexec %s \"$@\"\n", run)
+			if err := os.WriteFile(launcher, []byte(script), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			ranks := len(strings.Fields(first))
+			if how == "shrink" {
+				ranks = 4 // on a b a b: one is left on a, and it is not the first
+			}
+			o := finish(t, s.command(t, dir, ranks, "--pace", "15", "--trace", "--stall", "20", "--on-loss", how, "--launcher", launcher), func() {
+				s.started(t, dir)
+				writePlan(t, dir, "plan 100\nnode "+strings.ReplaceAll(first, " ", "\nnode ")+"\n")
+				until(t, "it has moved", func() bool { return s.says(dir, "heat: plan 100: moved ") })
+				pid := s.ranksWith(t, "HEAT_PLACE=a\x00")["0"]
+				if err := syscall.Kill(pid, syscall.SIGKILL); pid == 0 || err != nil {
+					t.Errorf("killing rank 0, process %d: %v", pid, err)
+				}
+				until(t, "it is lost", func() bool { return s.says(dir, "heat: lost 1 ranks") })
+				writePlan(t, dir, "plan 101\nnode a\nnode d\n")
+			})
+			s.came(t, o, 20)
+			if !strings.Contains(o.stdout, "heat: plan 101: moved ") {
+				t.Errorf("nobody has read the next plan:\n%s%s", o.stdout, o.stderr)
+			}
+		})
 	}
 }
 
