@@ -242,3 +242,25 @@ func TestULFMArrayTask(t *testing.T) {
 		}
 	}
 }
+
+// TestULFMRequeuesAgain: slurmctld, which cannot requeue the job, is not asked at each look.
+func TestULFMRequeuesAgain(t *testing.T) {
+	dir := t.TempDir()
+	cmd := fakes(t, dir, map[string]string{
+		"mpirun":  `sleep 5; echo "heat: done"`,
+		"scancel": "", "srun": "",
+		"scontrol": `case $* in
+			*"show job"*) echo "JobId=7 JobState=RUNNING NodeList=h1 " ;;
+			*hostnames*) echo h1 ;;
+			*"show node"*) echo "NodeName=h1 State=MIXED+DRAIN" ;;
+			update*) echo "$*" >>"$TMPDIR/asked"; exit 1 ;;
+			esac`,
+	}, "--poll", "0.2", "--grace", "0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	asked, err := os.ReadFile(filepath.Join(dir, "asked"))
+	if n := strings.Count(string(asked), "Requeue=1"); err != nil || n < 1 || n > 2 {
+		t.Errorf("%v, %d times in 5 s:\n%s", err, n, asked)
+	}
+}
