@@ -307,3 +307,44 @@ func TestULFMProbes(t *testing.T) {
 		})
 	}
 }
+
+// TestULFMStaysFresh: nothing that ulfm-run has in /tmp grows old, and is cleaned from there.
+func TestULFMStaysFresh(t *testing.T) {
+	text, err := os.ReadFile("../../packaging/tmpfiles/burst.conf")
+	if err != nil || !strings.Contains(string(text), "\nx /tmp/ulfm-run.*\n") {
+		t.Errorf("%v: it is not kept from cleaning:\n%s", err, text)
+	}
+	dir := t.TempDir()
+	cmd := fakes(t, dir, map[string]string{
+		"mpirun":  `until [ -e "$TMPDIR/enough" ]; do sleep 0.1; done; echo "heat: done"`,
+		"scancel": "", "srun": "", "scontrol": `case $* in *"show job"*) echo "JobId=7 NodeList=h1 " ;; *hostnames*) echo h1 ;; *"show node"*) echo "NodeName=h1 State=MIXED" ;; esac`,
+	}, "--poll", "0.2")
+	o := finish(t, cmd, func() {
+		var files []string
+		until(t, "it runs", func() bool {
+			files, _ = filepath.Glob(filepath.Join(dir, "ulfm-run.*", "*")) // the pattern is right
+			return len(files) >= 6
+		})
+		files = append(files, filepath.Dir(files[0]))
+		old := time.Now().Add(-20 * 24 * time.Hour)
+		for _, file := range files {
+			if err := os.Chtimes(file, old, old); err != nil {
+				t.Error(err)
+			}
+		}
+		until(t, "they are fresh", func() bool {
+			for _, file := range files {
+				if info, err := os.Stat(file); err != nil || time.Since(info.ModTime()) > time.Hour {
+					return false
+				}
+			}
+			return true
+		})
+		if err := os.WriteFile(filepath.Join(dir, "enough"), nil, 0o600); err != nil {
+			t.Error(err)
+		}
+	})
+	if o.code != 0 {
+		t.Errorf("exit code %d:\n%s", o.code, o.stderr)
+	}
+}
