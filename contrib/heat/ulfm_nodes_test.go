@@ -277,6 +277,7 @@ func TestULFMProbes(t *testing.T) {
 		"one fails":           {"MIXED", "fails=h3; look; idle; look; look; idle; look; sort $ULFM_DIR/tried", "node h1 node h2\nh2\nh3\nh3\n"},
 		"it boots":            {"MIXED+CLOUD+POWERING_UP", "look; idle; look; idle; cat $ULFM_DIR/tried", ""},
 		"it does not answer":  {"MIXED*", "look; idle; look; idle; cat $ULFM_DIR/tried", ""},
+		"it is silent":        {"MIXED+CLOUD+NOT_RESPONDING", "look; idle; look; idle; cat $ULFM_DIR/tried", ""},
 		"a node is to join":   {"MIXED", ": >$ULFM_DIR/grown.8; look; idle; look; idle; cat $ULFM_DIR/tried", "joins\njoins\n"},
 		"it joins after that": {"MIXED", "look; : >$ULFM_DIR/grown.8; look; idle; echo; look; sort $ULFM_DIR/tried", "\nnode h1 node h2 node h3\nh2\nh3\n"},
 	} {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -51,6 +52,7 @@ func TestULFM(t *testing.T) {
 	t.Run("stuck", s.testStuck)
 	t.Run("a new rank dies", s.testNewDies)
 	t.Run("mpirun hangs", s.testHung)
+	t.Run("a node falls silent", s.testSilent)
 	t.Run("bad input", s.testBadInput)
 }
 
@@ -479,6 +481,62 @@ func (s survivor) testHung(t *testing.T) {
 	}
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("the hung mpirun, process %d, is still there: %v", pid, err)
+	}
+}
+
+// A node whose ranks say nothing any more, and end no connection, is left as soon as Slurm says
+// that it is down, or no node of the job any more, long before the stall: the copies in memory
+// are not lost with it. Its srun knows nothing of it.
+func (s survivor) testSilent(t *testing.T) {
+	for how, after := range map[string]string{"down": "h1,h2", "left": "h1"} {
+		t.Run(how, func(t *testing.T) {
+			dir := t.TempDir()
+			bin := filepath.Join(dir, "bin")
+			if err := os.Mkdir(bin, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for name, text := range map[string]string{
+				"scancel": "",
+				"srun":    `while [ "${1#--}" != "$1" ]; do shift; done; setsid "$@" & wait`,
+				"scontrol": `gone=; [ ! -e "$TMPDIR/gone" ] || gone=yes
+					case $* in
+					*"show job"*) echo "JobId=7 JobState=RUNNING NodeList=h[1-2] " ;;
+					*hostnames*) [ -n "$gone" ] && tr , '\n' <<<` + after + ` || printf 'h1\nh2\n' ;;
+					*"show node"*)
+						for node in ${4//,/ }; do
+							state=MIXED
+							[ $node$gone != h2yes ] || state=DOWN+CLOUD+NOT_RESPONDING
+							echo "NodeName=$node NodeAddr=127.0.0.1 State=$state"
+						done ;;
+					esac`,
+			} {
+				if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/bash\n"+text+"\n"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cmd := s.command(t, dir, 4, "--pace", "15", "--trace")
+			cmd.Args = slices.Insert(cmd.Args, 1, "--no-replace")
+			cmd.Env = append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"), "SLURM_JOB_ID=7", "SLURMD_NODENAME=h1")
+			o := finish(t, cmd, func() {
+				s.started(t, dir)
+				pids := s.ranksWith(t, "HEAT_PLACE=h2\x00")
+				t.Cleanup(func() {
+					for _, pid := range pids {
+						_ = syscall.Kill(pid, syscall.SIGKILL) // ended already, perhaps
+					}
+				})
+				for rank, pid := range pids {
+					if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+						t.Errorf("stopping rank %s: %v", rank, err)
+					}
+				}
+				if err := os.WriteFile(filepath.Join(dir, "gone"), nil, 0o600); err != nil || len(pids) != 2 {
+					t.Errorf("%v; ranks on h2: %v", err, pids)
+				}
+				until(t, "they go on without h2", func() bool { return s.says(dir, "heat: lost 2 ranks") })
+			})
+			s.came(t, o, 20)
+		})
 	}
 }
 
