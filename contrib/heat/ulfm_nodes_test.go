@@ -273,13 +273,14 @@ func TestULFMProbes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, tt := range map[string]struct{ state, how, want string }{
-		"both at once":        {"MIXED", "look; look; look; [ $SECONDS -lt 2 ] && echo soon; idle; look; sort $ULFM_DIR/tried", "soon\nnode h1 node h2 node h3\nh2\nh3\n"},
-		"one fails":           {"MIXED", "fails=h3; look; idle; look; look; idle; look; sort $ULFM_DIR/tried", "node h1 node h2\nh2\nh3\nh3\n"},
-		"it boots":            {"MIXED+CLOUD+POWERING_UP", "look; idle; look; idle; cat $ULFM_DIR/tried", ""},
-		"it does not answer":  {"MIXED*", "look; idle; look; idle; cat $ULFM_DIR/tried", ""},
-		"it is silent":        {"MIXED+CLOUD+NOT_RESPONDING", "look; idle; look; idle; cat $ULFM_DIR/tried", ""},
-		"a node is to join":   {"MIXED", ": >$ULFM_DIR/grown.8; look; idle; look; idle; cat $ULFM_DIR/tried", "joins\njoins\n"},
-		"it joins after that": {"MIXED", "look; : >$ULFM_DIR/grown.8; look; idle; echo; look; sort $ULFM_DIR/tried", "\nnode h1 node h2 node h3\nh2\nh3\n"},
+		"both at once":         {"MIXED", "look; look; look; [ $SECONDS -lt 2 ] && echo soon; idle; look; sort $ULFM_DIR/tried", "soon\nnode h1 node h2 node h3\nh2\nh3\n"},
+		"one fails":            {"MIXED", "fails=h3; look; idle; look; look; idle; look; sort $ULFM_DIR/tried", "node h1 node h2\nh2\nh3\nh3\n"},
+		"it boots":             {"MIXED+CLOUD+POWERING_UP", "look; idle; look; idle; cat $ULFM_DIR/tried", ""},
+		"it does not answer":   {"MIXED*", "look; idle; look; idle; cat $ULFM_DIR/tried", ""},
+		"it is silent":         {"MIXED+CLOUD+NOT_RESPONDING", "look; idle; look; idle; cat $ULFM_DIR/tried", ""},
+		"a node is to join":    {"MIXED", ": >$ULFM_DIR/grown.8; look; idle; look; idle; cat $ULFM_DIR/tried", "joins\njoins\n"},
+		"they drain meanwhile": {"MIXED", "look; echo MIXED+DRAIN >$ULFM_DIR/state; idle; : >$ULFM_DIR/grown.8; look", "joins\n"},
+		"it joins after that":  {"MIXED", "look; : >$ULFM_DIR/grown.8; look; idle; echo; look; sort $ULFM_DIR/tried", "\nnode h1 node h2 node h3\nh2\nh3\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -288,7 +289,8 @@ func TestULFMProbes(t *testing.T) {
 					*"show job"*) echo "JobId=7 JobState=RUNNING NodeList=h[1-3] " ;;
 					*hostnames*) printf 'h1\nh2\nh3\n' ;;
 					*"show node h1") echo "NodeName=h1 State=MIXED" ;;
-					*"show node h1,"*) printf 'NodeName=h1 State=MIXED\nNodeName=h2 State=` + tt.state + `\nNodeName=h3 State=` + tt.state + `\n' ;;
+					*"show node h1,"*) state=$(cat "$ULFM_DIR/state" 2>/dev/null || echo '` + tt.state + `')
+						printf "NodeName=h1 State=MIXED\nNodeName=h2 State=$state\nNodeName=h3 State=$state\n" ;;
 					*"show node"*) echo "NodeName=$4 State=` + tt.state + `" ;;
 					esac`,
 				"srun": `for w; do case $w in --nodelist=*) node=${w#*=} ;; esac; done; echo $node >>"$ULFM_DIR/tried"; sleep 3; [ $node != "$fails" ]`,
@@ -298,7 +300,7 @@ func TestULFMProbes(t *testing.T) {
 				}
 			}
 			cmd := exec.CommandContext(t.Context(), "bash", "-c", `export ULFM_DIR=`+dir+` job=7 fails=; host=h1 replace= usable=h1 tested=' h1 ' gone=' '; have=(h1 h2 h3); : >"$ULFM_DIR/tried"
-				. "$0"; note() { :; }; plan() { echo $*; }; settled() { :; }; take() { echo joins; : >"$ULFM_DIR/grown.8"; }; idle() { while [ -n "$(jobs -r)" ]; do sleep 0.01; done; }
+				. "$0"; note() { :; }; plan() { echo $*; }; settled() { :; }; places() { :; }; drop() { :; }; leave() { :; }; take() { echo joins; : >"$ULFM_DIR/grown.8"; }; idle() { while [ -n "$(jobs -r)" ]; do sleep 0.01; done; }
 				SECONDS=0; `+tt.how, parts)
 			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
 			out, err := cmd.Output()
