@@ -34,7 +34,8 @@ func TestULFMNodes(t *testing.T) {
 		"nothing to leave by": {"exit 1", "leave h2", "", true},
 		"a node like the job's": {`echo "JobId=7 Partition=east Account=lab QOS=high NumNodes=2 CPUs/Task=4 MinMemoryNode=500M MinTmpDiskNode=0 Features=[a|b]&* OverSubscribe=NO Reservation=r1 ExcNodeList=h9 NodeList=h[1-2]"`,
 			"alike h1,h2", "--partition=east\n--account=lab\n--qos=high\n--cpus-per-task=4\n--mem=500M\n--constraint=[a|b]&*\n--exclusive\n--reservation=r1\n--exclude=h1,h2,h9\n", false},
-		"a node like any":         {`echo "JobId=7 Partition=east Account=(null) QOS=N/A CPUs/Task=1 MinMemoryCPU=0 Features=(null) OverSubscribe=OK ExcNodeList=(null)"`, "alike h1", "--partition=east\n--exclude=h1\n", false},
+		"a node like any":         {`echo "JobId=7 Partition=east Account=(null) QOS=N/A CPUs/Task=1 MinMemoryCPU=0 Features=(null) OverSubscribe=OK ExcNodeList=(null)"`, "alike h1", "--partition=east\n--mem=0\n--exclude=h1\n", false},
+		"all memory of a node":    {`echo "JobId=7 Partition=east MinMemoryNode=0 MinTmpDiskNode=0"`, "alike h1", "--partition=east\n--mem=0\n--exclude=h1\n", false},
 		"nobody tells of the job": {"exit 1", "alike h1", "", true},
 		"it is cancelled already": {`case $1 in update | requeue) exit 9 ;; *) echo "JobId=7 JobState=CANCELLED Reason=None" ;; esac`, "requeue", "", false},
 		"nobody can requeue":      {`case $1 in update | requeue) exit 9 ;; *) echo "JobId=7 JobState=RUNNING Reason=None" ;; esac`, "requeue", "", true},
@@ -161,5 +162,192 @@ func TestULFMRefused(t *testing.T) {
 				t.Errorf("refused: %v, want %v", err, tt.want)
 			}
 		})
+	}
+}
+
+// fakes writes programs into a folder, which is in front of the PATH of what it returns: ulfm-run
+// with these arguments, in a job 7 on h1.
+func fakes(t *testing.T, dir string, programs map[string]string, args ...string) *exec.Cmd {
+	t.Helper()
+	bin := filepath.Join(dir, "bin")
+	if err := os.Mkdir(bin, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	programs["ompi_info"] = "echo FT MPI support: yes"
+	for name, text := range programs {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/bash\n"+text+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, "ulfm/ulfm-run", append(args, "--mpi", dir, "true")...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "SLURM_JOB_ID=7", "SLURMD_NODENAME=h1", "TMPDIR="+dir)
+	return cmd
+}
+
+// TestULFMPrologFlags: no node is asked for where Slurm joins none.
+func TestULFMPrologFlags(t *testing.T) {
+	for flags, asks := range map[string]bool{"(null)": true, "Alloc,Serial": true, "Alloc,Contain,X11": false, "CONTAIN": false} {
+		t.Run(flags, func(t *testing.T) {
+			dir := t.TempDir()
+			cmd := fakes(t, dir, map[string]string{
+				"mpirun":  `sleep 2; echo "heat: done"`,
+				"scancel": "", "srun": "",
+				"salloc": `: >"$TMPDIR/asked"; exit 1`,
+				"scontrol": `case $* in
+					*"show config"*) echo "PrologFlags             = ` + flags + `" ;;
+					*"show job"*) echo "JobId=7 JobState=RUNNING NodeList=h[1-2] " ;;
+					*hostnames*) printf 'h1\nh2\n' ;;
+					*"show node"*) printf 'NodeName=h1 State=MIXED\nNodeName=h2 State=MIXED+DRAIN\n' ;;
+					esac`,
+			}, "--poll", "0.2")
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "asked")); (err == nil) != asks || (strings.Count(string(out), "PrologFlags") == 0) != asks {
+				t.Errorf("a node was asked for: %v, want %v\n%s", err == nil, asks, out)
+			}
+		})
+	}
+}
+
+// TestULFMArrayTask: the last task of an array has the array's own number, which names all tasks.
+func TestULFMArrayTask(t *testing.T) {
+	dir := t.TempDir()
+	cmd := fakes(t, dir, map[string]string{
+		"mpirun":  `echo "heat: stopped at iteration 5, the checkpoint is written"; trap "" TERM; exec sleep 100`,
+		"scancel": "", "srun": "",
+		"scontrol": `echo "$*" >>"$TMPDIR/asked"
+			case $* in
+			*"show job 7_2") echo "JobId=7 ArrayJobId=7 ArrayTaskId=2 JobState=RUNNING NodeList=h1 " ;;
+			*"show job 7") printf 'JobId=8 ArrayJobId=7 ArrayTaskId=1 JobState=RUNNING NodeList=h9 \nJobId=7 ArrayJobId=7 ArrayTaskId=2 JobState=RUNNING NodeList=h1 \n' ;;
+			*hostnames*) echo h1 ;;
+			*"show node"*) echo "NodeName=h1 State=MIXED+DRAIN" ;;
+			esac`,
+	}, "--poll", "0.2")
+	cmd.Env = append(cmd.Env, "SLURM_ARRAY_JOB_ID=7", "SLURM_ARRAY_TASK_ID=2", "SLURM_RESTART_COUNT=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	asked, err := os.ReadFile(filepath.Join(dir, "asked"))
+	if err != nil || !strings.HasSuffix(string(asked), "update JobId=7_2 Requeue=1\nrequeue 7_2\n") || !strings.Contains(string(asked), "update JobId=7_2 Requeue=0\n") {
+		t.Errorf("%v\n%s", err, asked)
+	}
+	for _, line := range strings.Split(string(asked), "\n") {
+		if strings.HasSuffix(line, " 7") || strings.Contains(line, "JobId=7 ") {
+			t.Errorf("it asked of all tasks: %s", line)
+		}
+	}
+}
+
+// TestULFMRequeuesAgain: slurmctld, which cannot requeue the job, is not asked at each look.
+func TestULFMRequeuesAgain(t *testing.T) {
+	dir := t.TempDir()
+	cmd := fakes(t, dir, map[string]string{
+		"mpirun":  `sleep 5; echo "heat: done"`,
+		"scancel": "", "srun": "",
+		"scontrol": `case $* in
+			*"show job"*) echo "JobId=7 JobState=RUNNING NodeList=h1 " ;;
+			*hostnames*) echo h1 ;;
+			*"show node"*) echo "NodeName=h1 State=MIXED+DRAIN" ;;
+			update*) echo "$*" >>"$TMPDIR/asked"; exit 1 ;;
+			esac`,
+	}, "--poll", "0.2", "--grace", "0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	asked, err := os.ReadFile(filepath.Join(dir, "asked"))
+	if n := strings.Count(string(asked), "Requeue=1"); err != nil || n < 1 || n > 2 {
+		t.Errorf("%v, %d times in 5 s:\n%s", err, n, asked)
+	}
+}
+
+// TestULFMProbes: new nodes are tried at once and beside the looks, those that boot or do not
+// answer not at all, and none while a node is to join.
+func TestULFMProbes(t *testing.T) {
+	parts, err := filepath.Abs("ulfm/ulfm-nodes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct{ state, how, want string }{
+		"both at once":         {"MIXED", "look; look; look; [ $SECONDS -lt 2 ] && echo soon; idle; look; sort $ULFM_DIR/tried", "soon\nnode h1 node h2 node h3\nh2\nh3\n"},
+		"one fails":            {"MIXED", "fails=h3; look; idle; look; look; idle; look; sort $ULFM_DIR/tried", "node h1 node h2\nh2\nh3\nh3\n"},
+		"it boots":             {"MIXED+CLOUD+POWERING_UP", "look; idle; look; idle; cat $ULFM_DIR/tried", ""},
+		"it does not answer":   {"MIXED*", "look; idle; look; idle; cat $ULFM_DIR/tried", ""},
+		"it is silent":         {"MIXED+CLOUD+NOT_RESPONDING", "look; idle; look; idle; cat $ULFM_DIR/tried", ""},
+		"a node is to join":    {"MIXED", ": >$ULFM_DIR/grown.8; look; idle; look; idle; cat $ULFM_DIR/tried", "joins\njoins\n"},
+		"they drain meanwhile": {"MIXED", "look; echo MIXED+DRAIN >$ULFM_DIR/state; idle; : >$ULFM_DIR/grown.8; look", "joins\n"},
+		"it joins after that":  {"MIXED", "look; : >$ULFM_DIR/grown.8; look; idle; echo; look; sort $ULFM_DIR/tried", "\nnode h1 node h2 node h3\nh2\nh3\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for name, text := range map[string]string{
+				"scontrol": `case $* in
+					*"show job"*) echo "JobId=7 JobState=RUNNING NodeList=h[1-3] " ;;
+					*hostnames*) printf 'h1\nh2\nh3\n' ;;
+					*"show node h1") echo "NodeName=h1 State=MIXED" ;;
+					*"show node h1,"*) state=$(cat "$ULFM_DIR/state" 2>/dev/null || echo '` + tt.state + `')
+						printf "NodeName=h1 State=MIXED\nNodeName=h2 State=$state\nNodeName=h3 State=$state\n" ;;
+					*"show node"*) echo "NodeName=$4 State=` + tt.state + `" ;;
+					esac`,
+				"srun": `for w; do case $w in --nodelist=*) node=${w#*=} ;; esac; done; echo $node >>"$ULFM_DIR/tried"; sleep 3; [ $node != "$fails" ]`,
+			} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cmd := exec.CommandContext(t.Context(), "bash", "-c", `export ULFM_DIR=`+dir+` job=7 fails=; host=h1 replace= usable=h1 tested=' h1 ' gone=' '; have=(h1 h2 h3); : >"$ULFM_DIR/tried"
+				. "$0"; note() { :; }; plan() { echo $*; }; settled() { :; }; places() { :; }; drop() { :; }; leave() { :; }; take() { echo joins; : >"$ULFM_DIR/grown.8"; }; idle() { while [ -n "$(jobs -r)" ]; do sleep 0.01; done; }
+				SECONDS=0; `+tt.how, parts)
+			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+			out, err := cmd.Output()
+			if err != nil || string(out) != tt.want {
+				t.Errorf("%s: %q, %v; want %q", tt.how, out, err, tt.want)
+			}
+		})
+	}
+}
+
+// TestULFMStaysFresh: nothing that ulfm-run has in /tmp grows old, and is cleaned from there.
+func TestULFMStaysFresh(t *testing.T) {
+	text, err := os.ReadFile("../../packaging/tmpfiles/burst.conf")
+	if err != nil || !strings.Contains(string(text), "\nx /tmp/ulfm-run.*\n") {
+		t.Errorf("%v: it is not kept from cleaning:\n%s", err, text)
+	}
+	dir := t.TempDir()
+	cmd := fakes(t, dir, map[string]string{
+		"mpirun":  `until [ -e "$TMPDIR/enough" ]; do sleep 0.1; done; echo "heat: done"`,
+		"scancel": "", "srun": "", "scontrol": `case $* in *"show job"*) echo "JobId=7 NodeList=h1 " ;; *hostnames*) echo h1 ;; *"show node"*) echo "NodeName=h1 State=MIXED" ;; esac`,
+	}, "--poll", "0.2")
+	o := finish(t, cmd, func() {
+		var files []string
+		until(t, "it runs", func() bool {
+			files, _ = filepath.Glob(filepath.Join(dir, "ulfm-run.*", "*")) // the pattern is right
+			return len(files) >= 6
+		})
+		files = append(files, filepath.Dir(files[0]))
+		old := time.Now().Add(-20 * 24 * time.Hour)
+		for _, file := range files {
+			if err := os.Chtimes(file, old, old); err != nil {
+				t.Error(err)
+			}
+		}
+		until(t, "they are fresh", func() bool {
+			for _, file := range files {
+				if info, err := os.Stat(file); err != nil || time.Since(info.ModTime()) > time.Hour {
+					return false
+				}
+			}
+			return true
+		})
+		if err := os.WriteFile(filepath.Join(dir, "enough"), nil, 0o600); err != nil {
+			t.Error(err)
+		}
+	})
+	if o.code != 0 {
+		t.Errorf("exit code %d:\n%s", o.code, o.stderr)
 	}
 }

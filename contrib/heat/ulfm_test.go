@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -45,11 +46,13 @@ func TestULFM(t *testing.T) {
 	t.Run("lost in a move", s.testLostInMove)
 	t.Run("told before it starts", s.testToldEarly)
 	t.Run("a plan is given up", s.testGivenUp)
+	t.Run("the plan is on one node", s.testOneReads)
 	t.Run("ulfm-run is killed", s.testRunKilled)
 	t.Run("told to stop", s.testStop)
 	t.Run("stuck", s.testStuck)
 	t.Run("a new rank dies", s.testNewDies)
 	t.Run("mpirun hangs", s.testHung)
+	t.Run("a node falls silent", s.testSilent)
 	t.Run("bad input", s.testBadInput)
 }
 
@@ -142,6 +145,12 @@ func (s survivor) testDeaths(t *testing.T) {
 
 // ranks are the processes of the program, by their rank.
 func (s survivor) ranks(t *testing.T) map[string]int {
+	return s.ranksWith(t, "")
+}
+
+// ranksWith are the processes of the program whose environment has these words, by their rank.
+func (s survivor) ranksWith(t *testing.T, words string) map[string]int {
+	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/exe")
 	if err != nil {
 		t.Fatal(err)
@@ -152,6 +161,9 @@ func (s survivor) ranks(t *testing.T) map[string]int {
 			continue
 		}
 		env, _ := os.ReadFile(filepath.Join(filepath.Dir(link), "environ")) // gone meanwhile: no rank
+		if !strings.Contains(string(env), words) {
+			continue
+		}
 		for _, word := range strings.Split(string(env), "\x00") {
 			if rank, ok := strings.CutPrefix(word, "OMPI_COMM_WORLD_RANK="); ok {
 				pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link)))
@@ -299,6 +311,44 @@ func (s survivor) testGivenUp(t *testing.T) {
 	}
 }
 
+// The plan's file is on the batch host only, the first of the plan's nodes. When all ranks
+// there are lost, or the first of them, there is one that hears of the next plan.
+func (s survivor) testOneReads(t *testing.T) {
+	run, err := filepath.Abs("ulfm/ulfm-run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for how, first := range map[string]string{"respawn": "a b c", "shrink": "a b"} {
+		t.Run(how, func(t *testing.T) {
+			dir := t.TempDir()
+			launcher := filepath.Join(dir, "launcher") // rank --on NODE -- PROGRAM --plan FILE ...
+			script := fmt.Sprintf("#!/bin/bash\nplan=/nowhere\n[ $3 != a ] || plan=$ULFM_DIR/plan\nset -- \"${@:1:6}\" $plan \"${@:8}\"\nexec %s \"$@\"\n", run)
+			if err := os.WriteFile(launcher, []byte(script), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			ranks := len(strings.Fields(first))
+			if how == "shrink" {
+				ranks = 4 // on a b a b: one is left on a, and it is not the first
+			}
+			o := finish(t, s.command(t, dir, ranks, "--pace", "15", "--trace", "--stall", "20", "--on-loss", how, "--launcher", launcher), func() {
+				s.started(t, dir)
+				writePlan(t, dir, "plan 100\nnode "+strings.ReplaceAll(first, " ", "\nnode ")+"\n")
+				until(t, "it has moved", func() bool { return s.says(dir, "heat: plan 100: moved ") })
+				pid := s.ranksWith(t, "HEAT_PLACE=a\x00")["0"]
+				if err := syscall.Kill(pid, syscall.SIGKILL); pid == 0 || err != nil {
+					t.Errorf("killing rank 0, process %d: %v", pid, err)
+				}
+				until(t, "it is lost", func() bool { return s.says(dir, "heat: lost 1 ranks") })
+				writePlan(t, dir, "plan 101\nnode a\nnode d\n")
+			})
+			s.came(t, o, 20)
+			if !strings.Contains(o.stdout, "heat: plan 101: moved ") {
+				t.Errorf("nobody has read the next plan:\n%s%s", o.stdout, o.stderr)
+			}
+		})
+	}
+}
+
 // says looks for words in what the ranks have said so far.
 func (s survivor) says(dir, words string) bool {
 	out, err := filepath.Glob(filepath.Join(dir, "ulfm-run.*", "out"))
@@ -431,6 +481,62 @@ func (s survivor) testHung(t *testing.T) {
 	}
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("the hung mpirun, process %d, is still there: %v", pid, err)
+	}
+}
+
+// A node whose ranks say nothing any more, and end no connection, is left as soon as Slurm says
+// that it is down, or no node of the job any more, long before the stall: the copies in memory
+// are not lost with it. Its srun knows nothing of it.
+func (s survivor) testSilent(t *testing.T) {
+	for how, after := range map[string]string{"down": "h1,h2", "left": "h1"} {
+		t.Run(how, func(t *testing.T) {
+			dir := t.TempDir()
+			bin := filepath.Join(dir, "bin")
+			if err := os.Mkdir(bin, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for name, text := range map[string]string{
+				"scancel": "",
+				"srun":    `while [ "${1#--}" != "$1" ]; do shift; done; setsid "$@" & wait`,
+				"scontrol": `gone=; [ ! -e "$TMPDIR/gone" ] || gone=yes
+					case $* in
+					*"show job"*) echo "JobId=7 JobState=RUNNING NodeList=h[1-2] " ;;
+					*hostnames*) [ -n "$gone" ] && tr , '\n' <<<` + after + ` || printf 'h1\nh2\n' ;;
+					*"show node"*)
+						for node in ${4//,/ }; do
+							state=MIXED
+							[ $node$gone != h2yes ] || state=DOWN+CLOUD+NOT_RESPONDING
+							echo "NodeName=$node NodeAddr=127.0.0.1 State=$state"
+						done ;;
+					esac`,
+			} {
+				if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/bash\n"+text+"\n"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cmd := s.command(t, dir, 4, "--pace", "15", "--trace")
+			cmd.Args = slices.Insert(cmd.Args, 1, "--no-replace")
+			cmd.Env = append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"), "SLURM_JOB_ID=7", "SLURMD_NODENAME=h1")
+			o := finish(t, cmd, func() {
+				s.started(t, dir)
+				pids := s.ranksWith(t, "HEAT_PLACE=h2\x00")
+				t.Cleanup(func() {
+					for _, pid := range pids {
+						_ = syscall.Kill(pid, syscall.SIGKILL) // ended already, perhaps
+					}
+				})
+				for rank, pid := range pids {
+					if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+						t.Errorf("stopping rank %s: %v", rank, err)
+					}
+				}
+				if err := os.WriteFile(filepath.Join(dir, "gone"), nil, 0o600); err != nil || len(pids) != 2 {
+					t.Errorf("%v; ranks on h2: %v", err, pids)
+				}
+				until(t, "they go on without h2", func() bool { return s.says(dir, "heat: lost 2 ranks") })
+			})
+			s.came(t, o, 20)
+		})
 	}
 }
 

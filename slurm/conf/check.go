@@ -42,6 +42,10 @@ func conflicts(site Site, in Input) []Finding {
 	if site.Get("JobFileAppend") != "1" {
 		add(Advice, "JobFileAppend", "A job that is requeued overwrites its output of before unless it was submitted with --open-mode=append: 1 appends.")
 	}
+	if in.Expand && contained(site) {
+		add(Advice, "PrologFlags", "With Contain, which X11 and RunInJob imply, each job has a step on its nodes from the start, and Slurm joins no node "+
+			"that has one to a running job: expand in burst.toml is of no use. ulfm-run asks for no new nodes then.")
+	}
 	if shared := overlap(words(site.Get("SuspendExcParts")), partitionNames(in)); shared != "" {
 		add(Wrong, "SuspendExcParts", fmt.Sprintf("Idle nodes of %s would never be powered down: remove it from the list.", shared))
 	}
@@ -62,6 +66,13 @@ func conflicts(site Site, in Input) []Finding {
 		}
 	}
 	return all
+}
+
+// contained says whether each job has an external step on its nodes, by one of these flags.
+func contained(site Site) bool {
+	return slices.ContainsFunc(words(site.Get("PrologFlags")), func(w string) bool {
+		return slices.Contains([]string{"contain", "x11", "runinjob"}, strings.ToLower(w))
+	})
 }
 
 // nodesBeforeCounts removes the ":count" that SuspendExcNodes may have after a set of nodes.

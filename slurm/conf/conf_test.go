@@ -211,6 +211,28 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
+// Only a site where jobs are to take in nodes is told that they cannot.
+func TestPrologFlagsOfJobsThatTakeInNodes(t *testing.T) {
+	for _, test := range []struct {
+		have         string
+		expand, told bool
+	}{
+		{"Alloc,CONTAIN", true, true},
+		{"x11", true, true},
+		{"RunInJob", true, true},
+		{"Alloc,Serial", true, false},
+		{"", true, false},
+		{"Contain", false, false},
+	} {
+		in := input()
+		in.Expand = test.expand
+		got := conflicts(Site{Settings: map[string]string{"jobfileappend": "1", "prologflags": test.have}}, in)
+		if told := len(got) == 1 && got[0].Key == "PrologFlags" && got[0].Level == Advice; told != test.told || len(got) > 1 {
+			t.Errorf("%q, expand %v: %+v, want it told: %v", test.have, test.expand, got, test.told)
+		}
+	}
+}
+
 // Nodes that fetch slurm.conf from slurmctld get what it includes by a bare
 // name only: slurm.conf(5), enable_configless.
 func TestIncludesOfConfiglessNodes(t *testing.T) {

@@ -110,6 +110,49 @@ exec %s --mpi %s --poll 0.5 %s -n %d -i %d --pace 25 --trace --stall 20
 	}
 }
 
+// TestULFMPrologFlags: with PrologFlags=Contain Slurm refuses to join a node to a job, as there
+// is a step on it. No node is asked for, and the job comes to its end, crowded.
+func TestULFMPrologFlags(t *testing.T) {
+	s := start(t, rig.Options{Nodes: 3, Gate: true, SlurmExtra: "SchedulerParameters=batch_sched_delay=1,permit_job_expansion\nPrologFlags=Contain\n"})
+	h := buildHeat(t, s, "")
+	program := filepath.Join(s.bin, "heat-ulfm")
+	mpi := ulfm(t, program)
+	run, err := filepath.Abs("../../../contrib/heat/ulfm/ulfm-run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const cells, iterations = 128, 2000
+	id := s.submit(fmt.Sprintf(`#!/bin/sh
+#SBATCH --nodes=2 --ntasks-per-node=2 --no-kill --no-requeue
+exec %s --mpi %s --poll 0.5 %s -n %d -i %d --pace 20 --trace --stall 20
+`, run, mpi, program, cells, iterations))
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(stepped.ReplaceAllString(s.output(id), ""))
+		}
+	})
+	s.wait(60*time.Second, "it computes", func() bool { return stepped.MatchString(s.output(id)) })
+	nodes := expand(t, s.job(id).Nodes)
+	if err := s.Control.Evict(nodes[1], 20*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	s.wait(15*time.Second, "the ranks have left "+nodes[1], func() bool {
+		all := moved.FindAllStringSubmatch(s.output(id), -1)
+		return len(all) > 0 && !strings.Contains(all[len(all)-1][1], nodes[1])
+	})
+	s.wait(150*time.Second, "the job is done", func() bool { j := s.job(id); return j.State != "RUNNING" && j.State != "COMPLETING" })
+	if j := s.job(id); j.State != "COMPLETED" || j.Restarts != 0 {
+		t.Errorf("the job is %s after %d restarts", j.State, j.Restarts)
+	}
+	out := s.output(id)
+	if want, got := h.undisturbed(t, cells, iterations), checksum.FindString(out); got != want {
+		t.Errorf("checksum %q, undisturbed %q", got, want)
+	}
+	if strings.Count(out, "PrologFlags") != 1 || strings.Contains(out, "has not joined") {
+		t.Errorf("it did not say once why no node is asked for, or has asked for one")
+	}
+}
+
 var (
 	lostRanks = regexp.MustCompile(`(?m)^heat: lost \d+ ranks, .* at iteration (\d+), going on from (\d+) .* on (.+)$`)
 	stoppedAt = regexp.MustCompile(`(?m)^heat: stopped at iteration (\d+), the checkpoint is written$`)

@@ -3,8 +3,12 @@ package srun
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/steprecord"
 	"github.com/burst-hpc/burst/slurm/step"
@@ -17,6 +21,10 @@ type tagged struct {
 	Size   int64
 }
 
+// slowAnswer is from when on a question that failed was a long wait, which is not to be had again
+// by each step that has waited for it.
+var slowAnswer = 5 * time.Second
+
 // resolved is which image a registry has under a name. Of a tag all steps of a script's attempt
 // take what the first of them was told: they run in one image, and registries count their
 // questions and refuse who asks often. Of two that begin at once one asks.
@@ -28,6 +36,7 @@ func (p *program) resolved(ctx context.Context, k known, ref container.Ref) (con
 	if image, ok := p.toldBefore(ctx, k, sign, ref); ok {
 		return image, nil
 	}
+	began := time.Now()
 	unlock, err := p.lockSign(ctx, k, sign)
 	if err != nil {
 		return container.Image{}, err
@@ -36,13 +45,32 @@ func (p *program) resolved(ctx context.Context, k known, ref container.Ref) (con
 	if image, ok := p.toldBefore(ctx, k, sign, ref); ok {
 		return image, nil
 	}
+	if err := failedSince(k, sign, began); err != nil {
+		return container.Image{}, err
+	}
+	asked := time.Now()
 	image, err := registry(p.env).Resolve(ctx, ref)
+	if err != nil && ctx.Err() == nil && time.Since(asked) >= slowAnswer {
+		writeSign(os.TempDir(), k.job, sign+"-failed", fmt.Appendf(nil, "%d %v", time.Now().UnixNano(), err))
+	}
 	if err == nil {
 		if text, err := json.Marshal(tagged{image.Digest, image.Size}); err == nil {
 			writeSign(os.TempDir(), k.job, sign, text)
 		}
 	}
 	return image, err
+}
+
+// failedSince is how another step's question has ended after a long wait, while this one waited
+// for it since then; nil: none has. 32 steps that begin at once would wait one after the other.
+func failedSince(k known, sign string, then time.Time) error {
+	text, _ := readSign(os.TempDir(), k.job, sign+"-failed")
+	at, why, ok := strings.Cut(string(text), " ")
+	nanos, err := strconv.ParseInt(at, 10, 64)
+	if !ok || err != nil || nanos < then.UnixNano() {
+		return nil
+	}
+	return errors.New(why)
 }
 
 // toldBefore is the image that a step before was told of; false: there was none.

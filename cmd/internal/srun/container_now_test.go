@@ -103,6 +103,56 @@ func TestATagIsLookedUpOnceByStepsAtOnce(t *testing.T) {
 	}
 }
 
+// TestSilentRegistryIsWaitedForOnce: of steps that begin at once one has waited for a registry
+// that does not answer for all; a step that begins later asks again.
+func TestSilentRegistryIsWaitedForOnce(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	defer func(was time.Duration) { slowAnswer = was }(slowAnswer)
+	slowAnswer = 100 * time.Millisecond
+	var asked atomic.Int64
+	waiting, silent := make(chan struct{}), 200*time.Millisecond
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked.Add(1)
+		<-waiting
+		time.Sleep(silent) // the answer's time, not a wait of the test
+		panic(http.ErrAbortHandler)
+	}))
+	defer server.Close()
+	ref, err := container.Parse("docker://"+strings.TrimPrefix(server.URL, "http://")+"/heat:latest", "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &program{environ: []string{"APPTAINER_NOHTTPS=1"}, stderr: io.Discard}
+	k := known{facts: facts{job: step.Job{ID: 7, Place: step.Batch, Shell: 100}}}
+	fails := func() (questions int64) {
+		before := asked.Load()
+		if _, err := p.resolved(t.Context(), k, ref); err == nil || !strings.Contains(err.Error(), "EOF") {
+			t.Errorf("got %v, want that the answer has broken off", err)
+		}
+		return asked.Load() - before
+	}
+	begun := make(chan struct{}, 8)
+	var wg sync.WaitGroup
+	for range cap(begun) {
+		wg.Go(func() {
+			begun <- struct{}{}
+			fails()
+		})
+	}
+	for range cap(begun) {
+		<-begun
+	}
+	close(waiting)
+	wg.Wait()
+	each := fails() // Go asks again by itself when an answer breaks off
+	if each == 0 || asked.Load() != 2*each {
+		t.Errorf("8 steps at once asked %d times, and one later %d times", asked.Load()-each, each)
+	}
+	if failedSince(k, "tag-"+hexSum([]byte(ref.String()))[:16], time.Now().Add(-time.Hour)) == nil {
+		t.Error("no sign is left")
+	}
+}
+
 // TestAnotherImageIsTold: a step that goes on in another image than its checkpoints are of.
 func TestAnotherImageIsTold(t *testing.T) {
 	for _, c := range []struct{ name, was, args, want string }{

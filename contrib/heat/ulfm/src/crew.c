@@ -54,9 +54,10 @@ void crew_mend(const struct crew *c, const int *index, const struct plan *plan, 
 			load[node] += index[i] >= 0;
 		}
 	}
-	/* A node whose ranks are all lost is lost itself, for all we know. */
+	/* A node whose ranks are all lost is lost itself, for all we know; but not the
+	 * batch host, with which mpirun would be. Only there the plan can be read. */
 	for (int i = 0; i < p->count; i++)
-		usable[i] = load[i] > 0 || had[i] == 0;
+		usable[i] = load[i] > 0 || had[i] == 0 || (i == 0 && plan->count > 0);
 	r->size = c->size;
 	r->spawned = 0;
 	for (int i = 0; i < c->size; i++) {
@@ -72,6 +73,14 @@ void crew_mend(const struct crew *c, const int *index, const struct plan *plan, 
 		put(r, i, node >= 0 ? p->node[node] : c->at[i], living + r->spawned++);
 	}
 	free(p);
+}
+
+int crew_reader(const struct crew *c, const struct plan *p)
+{
+	for (int i = 0; i < c->size && p->count > 0; i++)
+		if (strcmp(c->at[i], p->node[0]) == 0)
+			return i;
+	return 0;
 }
 
 void crew_spread(const struct crew *c, const struct plan *plan, struct roster *r)

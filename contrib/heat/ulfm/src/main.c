@@ -109,23 +109,24 @@ static bool copy(struct run *r)
 /* So often a plan is tried. */
 enum { MOVES = 3 };
 
-/* look has all ranks follow rank 0's plan, and says whether they are to stop. */
+/* look has all ranks follow the plan that one of them reads, and says whether they are to stop. */
 static bool look(struct run *r)
 {
 	if (r->plan.stop) /* and a failure has come between */
 		return true;
 	struct plan p = r->plan;
-	if (r->x.plan && r->g.rank == 0) {
+	int reader = crew_reader(&r->crew, &r->plan);
+	if (r->x.plan && r->g.rank == reader) {
 		plan_read(r->x.plan, &r->told);
 		if (r->told.number > p.number)
 			p = r->told;
 	}
 	int64_t newest = p.number;
-	MPI_Bcast(&newest, 1, MPI_INT64_T, 0, world);
+	MPI_Bcast(&newest, 1, MPI_INT64_T, reader, world);
 	if (world_broken)
 		return false;
 	if (newest != r->plan.number) {
-		MPI_Bcast(&p, sizeof p, MPI_BYTE, 0, world);
+		MPI_Bcast(&p, sizeof p, MPI_BYTE, reader, world);
 		if (world_broken)
 			return false;
 		r->plan = p;

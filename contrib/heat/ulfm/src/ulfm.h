@@ -14,7 +14,7 @@ enum { PLACE_LEN = 64, MAX_NODES = 1024, MAX_DEATHS = 8 };
 typedef char place[PLACE_LEN];
 
 /* A plan is what the launcher says of the nodes: those where ranks may be, the
- * first of them for rank 0, or that the run is to stop. */
+ * first of them, the launcher's own, for rank 0, or that the run is to stop. */
 struct plan {
 	int64_t number; /* grows with every plan; 0: there is none */
 	int count;      /* of nodes */
@@ -66,8 +66,12 @@ struct roster {
 };
 
 /* crew_mend gives every rank that index (by rank; -1: lost) says is lost to a
- * new process, on its node if others of its ranks live, else elsewhere. */
+ * new process, on its node if that is the plan's first or others of its ranks live,
+ * else elsewhere. */
 void crew_mend(const struct crew *c, const int *index, const struct plan *p, struct roster *r);
+/* crew_reader is the rank that reads the next plan: the first on the node of the
+ * present one's launcher, where the file is. Without such a rank it is 0. */
+int crew_reader(const struct crew *c, const struct plan *p);
 /* crew_spread takes ranks off nodes that the plan does not have and spreads
  * them over those that it has, moving as few as can be. All ranks are there. */
 void crew_spread(const struct crew *c, const struct plan *p, struct roster *r);
@@ -116,7 +120,7 @@ struct run {
 	struct grid g;
 	struct crew crew;
 	struct plan plan;
-	struct plan told; /* on rank 0: the last that was read, the others may not have it yet */
+	struct plan told; /* on the rank that reads: the last that was read, the others may not have it yet */
 	int64_t moved;    /* number of the last plan by which all ranks are placed, or that was given up */
 	int tries;        /* moves by the present plan that a failure has ended */
 	struct copies copies;
