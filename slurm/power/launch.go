@@ -107,6 +107,21 @@ func (e *Engine) strange(provider string) time.Duration {
 	return settle
 }
 
+// strangeTo is the same for a source, and the provider that it is about: each of the pool's may
+// have an instance for a node of which a new journal knows nothing.
+func (e *Engine) strangeTo(source Pool) (wait time.Duration, provider string) {
+	provider = source.Provider
+	if wait = e.strange(provider); wait > 0 {
+		return wait, provider
+	}
+	for _, s := range e.pools[source.Name].Sources() {
+		if _, ok := e.providers[s.Provider]; ok && e.strange(s.Provider) > 0 {
+			return e.strange(s.Provider), s.Provider
+		}
+	}
+	return 0, provider
+}
+
 // maxCalls bounds the Launch calls under way at once.
 const maxCalls = 64
 

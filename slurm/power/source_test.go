@@ -171,3 +171,36 @@ func TestAnIdleNodeOfARemovedSource(t *testing.T) {
 		}
 	}
 }
+
+// TestANewJournalWaitsForAllSources: a source that has answered launches nothing while another
+// of the pool may have instances for its nodes.
+func TestANewJournalWaitsForAllSources(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		heard []string
+		waits string
+	}{
+		{"none has answered", nil, "east"},
+		{"the first has", []string{"east"}, "west"},
+		{"the second has", []string{"west"}, "east"},
+		{"both have", []string{"east", "west"}, ""},
+		{"the journal is not new", []string{""}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inTwoClouds(t, State{}, nil, nil, nil, func(e *Engine, s *scripted) {
+				e.providers["west"] = e.providers["east"]
+				e.mem.heard = map[string]bool{}
+				for _, name := range tt.heard {
+					e.mem.heard[name] = true
+				}
+				wait, at := e.strangeTo(e.pools["p"])
+				if got := map[bool]string{true: at}[wait > 0]; got != tt.waits {
+					t.Errorf("it waits for %q, want %q", got, tt.waits)
+				}
+				if sh, _ := e.shutOf(e.pools["p"]); (sh != shut{}) != (tt.waits != "") {
+					t.Errorf("it is shut: %+v", sh)
+				}
+			})
+		})
+	}
+}

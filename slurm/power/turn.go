@@ -14,10 +14,11 @@ import (
 // long at least.
 func (e *Engine) shutOf(s Pool) (sh shut, wait time.Duration) {
 	key := sourceKey(s.Name, s.Provider)
-	refused, preparing, strange := e.shut(s.Provider), max(0, e.until("preparing for "+key)), e.strange(s.Provider)
+	refused, preparing := e.shut(s.Provider), max(0, e.until("preparing for "+key))
+	strange, unheard := e.strangeTo(s)
 	wait = max(refused, preparing, strange)
 	e.mu.Lock()
-	bad := e.bad[s.Provider]
+	bad := e.bad[unheard]
 	e.mu.Unlock()
 	switch {
 	case refused > 0:
@@ -25,7 +26,7 @@ func (e *Engine) shutOf(s Pool) (sh shut, wait time.Duration) {
 	case preparing > 0 && e.market.away[key] != "":
 		return shut{why: e.market.away[key], until: time.Now().Add(wait)}, wait
 	case len(e.pools[s.Name].Then) > 0 && e.market.silent[s.Provider], strange > 0 && bad != "": // it is asked again in the next round
-		return shut{why: fmt.Sprintf("%s at %s: %s", phrase(cloud.Transient), s.Provider, bad), until: e.next}, wait
+		return shut{why: fmt.Sprintf("%s at %s: %s", phrase(cloud.Transient), unheard, bad), until: e.next}, wait
 	case wait > 0, e.market.preparing[s.Provider]:
 		return shut{brief: true}, wait
 	}
