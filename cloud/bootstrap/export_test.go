@@ -28,6 +28,9 @@ func TestExport(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
+			if tt.name != "to its own network" {
+				oneOfSeveral(t)
+			}
 			w := newWorld(t)
 			tt.prepare(w)
 			w.config.Export = Export{"/shared", tt.to}
@@ -47,9 +50,6 @@ func TestExport(t *testing.T) {
 			if err != nil || info.Mode().Perm() != 0o777 || info.Mode()&os.ModeSticky == 0 {
 				t.Errorf("the folder: %v, %v", info, err)
 			}
-			if testing.Short() && tt.calls == nil {
-				return // the others boot twice in -short too
-			}
 			// Again, or after a reboot: nodes that mount from it do not wait for a restart.
 			again := w.succeed("BURST_REBOOT=1")
 			if again.count("systemctl restart nfs-server") != 0 || again.count("systemctl start nfs-server") != 1 {
@@ -62,6 +62,7 @@ func TestExport(t *testing.T) {
 // TestNoExport: a node that serves nothing has no NFS server.
 func TestNoExport(t *testing.T) {
 	t.Parallel()
+	oneOfSeveral(t)
 	w := newWorld(t)
 	if r := w.succeed(); r.count("exportfs")+r.count("systemctl enable nfs-server") != 0 {
 		t.Errorf("%q", r.calls)
@@ -86,6 +87,9 @@ func TestExportFails(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
+			if tt.name != "no network" {
+				oneOfSeveral(t)
+			}
 			w := newWorld(t)
 			w.config.Export.Folder = "/shared"
 			tt.spoil(w)
@@ -102,6 +106,9 @@ func TestMountFromAServer(t *testing.T) {
 	for name, make := range map[string]func(*testing.T) *world{"user data": newWorld, "SSH": func(t *testing.T) *world { w, _ := given(t); return w }} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if name != "user data" {
+				oneOfSeveral(t)
+			}
 			w := make(t)
 			w.config.Mounts = []Mount{{Kind: "nfs", Source: "nas.example.org:/home", Target: "/home"}, {Kind: "nfs", Source: "server:lon-nfs:/shared", Target: "/work"}}
 			w.servers = "other=10.1.0.8 lon-nfs=10.1.0.9"

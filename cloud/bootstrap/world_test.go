@@ -80,6 +80,15 @@ echo "${0##*/} $*" >>$DESK/log
 takes() { n=$(cat $DESK/$1 2>/dev/null || echo 0); [ $n != 0 ] && echo $((n - 1)) >$DESK/$1; }
 `
 
+// oneOfSeveral skips a boot in -short that differs little from another one: each takes some
+// hundred processes. make test has them all.
+func oneOfSeveral(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("one boot of several; make test has them all")
+	}
+}
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	dir := t.TempDir()

@@ -190,7 +190,7 @@ func TestKillWithFeatures(t *testing.T) {
 	chosen, missed := slices.DeleteFunc(choose(points), func(p string) bool { return strings.Contains(p, " account #") && len(p) > len("before account #3") }), 0
 	if testing.Short() {
 		var few []string
-		for i := 0; i < len(chosen); i += 20 {
+		for i := 0; i < len(chosen); i += 50 {
 			few = append(few, chosen[i])
 		}
 		chosen = few
