@@ -90,9 +90,19 @@ func TestULFMAsks(t *testing.T) {
 	}
 }
 
+// unhurried is a test of which most is a script's own waits: make test runs it, beside the others.
+func unhurried(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("ulfm-run waits for seconds; make test runs it")
+	}
+	t.Parallel()
+}
+
 // TestULFMRequeues: when the batch host has a notice the job is requeued as soon as the
 // checkpoint is written, or must be, whatever mpirun does: the host may go any moment.
 func TestULFMRequeues(t *testing.T) {
+	unhurried(t)
 	for name, tt := range map[string]struct {
 		says string
 		args []string
@@ -101,6 +111,7 @@ func TestULFMRequeues(t *testing.T) {
 		"it does not stop":        {"heat: iteration 5 of 9", []string{"--grace", "2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			bin := filepath.Join(dir, "bin")
 			if err := os.Mkdir(bin, 0o700); err != nil {
@@ -189,8 +200,10 @@ func fakes(t *testing.T, dir string, programs map[string]string, args ...string)
 
 // TestULFMPrologFlags: no node is asked for where Slurm joins none.
 func TestULFMPrologFlags(t *testing.T) {
+	unhurried(t)
 	for flags, asks := range map[string]bool{"(null)": true, "Alloc,Serial": true, "Alloc,Contain,X11": false, "CONTAIN": false} {
 		t.Run(flags, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			cmd := fakes(t, dir, map[string]string{
 				"mpirun":  `sleep 2; echo "heat: done"`,
@@ -216,6 +229,7 @@ func TestULFMPrologFlags(t *testing.T) {
 
 // TestULFMArrayTask: the last task of an array has the array's own number, which names all tasks.
 func TestULFMArrayTask(t *testing.T) {
+	unhurried(t)
 	dir := t.TempDir()
 	cmd := fakes(t, dir, map[string]string{
 		"mpirun":  `echo "heat: stopped at iteration 5, the checkpoint is written"; trap "" TERM; exec sleep 100`,
@@ -245,6 +259,7 @@ func TestULFMArrayTask(t *testing.T) {
 
 // TestULFMRequeuesAgain: slurmctld, which cannot requeue the job, is not asked at each look.
 func TestULFMRequeuesAgain(t *testing.T) {
+	unhurried(t)
 	dir := t.TempDir()
 	cmd := fakes(t, dir, map[string]string{
 		"mpirun":  `sleep 5; echo "heat: done"`,
@@ -268,6 +283,7 @@ func TestULFMRequeuesAgain(t *testing.T) {
 // TestULFMProbes: new nodes are tried at once and beside the looks, those that boot or do not
 // answer not at all, and none while a node is to join.
 func TestULFMProbes(t *testing.T) {
+	unhurried(t)
 	parts, err := filepath.Abs("ulfm/ulfm-nodes")
 	if err != nil {
 		t.Fatal(err)
@@ -283,6 +299,7 @@ func TestULFMProbes(t *testing.T) {
 		"it joins after that":  {"MIXED", "look; : >$ULFM_DIR/grown.8; look; idle; echo; look; sort $ULFM_DIR/tried", "\nnode h1 node h2 node h3\nh2\nh3\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			for name, text := range map[string]string{
 				"scontrol": `case $* in

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestMain is a program that runs until a signal ends it, where it is started as one.
@@ -29,7 +30,9 @@ func TestMain(m *testing.M) {
 // TestNohup: a program ends by the end of its terminal, but under nohup.
 func TestNohup(t *testing.T) {
 	for before, want := range map[string]string{"": "hangup", "trap '' HUP; ": "terminated"} {
-		cmd := exec.CommandContext(t.Context(), "sh", "-c", before+`exec "$0"`, os.Args[0])
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "sh", "-c", before+`exec "$0"`, os.Args[0])
 		cmd.Env = append(os.Environ(), "BURST_TEST_CLI=1")
 		heed := make(chan os.Signal, 1) // what has a handler here is the default there, though this runs under nohup
 		signal.Notify(heed, syscall.SIGHUP)
@@ -46,8 +49,14 @@ func TestNohup(t *testing.T) {
 		if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGTERM} {
-			_ = cmd.Process.Signal(s) // it may have ended by the first
+		signals := []os.Signal{syscall.SIGHUP}
+		if want == "terminated" {
+			signals = append(signals, syscall.SIGTERM)
+		}
+		for _, s := range signals {
+			if err := cmd.Process.Signal(s); err != nil {
+				t.Error(err)
+			}
 		}
 		if err := cmd.Wait(); err == nil || !strings.Contains(said.String(), want) {
 			t.Errorf("%sit ends by %q, want %s", before, said.String(), want)

@@ -28,7 +28,7 @@ func TestNamesWhoseCloudIsAway(t *testing.T) {
 				s.fake.Inject(cloudtest.List, cloudtest.Fault{Err: away, Times: 60})
 				s.fake.Inject(cloudtest.Launch, cloudtest.Fault{Err: away, Times: 60})
 				s.fake.Inject(cloudtest.Terminate, cloudtest.Fault{Err: away, Times: 60})
-				time.Sleep(time.Minute) // its nodes are powered down
+				time.Sleep(45 * time.Second) // its nodes are powered down, and it has not been away for a minute
 				pair := s.ctl.Submit(slurmtest.Job{Nodes: 2, Requeue: true, Duration: 2 * time.Minute})
 				time.Sleep(time.Second)
 				if i, _ := s.ctl.Info(pair); !slices.Equal(i.Nodes, expand("c[1-2]")) {
