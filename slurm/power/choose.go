@@ -199,7 +199,7 @@ func (p planning) elsewhere(g group, pool Pool) (now, soon bool) {
 		sh, is := p.shut[sourceKey(s.Name, s.Provider)]
 		q := p.query(s, g)
 		q.Waited = math.MaxInt64
-		if stopped || is && !sh.brief || !s.Fleet.Choose(q).Retry.IsZero() {
+		if stopped || p.market.refuses(s.Provider) || is && !sh.brief || !s.Fleet.Choose(q).Retry.IsZero() {
 			continue
 		}
 		now, soon = now || !is, soon || is

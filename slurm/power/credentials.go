@@ -43,5 +43,16 @@ func (e *Engine) credentials(c *Change, provider, op string, err error) {
 	}
 }
 
+// unanswered says that the provider does not take our credentials for launches, nor for lists, which
+// alone say that an instance is gone. It is so from the refusal on until that call is accepted,
+// while its gate opens from time to time for one that tries.
+func (m market) unanswered(provider string) bool { return m.denied[provider] != "" }
+
+// refuses says that the provider does not take our credentials for launches.
+func (m market) refuses(provider string) bool {
+	op := m.denied[provider]
+	return op != "" && op != opList
+}
+
 // shut is how long the provider's launches have to wait for its credentials.
 func (e *Engine) shut(provider string) time.Duration { return max(0, e.until(gate(provider))) }

@@ -124,7 +124,7 @@ func (p planning) dryPools() dryPools {
 func (p planning) dry(pool string) (until time.Time) {
 	for _, s := range p.pools[pool].Sources() {
 		again := p.now.Add(maxRetry)
-		if _, stopped := p.mem.stopped(pool, s.Provider); !stopped {
+		if _, stopped := p.mem.stopped(pool, s.Provider); !stopped && !p.market.refuses(s.Provider) {
 			q := p.query(s, group{})
 			q.Waited = 24 * time.Hour // by then on-demand is no market to be waited for
 			ch := p.fleetFor(s, nil).Choose(q)

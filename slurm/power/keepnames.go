@@ -26,7 +26,7 @@ func keptName(pool string) string { return "burst-away-" + pool }
 func (e *Engine) keepNames(ctx context.Context) (due time.Duration, err error) {
 	now := time.Now()
 	for provider := range e.providers {
-		switch away := e.market.silent[provider] || e.shut(provider) > 0; {
+		switch away := e.market.silent[provider] || e.market.unanswered(provider); {
 		case !away:
 			delete(e.market.since, provider)
 		case e.market.since[provider].IsZero():
@@ -68,9 +68,15 @@ func (e *Engine) keep(ctx context.Context, pool string, names []string, now time
 	case len(names) == 0 && !is:
 		return nil
 	case len(names) == 0:
-		if err := e.slurm.Unreserve(ctx, keptName(pool)); err != nil {
-			return fmt.Errorf("taking back the names of pool %s that were kept from jobs: %w", pool, err)
+		if e.until(keptName(pool)) > 0 {
+			return nil
 		}
+		if err := e.slurm.Unreserve(ctx, keptName(pool)); err != nil {
+			wait := e.failed(keptName(pool))
+			e.log.Warn("names stay kept from jobs, until the reservation's end at most; it is tried again", "pool", pool, "nodes", hostlist.Fold(had.nodes), "in", wait.Round(time.Millisecond), "error", err)
+			return nil
+		}
+		delete(e.backoff, keptName(pool))
 		delete(e.market.kept, pool)
 		c.Events[0].Kind, c.Events[0].Text = "names-back", "Slurm may use the names again that were kept from jobs: "+hostlist.Fold(had.nodes)
 		return e.commit(ctx, c)
@@ -80,6 +86,7 @@ func (e *Engine) keep(ctx context.Context, pool string, names []string, now time
 	until := now.Add(keptFor)
 	if err := e.slurm.Reserve(ctx, slurm.Reservation{Name: keptName(pool), Nodes: names, Start: now, End: until}); err != nil {
 		wait := e.failed(keptName(pool))
+		e.market.kept[pool] = aside{} // what there was may be removed already
 		e.log.Warn("jobs are given nodes that wait for a cloud which does not answer; it is tried again", "pool", pool, "nodes", hostlist.Fold(names), "in", wait.Round(time.Millisecond), "error", err)
 		return nil
 	}

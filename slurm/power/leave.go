@@ -80,12 +80,12 @@ func (e *Engine) leaveNodes(ctx context.Context) (time.Duration, error) {
 	return sooner(due, askAgain), nil
 }
 
-// away says that the cloud of the node's instance does not answer.
+// away says that the cloud of the node's instance does not answer, or not to our credentials.
 func (e *Engine) away(n Node) bool {
 	s, ok := e.pools[n.Pool].source(e.mem.instances[n.Instance].Provider)
 	if !ok {
 		return false
 	}
 	sh, _ := e.shutOf(s)
-	return sh.why != ""
+	return sh.why != "" || e.market.unanswered(s.Provider)
 }

@@ -89,6 +89,11 @@ func (e *Engine) round(ctx context.Context, l *listing) error {
 			c.Heard = append(c.Heard, name)
 		}
 	}
+	if !e.mem.heard[""] && !slices.ContainsFunc(slices.Collect(maps.Keys(e.providers)), func(name string) bool {
+		return !e.mem.heard[name] && !slices.Contains(c.Heard, name)
+	}) {
+		c.Heard = append(c.Heard, "") // it is as good as one that was never lost: a provider that is added has nothing of ours
+	}
 	for _, name := range slices.Sorted(maps.Keys(l.errs)) {
 		e.credentials(&c, name, opList, l.errs[name])
 		e.heardOf(name, l.errs[name])
@@ -195,8 +200,8 @@ func (e *Engine) settleNodes(ctx context.Context, snap *slurm.Snapshot, l *listi
 		}
 		cell := e.cellOf(snap, l, name)
 		a := decide(cell)
-		if a == recreate && (!e.Owns(name) || !snap.Nodes[name].State.Has(slurm.PoweringUp)) {
-			a = wait // nobody's any more, or Slurm has not given the order yet
+		if a == recreate && (!e.Owns(name) || !snap.Nodes[name].State.Has(slurm.PoweringUp) || !e.adopted(Node{Pool: e.poolOf[name]})) {
+			a = wait // nobody's any more, or Slurm has not given the order yet, or a source that has not answered may have it
 		}
 		s := e.settling[name].seen(fmt.Sprint(a, cell.slurm == removed), now)
 		e.settling[name] = s

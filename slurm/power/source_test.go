@@ -204,3 +204,74 @@ func TestANewJournalWaitsForAllSources(t *testing.T) {
 		})
 	}
 }
+
+// TestAJournalIsWhole when all of a start's providers have answered: one that is added later is not waited for.
+func TestAJournalIsWhole(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		answer []string
+		want   bool
+	}{{"one has not answered", []string{"east"}, false}, {"all have", []string{"east", "west"}, true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			inTwoClouds(t, State{}, nil, nil, nil, func(e *Engine, s *scripted) {
+				e.providers["east"], e.providers["west"] = mute{}, mute{}
+				e.mem.heard = map[string]bool{}
+				time.Sleep(time.Hour)
+				l := newListing(time.Now())
+				for _, name := range tt.answer {
+					l.lists[name] = nil
+				}
+				if err := e.round(t.Context(), l); err != nil {
+					t.Fatal(err)
+				}
+				if e.mem.heard[""] != tt.want {
+					t.Errorf("heard is %v", e.mem.heard)
+				}
+				e.providers["later"] = mute{}
+				if wait := e.strange("later"); wait > 0 == tt.want {
+					t.Errorf("launches at a provider that is added wait for %s", wait)
+				}
+			})
+		})
+	}
+}
+
+// TestNoOrderIsMadeAgain for a node of which a source that has not answered since the start may
+// have the instance.
+func TestNoOrderIsMadeAgain(t *testing.T) {
+	for _, heard := range []bool{false, true} {
+		inTwoClouds(t, State{Heard: []string{""}}, nil, map[string]string{"c1": "ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP"}, nil, func(e *Engine, s *scripted) {
+			e.providers["east"], e.providers["west"] = mute{}, mute{}
+			e.heard["east"], e.heard["west"], e.rounds = true, heard, 2
+			for range 2 {
+				if err := e.settleNodes(t.Context(), s.snap, &listing{began: time.Now(), lists: map[string][]cloud.Instance{"east": nil}}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(settle)
+			}
+			if made := len(e.mem.orders) > 0; made != heard {
+				t.Errorf("west has answered: %v; orders: %v", heard, e.mem.orders)
+			}
+		})
+	}
+}
+
+// TestARefusingCloudHasNoRoom, for jobs of other pools and sources, also while its gate is open for one that tries.
+func TestARefusingCloudHasNoRoom(t *testing.T) {
+	for op, room := range map[string]bool{"": true, opList: true, opLaunch: false, opPrepare: false} {
+		inTwoClouds(t, State{Heard: []string{""}}, nil, nil, nil, func(e *Engine, s *scripted) {
+			for _, name := range []string{"east", "west"} {
+				if op != "" {
+					e.market.denied[name] = op
+				}
+			}
+			p, _ := e.planning()
+			if dry := p.dry("p"); dry.IsZero() != room {
+				t.Errorf("refused is %q: dry until %s", op, dry)
+			}
+			if now, _ := p.elsewhere(group{pool: "p", nodes: []Node{{Name: "c1", Pool: "p"}}}, e.pools["p"]); now != room {
+				t.Errorf("refused is %q: room elsewhere: %v", op, now)
+			}
+		})
+	}
+}

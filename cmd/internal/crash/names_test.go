@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/cloudtest"
 	"github.com/burst-hpc/burst/slurm/slurmtest"
 )
@@ -16,7 +17,12 @@ import (
 // gives their names to the next job, which gets others, at the second cloud; later jobs do at once. burstd
 // is killed meanwhile, and when the cloud is back the names serve again.
 func TestNamesWhoseCloudIsAway(t *testing.T) {
-	for name, killed := range map[string]bool{"burstd stays": false, "burstd is killed": true} {
+	noRoute, refused := errors.New("no route"), &cloud.Error{Kind: cloud.Auth, Err: errors.New("the token is over")}
+	for name, tt := range map[string]struct {
+		killed bool
+		away   error
+	}{"burstd stays": {false, noRoute}, "burstd is killed": {true, noRoute}, "it refuses the credentials": {false, refused}} {
+		killed, away := tt.killed, tt.away
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := featured(t, cloudtest.Options{}, 20*time.Second)
@@ -24,7 +30,6 @@ func TestNamesWhoseCloudIsAway(t *testing.T) {
 				s.start("")
 				first := s.ctl.Submit(slurmtest.Job{Nodes: 2, Duration: 10 * time.Second})
 				s.wait(time.Minute, "the first job is done", s.over(first))
-				away := errors.New("no route")
 				s.fake.Inject(cloudtest.List, cloudtest.Fault{Err: away, Times: 60})
 				s.fake.Inject(cloudtest.Launch, cloudtest.Fault{Err: away, Times: 60})
 				s.fake.Inject(cloudtest.Terminate, cloudtest.Fault{Err: away, Times: 60})
