@@ -22,7 +22,11 @@ func TestImageConnectionCut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, net, `["true"]`)
-			s.host.Put("/usr/local/bin/sync", []byte("#!/bin/sh\nip link set eth0 down\n")) // the last command before the word
+			s.host.Put("/usr/local/bin/sync", []byte(`#!/bin/sh
+ip link set eth0 down
+: >/etc/ssh/cut
+until [ -e /etc/ssh/goes_on ]; do sleep 0.1; done
+`)) // the last command before the word
 			s.host.Do("chmod 755 /usr/local/bin/sync")
 			cfg, err := config.Load(s.toml)
 			if err != nil {
@@ -42,15 +46,21 @@ func TestImageConnectionCut(t *testing.T) {
 				_, err := imaging.Build(t.Context(), imaging.Config{Provider: provider, Request: request, Leases: imaging.LeasesIn(s.dir), Within: 15 * time.Minute, SetUp: way.SetUp})
 				done <- err
 			}()
-			for end := time.Now().Add(2 * time.Minute); s.host.Do("grep -l ^ended /var/lib/burst/setup/*/status 2>/dev/null || :") == ""; time.Sleep(200 * time.Millisecond) {
-				if time.Now().After(end) {
-					t.Fatal("the setup does not end")
+			comes := func(what, sign string) {
+				t.Helper()
+				for end := time.Now().Add(2 * time.Minute); s.host.Do(sign+" 2>/dev/null || :") == ""; time.Sleep(200 * time.Millisecond) {
+					if time.Now().After(end) {
+						t.Fatal("not within 2 minutes: " + what)
+					}
 				}
 			}
+			comes("the cut", "ls /etc/ssh/cut")
 			if images == 0 {
 				s.host.Do(": >/etc/ssh/test_logins")
 			}
-			s.host.Hang() // else the connection outlives it
+			s.host.Hang() // before the word, which else waits in the connection for the network
+			s.host.Do(": >/etc/ssh/goes_on")
+			comes("the setup's end", "grep -l ^ended /var/lib/burst/setup/*/status")
 			s.host.Do("ip link set eth0 up")
 			err = <-done
 			if (err == nil) != (images == 1) || err != nil && !strings.Contains(err.Error(), "given up") {

@@ -28,10 +28,15 @@ func byLibburst(t *testing.T, h *heats) {
 	wg.Wait()
 }
 
-// withLibburst builds heat with libburst, beside the other.
+// buildingLibburst is held by the one test that builds at a time.
+var buildingLibburst sync.Mutex
+
+// withLibburst builds heat with libburst, beside the other; all tests share them.
 func (h *heats) withLibburst(t *testing.T) (program string) {
 	t.Helper()
-	lib := filepath.Join(t.TempDir(), "libburst")
+	buildingLibburst.Lock()
+	defer buildingLibburst.Unlock()
+	lib := filepath.Join(filepath.Dir(h.program), "libburst")
 	if out, err := exec.CommandContext(t.Context(), "make", "-s", "-C", "../../../contrib/libburst", "OUT="+lib).CombinedOutput(); err != nil {
 		t.Fatalf("building libburst (make deps installs gcc): %v\n%s", err, out)
 	}
