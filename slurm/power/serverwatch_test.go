@@ -2,6 +2,7 @@ package power
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -188,7 +189,18 @@ func kindsOf(e *Engine) (kinds []string) {
 // commented is a Slurm that shows what jobs are told.
 type commented struct{ *scripted }
 
+// Fresh is a reading of its own, which comments that come later do not change.
+func (c *commented) Fresh(ctx context.Context, after time.Time) (*slurm.Snapshot, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	snap, err := c.scripted.Fresh(ctx, after)
+	snap.Jobs = maps.Clone(snap.Jobs)
+	return snap, err
+}
+
 func (c *commented) UpdateJob(_ context.Context, id uint32, u slurm.JobUpdate) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	j := c.snap.Jobs[id]
 	j.AdminComment = *u.AdminComment
 	c.snap.Jobs[id] = j
