@@ -69,7 +69,7 @@ func (s *setup) run(ctx context.Context, try func(context.Context) error) error 
 		switch {
 		case err == nil, errors.As(err, &failed):
 			return err
-		case ctx.Err() != nil:
+		case over(ctx):
 			return s.late(ctx, err)
 		case errors.As(err, &never):
 			return fmt.Errorf("%s: %w: %w", s.host, ErrGivenUp, err)
@@ -97,6 +97,15 @@ func (s *setup) run(ctx context.Context, try func(context.Context) error) error 
 			return s.late(ctx, s.last)
 		}
 	}
+}
+
+// over says that no time is left. A connection's own deadline, which is the same, may fire
+// a moment before: its error says nothing of the host.
+func over(ctx context.Context) bool {
+	if by, ok := ctx.Deadline(); ok && !time.Now().Before(by) {
+		<-ctx.Done()
+	}
+	return ctx.Err() != nil
 }
 
 // pause grows with each failure, with jitter.
