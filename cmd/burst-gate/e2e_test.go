@@ -17,6 +17,7 @@ import (
 const resumeScript = `#!/bin/sh
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 spool=$(sed -n 's/^SlurmdSpoolDir=//p' "$SLURM_CONF")
+sleep 1 # slurmctld may ignore a node that boots within the second of its resume
 for node in $(scontrol show hostnames "$1" | grep -v c2); do
 	mkdir -p "${spool%%\%n}$node"
 	env --default-signal slurmd -b -N "$node" -f "$SLURM_CONF" </dev/null >/dev/null 2>&1

@@ -26,6 +26,7 @@ const (
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 spool=$(sed -n 's/^SlurmdSpoolDir=//p' "$SLURM_CONF")
 mkdir -p "${spool%%\%n}$1"
+sleep 1 # slurmctld may ignore a node that boots within the second of its resume
 env --default-signal slurmd -b -N "$1" -f "$SLURM_CONF" </dev/null >/dev/null 2>&1
 `
 	suspend = `#!/bin/sh

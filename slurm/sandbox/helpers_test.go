@@ -122,6 +122,7 @@ const (
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 echo "resume $1" >>"${SLURM_CONF%/*}/calls"
 spool=$(sed -n 's/^SlurmdSpoolDir=//p' "$SLURM_CONF")
+sleep 1 # slurmctld may ignore a node that boots within the second of its resume (docs/slurm-states.md)
 for node in $(scontrol show hostnames "$1"); do
 	mkdir -p "${spool%%\%n}$node"
 	env --default-signal slurmd -b -N "$node" -f "$SLURM_CONF" </dev/null >/dev/null 2>&1

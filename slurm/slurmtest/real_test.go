@@ -140,7 +140,7 @@ func (r real) sleep(d time.Duration) { time.Sleep(d) }
 const (
 	searchPath   = "export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n"
 	resumeScript = "#!/bin/sh\n" + searchPath + `
-sleep 0.5 # a boot, long enough to be seen
+sleep 1 # a boot, long enough to be seen; slurmctld may ignore one within the second of the resume
 spool=$(sed -n 's/^SlurmdSpoolDir=//p' "$SLURM_CONF")
 for node in $(scontrol show hostnames "$1"); do
 	mkdir -p "${spool%%\%n}$node"
