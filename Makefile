@@ -68,8 +68,9 @@ agents: go ## build burst-agent for nodes of the other architecture into build/l
 demo: deps-demo build ## a real Slurm cluster bursts on this machine, and survives two evictions
 	build/bin/burst demo $(DEMO_FLAGS)
 
-# gotest is go test: first two packages at a time, then one by one those whose tests
-# start clusters or measure. It says at the end what could not be tried here.
+# gotest is go test of two packages at a time, those whose tests start clusters last, then
+# one by one of those whose tests want all processors. It says at the end what could not be
+# tried here.
 .PHONY: test
 test: deps build ## run all tests, the slow ones too
 	go run -buildvcs=false ./packaging/gotest -buildvcs=false -timeout 40m ./...

@@ -1,8 +1,9 @@
 // Command gotest is go test with two things more. At its end it says what tests have not
 // tried, which they do by t.Skip or t.Log with the words NOT TESTED, and which go test
 // shows to nobody who does not ask for everything. And it tests two packages at a time,
-// which mostly wait, but one by one those whose tests start clusters, or measure. Its last
-// argument says which packages, the others are go test's; its exit code is go test's.
+// which mostly wait, those whose tests start clusters after the others, but one by one those
+// whose tests want all processors. Its last argument says which packages, the others are
+// go test's; its exit code is go test's.
 package main
 
 import (
@@ -18,13 +19,14 @@ func main() {
 		os.Exit(2)
 	}
 	flags, pattern := os.Args[1:len(os.Args)-1], os.Args[len(os.Args)-1]
-	side, alone, err := apart(pattern)
+	g, err := apart(pattern)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "gotest:", err)
 		os.Exit(2)
 	}
 	v := newView(os.Stdout)
-	code := max(test(v, append([]string{"-p=2"}, flags...), side), test(v, append([]string{"-p=1"}, flags...), alone))
+	two := append([]string{"-p=2"}, flags...)
+	code := max(test(v, two, g.side), test(v, two, g.pairs), test(v, append([]string{"-p=1"}, flags...), g.alone))
 	v.end()
 	os.Exit(code)
 }
