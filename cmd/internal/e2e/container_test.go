@@ -247,10 +247,11 @@ func (c *contained) userns(t *testing.T) {
 }
 
 // parts: a step of a heterogeneous job's components has its image made ready on the nodes of all.
+// srun of Slurm 22.05 hangs in one of some hundred such steps with --mpi=pmix: docs/slurm-states.md.
 func (c *contained) parts(t *testing.T) {
 	cache := filepath.Join(c.Dir, "parts-%n")
 	out := c.batch(t, fmt.Sprintf(`export BURST_CONTAINER_CACHE=%s
-$burst --container %s --het-group=0,1 /usr/bin/env sh -c 'echo ran on $SLURMD_NODENAME'
+$burst --mpi=none --container %s --het-group=0,1 /usr/bin/env sh -c 'echo ran on $SLURMD_NODENAME'
 env | grep ^SLURM_JOB_NUM_NODES_HET_GROUP
 ls "${TMPDIR:-/tmp}"/burst-srun-*/$SLURM_JOB_ID.*image-*`, cache, c.sif), "-N1", "--ntasks-per-node=1", "-pcloud", ":", "-N2", "--ntasks-per-node=1", "-pcloud", "--exclusive")
 	if copies := glob(c.Dir, "parts-*/*.sif"); strings.Count(out, "ran on ") != 3 || len(copies) != 3 {
