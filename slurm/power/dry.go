@@ -154,7 +154,6 @@ func (p planning) dry(pool string) (until time.Time) {
 // as of a reservation that a job names, it is asked again later: nothing else waits for that. When it does not
 // answer, nothing more is asked: each command would take its whole time.
 func (e *Engine) takeBack(ctx context.Context, dry dryPools) (due time.Duration, err error) {
-	answers := false
 	for _, pool := range slices.Sorted(maps.Keys(e.dry.aside)) {
 		if until, is := dry[pool]; is {
 			due = sooner(due, max(time.Millisecond, time.Until(until)))
@@ -164,12 +163,6 @@ func (e *Engine) takeBack(ctx context.Context, dry dryPools) (due time.Duration,
 		if wait := e.until(what); wait > 0 {
 			due = sooner(due, wait)
 			continue
-		}
-		if !answers {
-			if _, err := e.slurm.Fresh(ctx, time.Now()); err != nil {
-				return 0, err
-			}
-			answers = true
 		}
 		if err := e.slurm.Unreserve(ctx, asideName(pool)); err != nil {
 			wait := e.failed(what)

@@ -105,6 +105,9 @@ func TestAReservationOfNamesIsTriedAgain(t *testing.T) {
 			if err != nil || due <= 0 || due > time.Second {
 				t.Fatalf("it is due in %s, %v", due, err)
 			}
+			if again, _ := e.keepNames(t.Context()); again <= 0 || again > due {
+				t.Errorf("it is due in %s, and then in %s", due, again)
+			}
 			time.Sleep(due)
 		}
 		delete(e.mem.instances, "i-c1")

@@ -104,7 +104,7 @@ func TestARefusedJobWaitsWhereNoOtherPoolMayHaveIt(t *testing.T) {
 		s.start("")
 		pair := s.ctl.Submit(slurmtest.Job{Nodes: 2, Requeue: true, Duration: time.Hour})
 		time.Sleep(110 * time.Second)
-		if i, _ := s.ctl.Info(pair); i.State != "CONFIGURING" || i.Restarts != 0 {
+		if i, _ := s.ctl.Info(pair); i.State != "CONFIGURING" || i.Restarts != 0 || !strings.Contains(i.AdminComment, "credentials not accepted at fake") {
 			t.Errorf("it is %s, restarted %d times: %s", i.State, i.Restarts, i.AdminComment)
 		}
 		key.over.Store(false)
