@@ -67,8 +67,11 @@ func (e *Engine) turnBack(ctx context.Context) (due time.Duration, err error) {
 	ids := slices.Sorted(maps.Keys(waits))
 	dry, needs := p.dryPools(), e.needsOf(ctx, ids)
 	for _, id := range ids {
-		pool := waits[id][0].Pool
-		if r := e.route(asksOf(snap.Jobs[id], needs), dry, snap); snap.Jobs[id].State == "CONFIGURING" && len(r.to) > 0 && slices.Contains(r.dry, pool) {
+		j := snap.Jobs[id]
+		if j.State != "CONFIGURING" || !j.Batch || j.HetID != 0 {
+			continue // without a script it would end, and of a heterogeneous job's parts each may need another pool
+		}
+		if r := e.route(asksOf(j, needs), dry, snap); len(r.to) > 0 && slices.Contains(r.dry, waits[id][0].Pool) {
 			e.giveBack(&c, id, waits[id], snap)
 		}
 	}

@@ -154,6 +154,12 @@ func TestAHoldNamesItsPool(t *testing.T) {
 	}
 }
 
+func changeJob(s *scripted, change func(*slurm.Job)) {
+	j := s.snap.Jobs[7]
+	change(&j)
+	s.snap.Jobs[7] = j
+}
+
 // TestOnlyRefusedJobsAreTurnedBack: p's cloud refuses. q may have the job.
 func TestOnlyRefusedJobsAreTurnedBack(t *testing.T) {
 	const up = "ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP"
@@ -186,11 +192,9 @@ func TestOnlyRefusedJobsAreTurnedBack(t *testing.T) {
 			p.Then = []Source{{Provider: "west", Fleet: e.pools["q"].Fleet}}
 			e.pools["p"] = p
 		}, ""},
-		{"it runs by now", func(_ *Engine, s *scripted) {
-			j := s.snap.Jobs[7]
-			j.State = "RUNNING"
-			s.snap.Jobs[7] = j
-		}, ""},
+		{"it runs by now", func(_ *Engine, s *scripted) { changeJob(s, func(j *slurm.Job) { j.State = "RUNNING" }) }, ""},
+		{"it has no script, and would end", func(_ *Engine, s *scripted) { changeJob(s, func(j *slurm.Job) { j.Batch = false }) }, ""},
+		{"it is a part of one", func(_ *Engine, s *scripted) { changeJob(s, func(j *slurm.Job) { j.HetID = 6 }) }, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			node := func(name string, phase Phase, token string) Node {
