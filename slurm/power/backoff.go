@@ -1,6 +1,7 @@
 package power
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"strings"
@@ -43,6 +44,15 @@ func (e *Engine) refused(what string, err error) time.Duration {
 		e.backoff[what] = backoff{e.backoff[what].failures, time.Now().Add(wait)}
 	}
 	return wait
+}
+
+// hangs says after a command's failure that Slurm does not answer at all; nil: it does, and has refused that command.
+func (e *Engine) hangs(ctx context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+		return err
+	}
+	_, err = e.slurm.Fresh(ctx, time.Now())
+	return err
 }
 
 // until is how long what is named still has to wait.

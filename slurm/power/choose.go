@@ -135,7 +135,7 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 	}
 	moves = moves && found
 	if len(left.why) == 0 { // none of them answers
-		if until := p.patience(g); !moves || p.now.Before(until) {
+		if until := p.patience(g, k.provider); !moves || p.now.Before(until) {
 			quiet.join(owed)
 			p.quiet(out, g, quiet.why)
 			if moves && (out.wait.IsZero() || until.Before(out.wait)) {
@@ -157,23 +157,18 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 	return pick{}, false
 }
 
-// patience is until when a group waits for the provider of its job's other nodes, which
-// does not answer, though another might have all of them.
-func (p planning) patience(g group) time.Time {
-	since := p.now
-	for _, n := range g.nodes {
-		if n.Since.Before(since) {
-			since = n.Since
-		}
-	}
-	return since.Add(doubtFor)
-}
-
 // leastWait is how long a job waits at least for a source that does not answer.
 const leastWait = 30 * time.Second
 
 func later(a, b time.Time) time.Time {
 	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
 		return b
 	}
 	return a
@@ -199,7 +194,7 @@ func (p planning) elsewhere(g group, pool Pool) (now, soon bool) {
 		sh, is := p.shut[sourceKey(s.Name, s.Provider)]
 		q := p.query(s, g)
 		q.Waited = math.MaxInt64
-		if stopped || p.market.refuses(s.Provider) || is && !sh.brief || !s.Fleet.Choose(q).Retry.IsZero() {
+		if stopped || p.market.refuses(s.Provider, p.now) || is && !sh.brief || !s.Fleet.Choose(q).Retry.IsZero() {
 			continue
 		}
 		now, soon = now || !is, soon || is

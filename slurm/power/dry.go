@@ -43,6 +43,7 @@ type dryness struct {
 type aside struct {
 	made, until time.Time
 	nodes       []string
+	asked       []string // of names kept from jobs: also those that Slurm does not know
 }
 
 func newDryness(pools []Pool) dryness {
@@ -101,7 +102,8 @@ func (e *Engine) undecided(dry dryPools, now time.Time) map[uint32]Hold {
 
 // names says that the job waits for want of what the pool offers, or because it is stopped.
 func (h Hold) names(pool string) bool {
-	return strings.Contains(h.Why, " in pool "+pool+" ") || strings.Contains(h.Why, stoppedText(pool, "")) || strings.Contains(h.Why, "pool "+pool+" at ")
+	return strings.Contains(h.Why, " in pool "+pool+" ") || strings.Contains(h.Why, stoppedText(pool, "")) || strings.Contains(h.Why, "pool "+pool+" at ") ||
+		strings.Contains(h.Why, "pool "+pool+": ")
 }
 
 func (h Hold) namesAny(pools []string) bool { return slices.ContainsFunc(pools, h.names) }
@@ -124,7 +126,12 @@ func (p planning) dryPools() dryPools {
 func (p planning) dry(pool string) (until time.Time) {
 	for _, s := range p.pools[pool].Sources() {
 		again := p.now.Add(maxRetry)
-		if _, stopped := p.mem.stopped(pool, s.Provider); !stopped && !p.market.refuses(s.Provider) {
+		_, stopped := p.mem.stopped(pool, s.Provider)
+		switch {
+		case stopped:
+		case p.market.refuses(s.Provider, p.now):
+			again = later(p.market.denied[s.Provider].last.Add(maxRetry), p.now.Add(leastWait))
+		default:
 			q := p.query(s, group{})
 			q.Waited = 24 * time.Hour // by then on-demand is no market to be waited for
 			ch := p.fleetFor(s, nil).Choose(q)
@@ -144,7 +151,8 @@ func (p planning) dry(pool string) (until time.Time) {
 }
 
 // takeBack has Slurm use the nodes again whose pool is dry no more. Where Slurm refuses,
-// as of a reservation that a job names, it is asked again later: nothing else waits for that.
+// as of a reservation that a job names, it is asked again later: nothing else waits for that. When it does not
+// answer, nothing more is asked: each command would take its whole time.
 func (e *Engine) takeBack(ctx context.Context, dry dryPools) (due time.Duration, err error) {
 	for _, pool := range slices.Sorted(maps.Keys(e.dry.aside)) {
 		if until, is := dry[pool]; is {
@@ -160,6 +168,9 @@ func (e *Engine) takeBack(ctx context.Context, dry dryPools) (due time.Duration,
 			wait := e.failed(what)
 			due = sooner(due, wait)
 			e.log.Warn("the nodes of a pool that were set aside stay so; it will be tried again", "pool", pool, "in", wait.Round(time.Millisecond), "error", err)
+			if err := e.hangs(ctx, err); err != nil {
+				return 0, err
+			}
 			continue
 		}
 		delete(e.backoff, what)
@@ -188,8 +199,7 @@ func (e *Engine) reroute(ctx context.Context, dry dryPools, holds map[uint32]Hol
 		j, known := snap.Jobs[id]
 		whole := cmp.Or(j.HetID, id)
 		if j.State == "PENDING" {
-			a := asks{job: slurm.Job{Partition: j.Partition, Features: j.Features, Required: j.Required, NumNodes: j.NumNodes}}
-			a.needs, a.known = needs[id]
+			a := asksOf(j, needs)
 			if _, known := same[a]; !known {
 				same[a] = e.route(a, dry, snap)
 			}
@@ -217,20 +227,6 @@ func (e *Engine) reroute(ctx context.Context, dry dryPools, holds map[uint32]Hol
 		}
 	}
 	return e.commit(ctx, c) // if that fails they are open again with the next step
-}
-
-// needs is what the jobs that are in the queue again need. Without an answer it is empty:
-// they go only to nodes that are as large as those that they had.
-func (e *Engine) needs(ctx context.Context, holds map[uint32]Hold, snap *slurm.Snapshot) map[uint32]slurm.Needs {
-	back := slices.DeleteFunc(slices.Sorted(maps.Keys(holds)), func(id uint32) bool { return snap.Jobs[id].State != "PENDING" })
-	if len(back) == 0 {
-		return nil
-	}
-	all, err := e.slurm.Needs(ctx, back)
-	if err != nil && ctx.Err() == nil {
-		e.log.Warn("what jobs without nodes need is not known: they go to no smaller nodes", "error", err)
-	}
-	return all
 }
 
 // waitsFor is the hold of a job that no other pool may serve: it starts when the first of
@@ -274,7 +270,7 @@ func (e *Engine) putAside(ctx context.Context, c *Change, r route, dry dryPools,
 			e.log.Warn("a pool without capacity keeps its nodes, and the jobs that found it so wait for it", "pool", pool, "error", err)
 			return false
 		}
-		e.dry.aside[pool] = aside{time.Now(), until, nodes}
+		e.dry.aside[pool] = aside{made: time.Now(), until: until, nodes: nodes}
 		c.Events = append(c.Events, Event{Time: time.Now(), Kind: "pool-dry", Pool: pool,
 			Text: fmt.Sprintf("nothing to launch before %s: %s, which are off, are set aside (reservation %s), and jobs go to pool %s",
 				until.Format(time.TimeOnly), hostlist.Fold(nodes), asideName(pool), strings.Join(r.to, " or "))})

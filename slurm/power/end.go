@@ -79,6 +79,7 @@ func (e *Engine) end(ctx context.Context, name string, ids []string) time.Durati
 			e.note(name, err)
 			if err == nil {
 				delete(e.backoff, what)
+				delete(e.market.unended, name)
 				e.batch[name] = 2 * max(len(ask), e.batch[name])
 				for _, id := range ask {
 					delete(e.stubborn, id)
@@ -125,6 +126,9 @@ func (e *Engine) notEnded(name string, ask []string, err error) {
 	}
 	what := "terminations in " + name
 	kind := cloud.KindOf(err)
+	if kind == cloud.Auth {
+		e.market.unended[name] = time.Now()
+	}
 	switch {
 	case kind == cloud.Auth || kind == cloud.Throttled: // it is not any one's fault
 	case len(ask) == 1:

@@ -69,6 +69,7 @@ type Engine struct {
 	stubborn  map[string]int       // instance -> calls that named it alone, and failed
 	looked    map[string]time.Time // lists of some instances, by name -> the last
 	freed     map[string]time.Time // node -> last power_down_force
+	died      map[string]bool      // nodes that are freed since their own instance has ended, as its cloud says
 	consoles  map[string]time.Time // failed instance -> since when it waits for its console
 	fetching  int                  // consoles under way
 	releasing map[uint32]bool
@@ -113,7 +114,7 @@ func New(cfg Config, j journal, s controller, providers map[string]cloud.Provide
 		cfg: cfg, journal: j, slurm: s, providers: providers, log: log,
 		pools: map[string]Pool{}, poolOf: map[string]string{}, mem: newMemory(State{}), bad: map[string]string{},
 		wake: make(chan struct{}, 1), results: make(chan func(context.Context), 64),
-		flying: map[string]bool{}, doubt: map[string]bool{}, backoff: map[string]backoff{}, asked: map[string]time.Time{}, looked: map[string]time.Time{}, freed: map[string]time.Time{},
+		flying: map[string]bool{}, doubt: map[string]bool{}, backoff: map[string]backoff{}, asked: map[string]time.Time{}, looked: map[string]time.Time{}, freed: map[string]time.Time{}, died: map[string]bool{},
 		releasing: map[uint32]bool{}, closed: map[string]time.Time{}, missing: map[string]sighting{}, settling: map[string]sighting{}, heard: map[string]bool{}, market: newMarket(),
 		spoke: map[string]bool{}, consoles: map[string]time.Time{},
 		questions: questions{open: map[string]bool{}, last: map[string]time.Time{}},

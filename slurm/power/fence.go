@@ -118,13 +118,12 @@ func (e *Engine) Fenced(ctx context.Context, snap *slurm.Snapshot, job uint32) (
 			return err
 		}
 		j := snap.Jobs[job]
-		for name := range e.providers {
-			if j.Restarts > 0 && e.strange(name) > 0 && e.onOurs(j) {
+		if waits = e.mem.fenced(j); j.Restarts > 0 && e.onOurs(j) {
+			if name := e.unshown(); name != "" {
 				waits = fmt.Sprintf("job %d waits for provider %s to show its instances: the journal may have replaced a lost one, and an earlier attempt of it may still run", job, name)
-				return nil
 			}
 		}
-		if waits = e.mem.fenced(j); waits != "" {
+		if waits != "" {
 			e.warn(ctx, snap, j, waits)
 		}
 		return nil
@@ -133,6 +132,23 @@ func (e *Engine) Fenced(ctx context.Context, snap *slurm.Snapshot, job uint32) (
 		return "", err
 	}
 	return waits, nil
+}
+
+// unshown is a provider of whose instances a new journal does not know yet, empty: there is none. An earlier attempt
+// may have run in any pool, as Slurm does not tell of which partitions a job had its nodes before; but not where no pool buys.
+func (e *Engine) unshown() string {
+	var names []string
+	for _, pool := range e.pools {
+		for _, s := range pool.Sources() {
+			if e.providers[s.Provider] != nil && e.strange(s.Provider) > 0 {
+				names = append(names, s.Provider)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return slices.Min(names)
 }
 
 // onOurs says that the job has a node of ours.

@@ -19,6 +19,7 @@ import (
 // DOWN first: otherwise its job stays COMPLETING for minutes.
 func (e *Engine) freeNodes(ctx context.Context) (time.Duration, error) {
 	nodes := e.mem.inPhase(Freeing)
+	maps.DeleteFunc(e.died, func(name string, _ bool) bool { return e.mem.nodes[name].Phase != Freeing })
 	if len(nodes) == 0 {
 		clear(e.freed)
 		return 0, nil
@@ -43,7 +44,7 @@ func (e *Engine) freeNodes(ctx context.Context) (time.Duration, error) {
 			c.DropNodes = append(c.DropNodes, n.Name)
 			delete(e.freed, n.Name)
 			continue
-		case p == unknown, p == on && !e.adopted(n):
+		case p == unknown, p == on && !e.died[n.Name] && !e.adopted(n):
 			continue // an instance that the journal does not know may serve it by now
 		case p == on, p == down:
 			dead = append(dead, n)

@@ -67,7 +67,7 @@ func (e *Engine) note(provider string, err error) {
 
 // Turned is when Run last began a part of a step; zero before the first. Run
 // begins one at least every Config.Reconcile unless it hangs; a part may wait
-// for two of Slurm's commands.
+// for some of Slurm's commands, however many pools there are.
 func (e *Engine) Turned() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()

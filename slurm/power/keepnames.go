@@ -1,8 +1,10 @@
 package power
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -25,33 +27,38 @@ func keptName(pool string) string { return "burst-away-" + pool }
 // keepNames has Slurm keep jobs from the names whose clouds do not answer, and take them back.
 func (e *Engine) keepNames(ctx context.Context) (due time.Duration, err error) {
 	now := time.Now()
-	for provider := range e.providers {
-		switch away := e.market.silent[provider] || e.market.unanswered(provider); {
-		case !away:
+	ending := e.ending()
+	for _, provider := range slices.Concat(slices.Collect(maps.Keys(e.providers)), slices.Collect(maps.Keys(ending))) {
+		switch {
+		case !e.deaf(provider):
 			delete(e.market.since, provider)
 		case e.market.since[provider].IsZero():
 			e.market.since[provider] = now
 		}
 	}
 	by := map[string][]string{} // pool -> names
-	for _, i := range e.mem.instances {
-		pool := e.poolOf[i.Assigned]
-		if !e.elseThan(pool, i.Provider) || i.Doomed == "" || e.serves(i.Assigned) || e.market.since[i.Provider].IsZero() {
+	for provider, names := range ending {
+		if e.market.since[provider].IsZero() {
 			continue
 		}
-		n, have := e.mem.nodes[i.Assigned]
-		switch wait := doubtFor - now.Sub(e.market.since[i.Provider]); {
-		case wait > 0:
-			due = sooner(due, wait)
-		case (!have || n.Phase == Wanted || n.Phase == Freeing) && !slices.Contains(by[pool], i.Assigned):
-			by[pool] = append(by[pool], i.Assigned)
+		wait := doubtFor - now.Sub(e.market.since[provider])
+		for _, name := range names {
+			switch pool := e.poolOf[name]; {
+			case !e.elseThan(pool, provider) || e.serves(name):
+			case wait > 0:
+				due = sooner(due, wait)
+			case !slices.Contains(by[pool], name):
+				by[pool] = append(by[pool], name)
+			}
 		}
 	}
 	for name := range e.pools {
 		slices.Sort(by[name])
-		if err := e.keep(ctx, name, by[name], now); err != nil {
+		wait, err := e.keep(ctx, name, by[name], now)
+		if err != nil {
 			return 0, err
 		}
+		due = sooner(due, wait)
 	}
 	if len(e.market.kept) > 0 {
 		due = sooner(due, keptFor/4)
@@ -59,43 +66,73 @@ func (e *Engine) keepNames(ctx context.Context) (due time.Duration, err error) {
 	return due, nil
 }
 
-// keep has a pool's reservation be that of the names.
-func (e *Engine) keep(ctx context.Context, pool string, names []string, now time.Time) error {
+// ending are the names that wait until it is known that an instance is gone, by its provider; of one that is not
+// configured any more also those that wait for what became of a launch.
+func (e *Engine) ending() map[string][]string {
+	by := map[string][]string{}
+	for _, i := range e.mem.instances {
+		if n, have := e.mem.nodes[i.Assigned]; i.Doomed != "" && (!have || n.Phase == Wanted || n.Phase == Freeing) {
+			by[i.Provider] = append(by[i.Provider], i.Assigned)
+		}
+	}
+	for _, l := range e.mem.launches {
+		if e.providers[l.Provider] != nil || l.State == Abandoned {
+			continue
+		}
+		for _, name := range l.Nodes {
+			if n, have := e.mem.nodes[name]; !have || n.Phase == Wanted || n.Phase == Freeing || n.Token == l.Token {
+				by[l.Provider] = append(by[l.Provider], name)
+			}
+		}
+	}
+	return by
+}
+
+// keep has a pool's reservation be that of the names, of which Slurm need not know all.
+func (e *Engine) keep(ctx context.Context, pool string, names []string, now time.Time) (due time.Duration, err error) {
 	had, is := e.market.kept[pool]
-	c := Change{Events: []Event{{Time: now, Kind: "names-kept", Pool: pool,
-		Text: fmt.Sprintf("kept from jobs until it is known that their last instances are gone: %s (reservation %s)", hostlist.Fold(names), keptName(pool))}}}
-	switch {
-	case len(names) == 0 && !is:
-		return nil
-	case len(names) == 0:
-		if e.until(keptName(pool)) > 0 {
-			return nil
+	what := keptName(pool)
+	switch wait := e.until(what); {
+	case len(names) == 0 && !is, is && slices.Equal(names, had.asked) && had.until.Sub(now) > keptFor/2:
+		return 0, nil
+	case wait > 0:
+		return wait, nil
+	}
+	snap, err := e.slurm.Fresh(ctx, now) // one that hangs would take its time for each pool
+	if err != nil {
+		return 0, err
+	}
+	known := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return powerOf(snap, name) == unknown })
+	next := aside{made: now, until: now.Add(keptFor), nodes: known, asked: names}
+	if len(known) > 0 {
+		err = e.slurm.Reserve(ctx, slurm.Reservation{Name: what, Nodes: known, Start: now, End: next.until})
+	} else if is {
+		err = e.slurm.Unreserve(ctx, what)
+	}
+	if err != nil {
+		due = e.failed(what)
+		text := "names stay kept from jobs, until the reservation's end at most; it is tried again"
+		if len(known) > 0 {
+			e.market.kept[pool] = aside{} // what there was may be removed already
+			text = "jobs are given nodes that wait for a cloud which does not answer; it is tried again"
 		}
-		if err := e.slurm.Unreserve(ctx, keptName(pool)); err != nil {
-			wait := e.failed(keptName(pool))
-			e.log.Warn("names stay kept from jobs, until the reservation's end at most; it is tried again", "pool", pool, "nodes", hostlist.Fold(had.nodes), "in", wait.Round(time.Millisecond), "error", err)
-			return nil
-		}
-		delete(e.backoff, keptName(pool))
+		e.log.Warn(text, "pool", pool, "nodes", cmp.Or(hostlist.Fold(known), hostlist.Fold(had.nodes)), "in", due.Round(time.Millisecond), "error", err)
+		return due, e.hangs(ctx, err)
+	}
+	delete(e.backoff, what)
+	if e.market.kept[pool] = next; len(names) == 0 {
 		delete(e.market.kept, pool)
-		c.Events[0].Kind, c.Events[0].Text = "names-back", "Slurm may use the names again that were kept from jobs: "+hostlist.Fold(had.nodes)
-		return e.commit(ctx, c)
-	case slices.Equal(names, had.nodes) && had.until.Sub(now) > keptFor/2, e.until(keptName(pool)) > 0:
-		return nil
 	}
-	until := now.Add(keptFor)
-	if err := e.slurm.Reserve(ctx, slurm.Reservation{Name: keptName(pool), Nodes: names, Start: now, End: until}); err != nil {
-		wait := e.failed(keptName(pool))
-		e.market.kept[pool] = aside{} // what there was may be removed already
-		e.log.Warn("jobs are given nodes that wait for a cloud which does not answer; it is tried again", "pool", pool, "nodes", hostlist.Fold(names), "in", wait.Round(time.Millisecond), "error", err)
-		return nil
+	e.changed = true
+	ev := Event{Time: now, Kind: "names-kept", Pool: pool,
+		Text: fmt.Sprintf("kept from jobs until it is known that their last instances are gone: %s (reservation %s)", hostlist.Fold(known), what)}
+	switch {
+	case slices.Equal(known, had.nodes):
+		return 0, nil
+	case len(known) == 0:
+		ev.Kind, ev.Text = "names-back", "Slurm may use the names again that were kept from jobs: "+hostlist.Fold(had.nodes)
 	}
-	delete(e.backoff, keptName(pool))
-	e.market.kept[pool] = aside{now, until, names}
-	if e.changed = true; slices.Equal(names, had.nodes) {
-		return nil
-	}
-	return e.commit(ctx, c)
+	return 0, e.commit(ctx, Change{Events: []Event{ev}})
 }
 
 // elseThan says that the pool buys of another than the provider.
@@ -104,23 +141,49 @@ func (e *Engine) elseThan(pool, provider string) bool {
 	return known && slices.ContainsFunc(p.Sources(), func(s Pool) bool { return s.Provider != provider })
 }
 
-// leaveNames gives wanted nodes back whose names are kept from jobs, where another source has room: the jobs get others.
-func (p planning) leaveNames(out *planned) {
-	given := map[string]bool{}
-	for _, n := range p.mem.inPhase(Wanted) {
-		at := slices.IndexFunc(p.mem.serving()[n.Name], func(i Instance) bool { return !p.market.since[i.Provider].IsZero() })
-		if !slices.Contains(p.market.kept[n.Pool].nodes, n.Name) || at < 0 || given[n.Name] {
+// leaveNames gives nodes back whose names are kept from jobs, where another source has room: the jobs get others.
+// Those are the nodes of which nothing else is planned.
+func (p planning) leaveNames(out *planned) (given map[string]bool) {
+	serving := p.mem.serving()
+	given = map[string]bool{}
+	for _, n := range p.mem.inPhase(Wanted, Launching) {
+		if !slices.Contains(p.market.kept[n.Pool].nodes, n.Name) || given[n.Name] {
 			continue
 		}
-		i := p.mem.serving()[n.Name][at]
-		g := group{pool: n.Pool, nodes: []Node{n}, not: map[string]bool{i.Provider: true}}
+		provider, why := p.awaits(n, serving[n.Name])
+		if provider == "" {
+			continue
+		}
+		g := group{pool: n.Pool, nodes: []Node{n}, not: map[string]bool{provider: true}}
 		if now, _ := p.elsewhere(g, p.pools[n.Pool]); !now {
 			continue
 		}
 		for _, o := range p.mem.whole(g.nodes, nil) {
 			given[o.Name] = true
 		}
-		p.free(&out.Change, g, fmt.Sprintf("%s does not answer, and whether %s, which was node %s, is gone is not known; its nodes begin anew under other names", i.Provider, i.ID, n.Name),
-			retryAt(p.mem.holds[n.Job], p.now))
+		p.free(&out.Change, g, why+"; its nodes begin anew under other names", retryAt(p.mem.holds[n.Job], p.now))
 	}
+	return given
+}
+
+// awaits is the provider that does not tell what a node's name waits for, and that in words; empty: there is none.
+func (p planning) awaits(n Node, serving []Instance) (provider, why string) {
+	is := func(provider string) string {
+		if _, configured := p.limits[provider]; !configured {
+			return provider + " is not configured any more"
+		}
+		return provider + " does not answer"
+	}
+	for _, i := range serving {
+		if n.Phase == Wanted && !p.market.since[i.Provider].IsZero() {
+			return i.Provider, fmt.Sprintf("%s, and whether %s, which was node %s, is gone is not known", is(i.Provider), i.ID, n.Name)
+		}
+	}
+	for _, l := range p.mem.launches {
+		_, configured := p.limits[l.Provider]
+		if !configured && l.State != Abandoned && slices.Contains(l.Nodes, n.Name) && (n.Phase == Wanted || n.Token == l.Token) {
+			return l.Provider, fmt.Sprintf("%s, and what became of a launch of node %s there is not known", is(l.Provider), n.Name)
+		}
+	}
+	return "", ""
 }

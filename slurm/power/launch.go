@@ -50,7 +50,12 @@ func (e *Engine) launchWanted(ctx context.Context) (time.Duration, error) {
 	if err := e.reviewWanted(ctx); err != nil {
 		return 0, err
 	}
+	back, err := e.turnBack(ctx)
+	if err != nil {
+		return 0, err
+	}
 	p, due := e.planning()
+	due = sooner(due, back)
 	out := p.plan()
 	if slices.ContainsFunc(out.Nodes, func(n Node) bool { return n.Phase == Freeing }) {
 		// What has registered is not given back: it may run another job by now.
@@ -67,6 +72,7 @@ func (e *Engine) launchWanted(ctx context.Context) (time.Duration, error) {
 	if err := e.write(ctx, out); err != nil {
 		return 0, err
 	}
+	e.quietRefused(p, &out)
 	e.tellQuiet(ctx, out.told)
 	if !out.wait.IsZero() {
 		due = sooner(due, max(time.Millisecond, time.Until(out.wait)))
@@ -172,12 +178,12 @@ func (e *Engine) callWritten(ctx context.Context) (time.Duration, error) {
 			}
 			continue
 		}
-		op, probing := e.market.denied[l.Provider]
+		d, probing := e.market.denied[l.Provider]
 		if wait := e.shut(l.Provider); wait > 0 {
 			due = sooner(due, wait)
 			continue
 		}
-		if e.underWay() >= maxCalls || probing && op != opList && e.market.calling[l.Provider] > 0 {
+		if e.underWay() >= maxCalls || probing && d.op != opList && e.market.calling[l.Provider] > 0 {
 			continue // one that ends wakes us
 		}
 		e.flying[token] = true

@@ -80,12 +80,24 @@ func (e *Engine) leaveNodes(ctx context.Context) (time.Duration, error) {
 	return sooner(due, askAgain), nil
 }
 
-// away says that the cloud of the node's instance does not answer, or not to our credentials.
-func (e *Engine) away(n Node) bool {
-	s, ok := e.pools[n.Pool].source(e.mem.instances[n.Instance].Provider)
-	if !ok {
-		return false
+// away says that the cloud of the node's instance does not tell what becomes of it.
+func (e *Engine) away(n Node) bool { return e.deaf(e.mem.instances[n.Instance].Provider) }
+
+// patience is until when a group waits for the provider of its job's other nodes, which does not answer, though
+// another might have all of them. Of one that refuses our credentials each launch that tries begins the wait of
+// its nodes anew: there it counts from the first refusal, or from Slurm's order.
+func (p planning) patience(g group, provider string) time.Time {
+	since, ordered := p.now, p.now
+	for _, n := range g.nodes {
+		if n.Since.Before(since) {
+			since = n.Since
+		}
+		if n.Made.Before(ordered) {
+			ordered = n.Made
+		}
 	}
-	sh, _ := e.shutOf(s)
-	return sh.why != "" || e.market.unanswered(s.Provider)
+	if d := p.market.denied[provider]; p.market.refuses(provider, p.now) && d.since.Before(since) {
+		since = earlier(since, later(d.since, ordered))
+	}
+	return since.Add(doubtFor)
 }

@@ -23,20 +23,22 @@ type market struct {
 	called    map[string]time.Time  // token -> when its Launch was called that is under way
 	away      map[string]string     // sources that do not answer, by sourceKey: why
 	silent    map[string]bool       // providers whose last list had no answer
-	denied    map[string]string     // provider -> the call ("launch") that its credentials do not open
+	unheard   map[string]cloud.Kind // providers whose last list failed: how
+	unended   map[string]time.Time  // provider -> when it last refused terminations for our credentials
+	denied    map[string]denial     // providers that do not take our credentials
 	jobs      map[uint32]slurm.Job  // as last read
 	wants     map[string][]string   // features that they want, by node; nil where no pool has several sources
 	asked     map[ask]time.Time     // when a source had its turn first, but for a pool's first
 	told      map[asking]string     // jobs that wait since no source answers, and what they were told
 	telling   bool
-	since     map[string]time.Time // providers that do not answer, or not to us: since when
+	since     map[string]time.Time // providers that are deaf: since when
 	kept      map[string]aside     // by pool: names that are kept from jobs
 	left      map[string]time.Time // node that is up and is to go -> when Slurm was asked for that
 }
 
 func newMarket() market {
 	return market{pauses: map[coolKey]time.Time{}, why: map[coolKey]refusal{}, trouble: map[string]string{}, preparing: map[string]bool{},
-		calling: map[string]int{}, called: map[string]time.Time{}, away: map[string]string{}, silent: map[string]bool{}, denied: map[string]string{},
+		calling: map[string]int{}, called: map[string]time.Time{}, away: map[string]string{}, silent: map[string]bool{}, denied: map[string]denial{}, unheard: map[string]cloud.Kind{}, unended: map[string]time.Time{},
 		asked: map[ask]time.Time{}, told: map[asking]string{}, left: map[string]time.Time{}, since: map[string]time.Time{}, kept: map[string]aside{}}
 }
 
@@ -150,6 +152,11 @@ func (p planning) timeout(pool string) time.Duration {
 
 // tooLate says why nodes are given back that got no instance in time, with the trouble of each source.
 func tooLate(m market, pool Pool, bootTimeout time.Duration) string {
+	return fmt.Sprintf("%s, and too little of ResumeTimeout (%s) is left to boot one", m.troubles(pool), bootTimeout)
+}
+
+// troubles says why no instance came of a pool's sources.
+func (m market) troubles(pool Pool) string {
 	var why []string
 	for _, s := range pool.Sources() {
 		text := m.trouble[sourceKey(s.Name, s.Provider)]
@@ -164,7 +171,7 @@ func tooLate(m market, pool Pool, bootTimeout time.Duration) string {
 	if len(why) == 0 {
 		why = []string{"no instance came"}
 	}
-	return fmt.Sprintf("pool %s: %s, and too little of ResumeTimeout (%s) is left to boot one", pool.Name, strings.Join(why, "; "), bootTimeout)
+	return fmt.Sprintf("pool %s: %s", pool.Name, strings.Join(why, "; "))
 }
 
 // about lists the offerings of a launch that an error, or an instance, is

@@ -66,10 +66,10 @@ func (p planning) plan() planned {
 	}
 	picks := make([]pick, len(groups))
 	p.quietEnds(&out)
-	p.leaveNames(&out)
+	given := p.leaveNames(&out)
 	passed, parts := map[uint32]bool{}, map[uint32]int{} // jobs that cannot be launched now; launches of each
 	for i, g := range groups {
-		if passed[g.job] {
+		if passed[g.job] || slices.ContainsFunc(g.nodes, func(n Node) bool { return given[n.Name] }) {
 			continue
 		}
 		ch, ok := p.choose(&out, g)

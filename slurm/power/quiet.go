@@ -6,13 +6,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/burst-hpc/burst/slurm"
 )
 
 // quiet notes that the jobs of a group wait since no source that may launch their nodes answers.
 func (p planning) quiet(out *planned, g group, why []string) {
-	if len(why) == 0 || len(p.pools[g.pool].Then) == 0 {
+	if len(why) == 0 {
 		return
 	}
 	for _, n := range g.nodes {
@@ -86,6 +87,9 @@ func (e *Engine) tookQuiet(ctx context.Context, snap *slurm.Snapshot) {
 	waits := map[uint32]bool{}
 	for _, n := range e.mem.inPhase(Wanted) {
 		waits[n.Job] = true
+	}
+	for _, n := range e.mem.inPhase(Launching) {
+		waits[n.Job] = waits[n.Job] || e.market.refuses(e.mem.launches[n.Token].Provider, time.Now())
 	}
 	texts := map[uint32]string{}
 	for id, j := range snap.Jobs {

@@ -321,6 +321,7 @@ func (e *Engine) act(c *Change, a action, n Node, snap *slurm.Snapshot) {
 			e.fence(c, n.Name, i.ID, a)
 		}
 		c.Instances = append(c.Instances, doomed(i, CloudEnded))
+		e.died[n.Name] = i.Addr == "" || i.Addr == snap.Nodes[n.Name].Addr
 		n.Phase, n.Since, n.Reason, n.Instance, n.Token = Freeing, now, fmt.Sprintf("instance %s is gone", i.ID), "", ""
 		n.Job = 0 // which is all of its jobs, if there are several
 		jobs := append(jobsOn(snap, []Node{n})[n.Name], fallen...)

@@ -1,6 +1,10 @@
 package power
 
 import (
+	"context"
+	"maps"
+	"slices"
+
 	"github.com/burst-hpc/burst/slurm"
 )
 
@@ -9,6 +13,31 @@ type asks struct {
 	job   slurm.Job // the fields that roomIn reads, and no others
 	needs slurm.Needs
 	known bool // that is what it needs
+}
+
+// asksOf is what decides where the job may run.
+func asksOf(j slurm.Job, needs map[uint32]slurm.Needs) asks {
+	a := asks{job: slurm.Job{Partition: j.Partition, Features: j.Features, Required: j.Required, NumNodes: j.NumNodes}}
+	a.needs, a.known = needs[j.ID]
+	return a
+}
+
+// needs is what the jobs that are in the queue again need. Without an answer it is empty:
+// they go only to nodes that are as large as those that they had.
+func (e *Engine) needs(ctx context.Context, holds map[uint32]Hold, snap *slurm.Snapshot) map[uint32]slurm.Needs {
+	back := slices.DeleteFunc(slices.Sorted(maps.Keys(holds)), func(id uint32) bool { return snap.Jobs[id].State != "PENDING" })
+	if len(back) == 0 {
+		return nil
+	}
+	return e.needsOf(ctx, back)
+}
+
+func (e *Engine) needsOf(ctx context.Context, jobs []uint32) map[uint32]slurm.Needs {
+	all, err := e.slurm.Needs(ctx, jobs)
+	if err != nil && ctx.Err() == nil {
+		e.log.Warn("what jobs without nodes need is not known: they go to no smaller nodes", "error", err)
+	}
+	return all
 }
 
 // size is what the largest of some nodes have.

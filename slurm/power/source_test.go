@@ -262,7 +262,7 @@ func TestARefusingCloudHasNoRoom(t *testing.T) {
 		inTwoClouds(t, State{Heard: []string{""}}, nil, nil, nil, func(e *Engine, s *scripted) {
 			for _, name := range []string{"east", "west"} {
 				if op != "" {
-					e.market.denied[name] = op
+					e.market.denied[name] = denial{op: op, since: time.Now(), last: time.Now()}
 				}
 			}
 			p, _ := e.planning()

@@ -1,6 +1,7 @@
 package power
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -26,7 +27,7 @@ func (e *Engine) shutOf(s Pool) (sh shut, wait time.Duration) {
 	case preparing > 0 && e.market.away[key] != "":
 		return shut{why: e.market.away[key], until: time.Now().Add(wait)}, wait
 	case len(e.pools[s.Name].Then) > 0 && e.market.silent[s.Provider], strange > 0 && bad != "": // it is asked again in the next round
-		return shut{why: fmt.Sprintf("%s at %s: %s", phrase(cloud.Transient), unheard, bad), until: e.next}, wait
+		return shut{why: fmt.Sprintf("%s at %s: %s", phrase(cmp.Or(e.market.unheard[unheard], cloud.Transient)), unheard, bad), until: e.next}, wait
 	case wait > 0, e.market.preparing[s.Provider]:
 		return shut{brief: true}, wait
 	}
@@ -43,9 +44,13 @@ func (e *Engine) sawJobs(snap *slurm.Snapshot) {
 // heardOf notes whether a provider has answered a round's question. One that has
 // not is passed over, where a pool has another, until it does.
 func (e *Engine) heardOf(name string, err error) {
-	was := e.market.silent[name]
-	e.market.silent[name] = err != nil && cloud.KindOf(err) == cloud.Transient
-	e.changed = e.changed || was != e.market.silent[name]
+	was := e.market.unheard[name]
+	delete(e.market.unheard, name)
+	if err != nil {
+		e.market.unheard[name] = cloud.KindOf(err)
+	}
+	e.market.silent[name] = e.market.unheard[name] == cloud.Transient
+	e.changed = e.changed || was != e.market.unheard[name]
 }
 
 // others says that the nodes of a launch may be launched at another provider, some day.

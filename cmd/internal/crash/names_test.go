@@ -67,3 +67,35 @@ func (s *story) kept() (n int) {
 	}
 	return n
 }
+
+// TestNamesOfAProviderThatLeft: the second cloud's two nodes have been powered down, and it has not said that they are gone
+// when it is taken out of burst.toml. Jobs get other names, and after the first minute at once.
+func TestNamesOfAProviderThatLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := featured(t, cloudtest.Options{}, 20*time.Second)
+		defer s.until()
+		s.full()
+		s.start("")
+		first := s.ctl.Submit(slurmtest.Job{Nodes: 2, Duration: 10 * time.Second})
+		s.wait(time.Minute, "the first job is done", s.over(first))
+		s.other.Inject(cloudtest.Terminate, cloudtest.Fault{Err: errors.New("the account is closed"), Times: 1000})
+		s.wait(2*time.Minute, "its nodes are powered down", func() bool { return s.ctl.Node("c1") == "IDLE+CLOUD+POWERED_DOWN" })
+		s.die()
+		s.pool.Then = nil
+		s.room(-1)
+		s.start("")
+		pair := s.ctl.Submit(slurmtest.Job{Nodes: 2, Requeue: true, Duration: 10 * time.Minute})
+		time.Sleep(time.Second)
+		if i, _ := s.ctl.Info(pair); !slices.Equal(i.Nodes, expand("c[1-2]")) {
+			t.Fatalf("the job has got %v, not the names of those", i.Nodes)
+		}
+		s.wait(150*time.Second, "the job runs", s.runs(pair))
+		if i, _ := s.ctl.Info(pair); i.Restarts != 1 || !strings.Contains(i.AdminComment, "other is not configured any more, and whether ") {
+			t.Errorf("it runs on %v, was restarted %d times, and was told %q", i.Nodes, i.Restarts, i.AdminComment)
+		}
+		s.wait(15*time.Minute, "it is done", s.over(pair))
+		s.wait(2*time.Minute, "its nodes are gone", func() bool { return liveIn(s.fake) == 0 })
+		next := s.ctl.Submit(slurmtest.Job{Nodes: 2, Requeue: true, Duration: time.Hour})
+		s.wait(30*time.Second, "the next job runs", s.runs(next))
+	})
+}

@@ -1,0 +1,119 @@
+package power
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/slurm"
+)
+
+// A job whose pool's providers do not take our credentials waits for new ones, as long as
+// ResumeTimeout lasts: nothing else can launch its nodes. But where another pool may have all of them it is
+// given back after a minute, and goes there as from a dry pool.
+
+// refusedSince is since when all providers that may launch for the node refuse our credentials; zero: not all do.
+func (p planning) refusedSince(n Node) (since time.Time) {
+	for _, s := range p.wished(group{nodes: []Node{n}}, p.pools[n.Pool]) {
+		if _, stopped := p.mem.stopped(s.Name, s.Provider); stopped {
+			continue
+		}
+		if !p.market.refuses(s.Provider, p.now) {
+			return time.Time{}
+		}
+		since = later(since, p.market.denied[s.Provider].since)
+	}
+	return since
+}
+
+// turnBack gives jobs back that have waited for a minute for providers which refuse our credentials, where another
+// pool may have them. A launch that may have begun is waited for.
+func (e *Engine) turnBack(ctx context.Context) (due time.Duration, err error) {
+	if len(e.pools) < 2 || len(e.market.denied) == 0 {
+		return 0, nil
+	}
+	p, _ := e.planning()
+	waits, begun := map[uint32][]Node{}, map[uint32]bool{}
+	for _, n := range e.mem.inPhase(Wanted, Launching) {
+		since := p.refusedSince(n)
+		if n.Job == 0 || since.IsZero() {
+			continue
+		}
+		waits[n.Job] = append(waits[n.Job], n)
+		if wait := doubtFor - p.now.Sub(later(since, n.Made)); wait > 0 {
+			due, begun[n.Job] = sooner(due, wait), true
+		}
+		begun[n.Job] = begun[n.Job] || n.Phase == Launching && (e.flying[n.Token] || e.doubt[n.Token])
+	}
+	maps.DeleteFunc(waits, func(job uint32, _ []Node) bool { return begun[job] })
+	const what = "jobs whose launches are refused"
+	if len(waits) == 0 {
+		return due, nil
+	}
+	if wait := e.until(what); wait > 0 {
+		return sooner(due, wait), nil
+	}
+	snap, err := e.slurm.Fresh(ctx, p.now)
+	if err != nil {
+		return 0, fmt.Errorf("jobs whose launches are refused wait for Slurm's answer: %w", err)
+	}
+	if err := e.commit(ctx, e.booted(snap, e.mem.inPhase(Booting))); err != nil { // what has registered is not given back
+		return 0, err
+	}
+	var c Change
+	ids := slices.Sorted(maps.Keys(waits))
+	dry, needs := p.dryPools(), e.needsOf(ctx, ids)
+	for _, id := range ids {
+		j := snap.Jobs[id]
+		if j.State != "CONFIGURING" || !j.Batch || j.HetID != 0 {
+			continue // without a script it would end, and of a heterogeneous job's parts each may need another pool
+		}
+		if r := e.route(asksOf(j, needs), dry, snap); len(r.to) > 0 && slices.Contains(r.dry, waits[id][0].Pool) {
+			e.giveBack(&c, id, waits[id], snap)
+		}
+	}
+	if len(c.Holds) == 0 {
+		return sooner(due, e.failed(what)), nil
+	}
+	delete(e.backoff, what)
+	return due, e.commit(ctx, c)
+}
+
+// giveBack plans that a job's nodes are given back for which no launch has begun, with the refusal as the reason.
+func (e *Engine) giveBack(c *Change, job uint32, nodes []Node, snap *slurm.Snapshot) {
+	now := time.Now()
+	given := e.mem.whole(nodes, snap)
+	for _, n := range given {
+		l, open := e.mem.launches[n.Token]
+		if n.Phase != Launching || !open || slices.ContainsFunc(c.Launches, func(o Launch) bool { return o.Token == l.Token }) || e.flying[l.Token] || e.doubt[l.Token] {
+			continue
+		}
+		l.State, l.Resolved = Abandoned, now
+		c.Launches = append(c.Launches, l)
+		delete(e.backoff, "launch "+l.Token)
+		for _, o := range e.claimants(l) { // the others of it are launched anew
+			if !slices.ContainsFunc(given, func(g Node) bool { return g.Name == o.Name }) {
+				o.Phase, o.Token = Wanted, ""
+				c.Nodes = append(c.Nodes, o)
+			}
+		}
+	}
+	why := e.market.troubles(e.pools[nodes[0].Pool])
+	give(c, e.mem, given, why, now)
+	hold(c, e.mem, job, retryAt(e.mem.holds[job], now), why)
+}
+
+// quietRefused notes the jobs whose launches no other source can make, and are refused for our credentials.
+func (e *Engine) quietRefused(p planning, out *planned) {
+	for _, n := range e.mem.inPhase(Launching) {
+		l, open := e.mem.launches[n.Token]
+		_, told := e.market.told[asking{n.Job, n.Order}]
+		if !open || e.doubt[l.Token] || e.others(l, []Node{n}) || !p.market.refuses(l.Provider, p.now) || !told && e.shut(l.Provider) == 0 {
+			continue
+		}
+		p.quiet(out, group{pool: n.Pool, nodes: []Node{n}}, []string{fmt.Sprintf("%s at %s", phrase(cloud.Auth), l.Provider)})
+	}
+}
