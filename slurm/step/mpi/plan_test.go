@@ -85,13 +85,13 @@ func world(types string, env ...string) World {
 	return World{
 		Env: environment(env...), Types: func() []string { return ReadTypes(types) },
 		Launcher: func(Found) string { return "" }, Library: func(string) string { return "" },
-		Bridges: func() []string { return nil }, Params: func(f Found) map[string]string {
+		Bridges: func() []string { return nil }, Network: func() Network { return Network{} }, Params: func(f Found) map[string]string {
 			if f.Library == "" {
 				return nil
 			}
 			return map[string]string{}
 		},
-		Fabric: func(Found) Fabric { return Fabric{} }, Free: true,
+		Fabric: func(Found) Fabric { return Fabric{} }, UCX: func(Found) bool { return false }, Free: true,
 	}
 }
 

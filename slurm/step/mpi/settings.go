@@ -203,27 +203,55 @@ func (b *build) fence() {
 	b.set("SLURM_PMIX_FENCE", "tree", "Slurm's PMIx lets ranks of several nodes out of MPI_Init too early where it gathers by one algorithm and waits by another")
 }
 
-// interfaces keeps Open MPI off interfaces that lead to no other node. On a host without such
-// nothing is set: the implementations leave out the loopback themselves, and use all others. The
-// other MPIs have no list of what to leave out, and the interfaces of the other nodes are not
-// known.
+// interfaces keeps an MPI to the network of the nodes, or Open MPI off interfaces that lead to
+// none. On a host with one network and without such nothing is set: the implementations leave
+// out the loopback themselves, and use all others.
 func (b *build) interfaces() {
-	if b.f.Kind != OpenMPI4 && b.f.Kind != OpenMPI5 {
+	open := b.f.Kind == OpenMPI4 || b.f.Kind == OpenMPI5
+	if n := b.Network(); n.Interface != "" {
+		why := fmt.Sprintf("the nodes have their addresses in the network of %s, and this node's other networks may be closed between them", n.Interface)
+		if open {
+			b.openmpi("include", "exclude", n.Prefix.String(), why)
+		} else {
+			b.named(n.Interface, why)
+		}
 		return
 	}
 	off := b.Bridges()
-	if len(off) == 0 {
-		return
+	if !open || len(off) == 0 {
+		return // the other MPIs have no list of what to leave out
 	}
-	const why = "the bridges of containers and virtual machines on this node lead to no other node"
-	list := "127.0.0.0/8," + strings.Join(off, ",")
-	b.param("OMPI_MCA_", "btl_tcp_if_exclude", list, why, "btl_tcp_if_include")
+	b.openmpi("exclude", "include", "127.0.0.0/8,"+strings.Join(off, ","), "the bridges of containers and virtual machines on this node lead to no other node")
+}
+
+// openmpi has Open MPI, and its launcher, include or exclude some networks, unless either is said.
+func (b *build) openmpi(do, other, list, why string) {
+	b.param("OMPI_MCA_", "btl_tcp_if_"+do, list, why, "btl_tcp_if_"+other)
 	switch {
 	case b.l.Launcher == "":
 	case b.f.Kind == OpenMPI4:
-		b.param("OMPI_MCA_", "oob_tcp_if_exclude", list, why, "oob_tcp_if_include")
+		b.param("OMPI_MCA_", "oob_tcp_if_"+do, list, why, "oob_tcp_if_"+other)
 	default:
-		b.param("PRTE_MCA_", "prte_if_exclude", list, why, "prte_if_include")
+		b.param("PRTE_MCA_", "prte_if_"+do, list, why, "prte_if_"+other)
+	}
+}
+
+// named has the other MPIs, which take no network, use an interface by its name. A libfabric on a
+// node without one of that name uses them all; a UCX would have none, but all nodes of a job are
+// of one type and image. UCX leaves InfiniBand, too, if it is given names.
+func (b *build) named(name, why string) {
+	switch {
+	case !b.UCX(b.f):
+		b.set("FI_TCP_IFACE", name, why)
+	case !b.Fabric(b.f).Devices:
+		b.set("UCX_NET_DEVICES", name, why)
+	}
+	switch {
+	case b.l.Launcher == "":
+	case b.f.Kind == Intel:
+		b.set("I_MPI_HYDRA_IFACE", name, why)
+	default:
+		b.set("HYDRA_IFACE", name, why)
 	}
 }
 
