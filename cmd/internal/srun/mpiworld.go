@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/conf"
 	"github.com/burst-hpc/burst/slurm/hostlist"
@@ -114,6 +116,12 @@ func (p *program) mpiWorld(ctx context.Context, k known, f mpi.Found) mpi.World 
 	plugin := site.Get("TaskPlugin")
 	w.Free = site.Lines && (plugin == "" || plugin == "task/none")
 	w.Binds = strings.Contains(plugin, "affinity") && site.Get("TaskPluginParam") == "" && !binds(site)
+	w.Locked = func() uint64 {
+		if _, said := k.call.Value("propagate", p.env); said || !conf.HandsOnMemlock(site) {
+			return unix.RLIM_INFINITY // slurmd's own limit counts, or the user has chosen
+		}
+		return locked()
+	}
 	w.Cores, w.Threads = coresOf("/sys", p.env("SLURM_CPUS_ON_NODE"))
 	return w
 }
@@ -137,6 +145,15 @@ func (p *program) addresses(ctx context.Context) (all []netip.Addr) {
 		all = append(all, a)
 	}
 	return all
+}
+
+// locked is how many bytes this process may lock.
+func locked() uint64 {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil {
+		return unix.RLIM_INFINITY // not known
+	}
+	return limit.Cur
 }
 
 // binds says whether a node or a partition of the site has words on how ranks are bound.

@@ -59,6 +59,7 @@ func (w World) Plan(f Found, s Step, said Word) (Plan, error) {
 		b.binding()
 	}
 	p.Settings = b.all
+	p.Warnings = append(p.Warnings, b.warnings...)
 	return p, nil
 }
 
@@ -91,6 +92,8 @@ type build struct {
 	s   Step
 	l   Launch
 	all step.Settings
+
+	warnings []string
 }
 
 // set puts a variable, unless the user has one of them: all are names for the same.
@@ -266,7 +269,15 @@ func (b *build) transport() {
 	const why = "the node has an EFA device and libfabric a provider for it: without this word an MPI may take TCP and not say so"
 	if b.f.Kind == Intel {
 		b.set("I_MPI_OFI_PROVIDER", "efa", why, "FI_PROVIDER")
-		return
+	} else {
+		b.set("FI_PROVIDER", "efa", why)
 	}
-	b.set("FI_PROVIDER", "efa", why)
+	if n := b.Locked(); n < leastLocked && strings.HasSuffix(b.all[len(b.all)-1].Variable, "=efa") {
+		b.warnings = append(b.warnings, fmt.Sprintf("the ranks use EFA, which locks memory, and their limit of that is %d KiB (ulimit -l), as a rule the login node's, which Slurm hands on: "+
+			"if MPI_Init fails with \"Cannot allocate memory\", say --propagate=NONE, and ask the site for PropagateResourceLimitsExcept=MEMLOCK in slurm.conf", n>>10))
+	}
 }
+
+// leastLocked is more locked memory than a rank over EFA is sure to live with: what it takes grows
+// with its messages, and Amazon wants no limit.
+const leastLocked = 1 << 30

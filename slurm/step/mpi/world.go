@@ -39,6 +39,7 @@ type World struct {
 	Binds    bool             // Slurm's task/affinity is on, and the site has not said how it binds
 	Cores    int              // of the CPUs that this process may use; 0: not known
 	Threads  int              // of a core, that Slurm gives to jobs; 0: not known
+	Locked   func() uint64    // bytes of memory that a process may lock
 }
 
 // Fabric is the network of a node beside its Ethernet.
