@@ -87,6 +87,14 @@ func TestOneJob(t *testing.T) {
 		{name: "the deadline is past", job: stays, lead: -time.Second, atMost: 2 * time.Second, restarts: 1},
 		{name: "not requeueable", job: func(*world) slurmtest.Job { return slurmtest.Job{Script: script} }, lead: time.Minute, atLeast: 59 * time.Second, atMost: 62 * time.Second,
 			state: "NODE_FAIL", signals: []string{"USR1"}, comment: "cannot be requeued", outcome: "cannot be requeued"},
+		{name: "not requeueable, and the site's default signal", cfg: ft.Config{Signal: "USR2"}, job: func(w *world) slurmtest.Job {
+			return slurmtest.Job{Script: "#!/bin/sh\n", OnSignal: func(_ uint32, s string) { w.Errorf("it gets %s", s) }}
+		}, lead: time.Minute, atLeast: 59 * time.Second, atMost: 62 * time.Second, state: "NODE_FAIL", comment: "cannot be requeued", outcome: "cannot be requeued"},
+		{name: "not requeueable, and its own signal", cfg: ft.Config{Signal: "USR2"}, job: func(*world) slurmtest.Job { return slurmtest.Job{Script: script} },
+			lead: time.Minute, atLeast: 59 * time.Second, atMost: 62 * time.Second, state: "NODE_FAIL", signals: []string{"USR1"}, comment: "cannot be requeued", outcome: "cannot be requeued"},
+		{name: "it wants none of the site's", cfg: ft.Config{Signal: "USR2"}, job: func(*world) slurmtest.Job {
+			return slurmtest.Job{Requeue: true, Script: "#!/bin/sh\n#BURST ckpt=none\n"}
+		}, atMost: 2 * time.Second, restarts: 1, signals: []string{}},
 		{name: "not requeueable, and ends in time", job: func(w *world) slurmtest.Job { j := leaves(w, 1, 0); j.Requeue = false; return j },
 			atLeast: time.Second, atMost: 3 * time.Second, state: "COMPLETED", signals: []string{"USR1"}, outcome: "it ended meanwhile: COMPLETED"},
 	}

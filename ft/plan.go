@@ -83,7 +83,7 @@ func (g *Guard) ask(ctx context.Context, n *Notice, e *Eviction, j slurm.Job, a 
 	switch {
 	case err != nil: // the configuration has been judged: never
 		a.signal, a.grace = g.cfg.Signal, g.cfg.Grace
-	case d.Startles(): // and its burst-srun has no session
+	case d.Startles(), d.Unnamed() && !movable(j): // and its burst-srun has no session
 		a.signal, a.grace = "", 0
 	default:
 		a.signal, a.grace = d.Value("signal"), d.Grace

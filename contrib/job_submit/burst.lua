@@ -111,10 +111,10 @@ local function fill(job, own, said, defaults)
 end
 
 -- asks says whether a job is to go on where it was, after an eviction. A signal of the
--- site's is not sent to one whose user has named a method that needs none.
+-- site's is not sent to one whose user has named a method that needs none, or ckpt=none.
 local function asks(own, m)
 	local method = m.ckpt and m.ckpt.value or "none"
-	local startles = not own.signal and own.ckpt and method ~= "none" and method ~= "signal"
+	local startles = not own.signal and own.ckpt and method ~= "signal"
 	return m.signal ~= nil and not startles or method ~= "none" and not (m.strategy and m.strategy.value == "none")
 end
 

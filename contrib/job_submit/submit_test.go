@@ -98,6 +98,7 @@ func TestSubmit(t *testing.T) {
 		{"the user's image", job{script: "#BURST container=x.sif"}, done{passes, fills, "1", "", ""}},
 		{"the user tunes the site's signal", job{partition: "spot", script: "#BURST grace=90s"}, done{passes, "burst-site: signal=USR1 label=a", "1", "", ""}},
 		{"the site's signal, which is not sent", job{partition: "spot", script: "#BURST ckpt=dmtcp strategy=none"}, done{passes, "burst-site: signal=USR1 label=a", "65534", "", ""}},
+		{"the site's signal, which the user has turned off", job{partition: "spot", script: "#BURST ckpt=none"}, done{passes, "burst-site: signal=USR1 label=a", "65534", "", ""}},
 		{"all is the user's", job{script: "#BURST ckpt=scr strategy=both retries=1", comment: "mine"}, done{passes, "mine", "1", "", ""}},
 		{"a comment of Burst's", job{comment: " burst:retries=9 # x"}, done{passes, "burst-site: ckpt=dmtcp strategy=preemptive burst:retries=9 # x", "1", "", ""}},
 		{"a comment that another job had", job{comment: "burst-site: ckpt=criu keep=7 burst: label=x"}, done{passes, fills + " burst: label=x", "1", "", ""}},

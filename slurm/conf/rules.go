@@ -62,7 +62,7 @@ func settings(site Site, in Input) []Finding {
 		}
 		all = append(all, f)
 	}
-	return all
+	return append(all, memlock(site, in)...)
 }
 
 func exactly(want string) func(string, Input) (string, bool) {

@@ -47,6 +47,7 @@ PartitionName=batch Nodes=n1 Default=YES
 `, freePort(t), me.Username, me.Username, dir, dir)
 	in := input()
 	in.Pools = append(in.Pools, server())
+	in.Pools[0].EFA = true
 	in.User = me.Username
 	in.Programs = ProgramsIn(dir)
 	for _, program := range []string{in.Programs.Gate, in.Programs.Resume, in.Programs.Suspend, in.Programs.ResumeFail} {

@@ -57,7 +57,9 @@ func Advise(m Merged, j Job) []Advice {
 	add := func(level, about, format string, args ...any) {
 		all = append(all, Advice{level, about, fmt.Sprintf(format, args...)})
 	}
-	asks := m.Method != None || m.Signal != ""
+	stays := j.Interactive || j.Requeue == No // it is not requeued
+	unsent := m.Startles() || m.Unnamed() && stays
+	asks := m.Method != None || m.Signal != "" && !unsent
 	switch {
 	case j.Interactive && asks:
 		add(Warning, "requeue", "a job of salloc or srun has no script to start again: it gets its signal, but no checkpoint, is never requeued, and ends with its node")
@@ -79,8 +81,11 @@ func Advise(m Merged, j Job) []Advice {
 			add(Note, "ckpt", "no method and no signal: when it loses a node it is requeued at once, and begins anew")
 		}
 	}
-	if m.Startles() {
+	switch {
+	case m.Startles():
 		add(Note, "signal", "the site's %s is not sent: ckpt=%s needs none, and the program may not expect it", m.Value("signal"), m.Method)
+	case unsent:
+		add(Note, "signal", "the site's %[1]s is not sent to a job that cannot be requeued: if the program expects it, add #BURST signal=%[1]s", m.Value("signal"))
 	}
 	adviseMethod(m, j, add)
 	adviseTime(m, j, add)

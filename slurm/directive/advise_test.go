@@ -73,3 +73,35 @@ func TestOverlooked(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// TestAdviseOfTheSitesSignal: who does not get it is told so, and what becomes of the job.
+func TestAdviseOfTheSitesSignal(t *testing.T) {
+	for _, tt := range []struct {
+		said string
+		job  Job
+		want string // what is told of; several by +
+	}{
+		{"retries=1", Job{Requeue: Yes, Append: Yes}, ""},
+		{"retries=1", Job{Requeue: No}, "requeue: it cannot be requeued+signal: the site's USR1 is not sent to a job that cannot be requeued: if the program expects it, add #BURST signal=USR1"},
+		{"retries=1", Job{Interactive: true}, "requeue: a job of salloc or srun has no script to start again: it is never requeued+signal: the site's USR1 is not sent"},
+		{"signal=USR2", Job{Requeue: No}, "requeue: it cannot be requeued"},
+		{"ckpt=none", Job{Requeue: Yes, Append: Yes}, "ckpt: no method and no signal+signal: the site's USR1 is not sent: ckpt=none needs none"},
+	} {
+		m, err := Merge(layer(t, "script "+tt.said), layer(t, "site signal=USR1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		if tt.want != "" {
+			want = strings.Split(tt.want, "+")
+		}
+		got := Advise(m, tt.job)
+		ok := len(got) == len(want)
+		for i, a := range got {
+			ok = ok && strings.HasPrefix(a.About+": "+a.Text, want[i])
+		}
+		if !ok {
+			t.Errorf("%s, %+v: %q, want %q", tt.said, tt.job, got, want)
+		}
+	}
+}

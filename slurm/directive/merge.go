@@ -44,10 +44,17 @@ func (m Merged) Settings() []Setting {
 	return all
 }
 
-// Startles says that the signal is the site's, and that the job's user has named
-// a method that needs none: it would kill a program that does not expect it.
+// Startles says that the signal is the site's, and that the job's user has named none
+// or a method that needs none: it would kill a program that does not expect it.
 func (m Merged) Startles() bool {
-	return m.Signal != "" && m.From["signal"].Kind.byAdmin() && !m.From["ckpt"].Kind.byAdmin() && m.Method != None && m.Method != BySignal
+	return m.Unnamed() && !m.From["ckpt"].Kind.byAdmin()
+}
+
+// Unnamed says that the signal is the site's, and that the job's user has named neither
+// it nor the method of that name. It is for jobs that are requeued then: one that is not
+// would be killed by it, and end before its node does.
+func (m Merged) Unnamed() bool {
+	return m.Signal != "" && m.From["signal"].Kind.byAdmin() && (m.Method != BySignal || m.From["ckpt"].Kind.byAdmin())
 }
 
 // Merge puts layers one over the other, by Order whatever order they come in,

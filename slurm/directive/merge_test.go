@@ -164,7 +164,9 @@ func TestStartles(t *testing.T) {
 		{[]string{"script ckpt=signal", "site signal=USR1"}, false},
 		{[]string{"script retries=1", "site signal=USR1"}, false},
 		{[]string{"script retries=1", "site signal=USR1 ckpt=dmtcp"}, false},
-		{[]string{"script ckpt=none", "site signal=USR1"}, false},
+		{[]string{"script ckpt=none", "site signal=USR1"}, true},
+		{[]string{"script ckpt=none signal=USR1"}, false},
+		{[]string{"site signal=USR1 ckpt=none"}, false},
 		{[]string{"script ckpt=dmtcp"}, false},
 	} {
 		var layers []Layer
@@ -174,6 +176,30 @@ func TestStartles(t *testing.T) {
 		m, err := Merge(layers...)
 		if err != nil || m.Startles() != tt.want {
 			t.Errorf("%q: %t, %v", tt.layers, m.Startles(), err)
+		}
+	}
+}
+
+// TestUnnamed: a signal that nobody but the site has named is not for a job that is not requeued.
+func TestUnnamed(t *testing.T) {
+	for _, tt := range []struct {
+		layers []string
+		want   bool
+	}{
+		{[]string{"script retries=1", "site signal=USR1"}, true},
+		{[]string{"script ckpt=none", "site signal=USR1"}, true},
+		{[]string{"script retries=1", "site ckpt=signal signal=USR1"}, true},
+		{[]string{"script ckpt=signal", "site signal=USR1"}, false},
+		{[]string{"script signal=USR2", "site signal=USR1"}, false},
+		{[]string{"script retries=1"}, false},
+	} {
+		var layers []Layer
+		for _, text := range tt.layers {
+			layers = append(layers, layer(t, text))
+		}
+		m, err := Merge(layers...)
+		if err != nil || m.Unnamed() != tt.want {
+			t.Errorf("%q: %t, %v", tt.layers, m.Unnamed(), err)
 		}
 	}
 }

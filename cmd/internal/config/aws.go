@@ -103,7 +103,7 @@ func launch(s *section, p *Pool) aws.Pool {
 	if least := 0.001; p.Power.Fleet.MaxPrice > 0 && p.Power.Fleet.MaxPrice <= least {
 		s.failAt("max_price", "is too low: EC2 takes prices above %v USD per hour only", least)
 	}
-	p.Slurm.Configless = true
+	p.Slurm.Configless, p.Slurm.EFA = true, l.EFA
 	return l
 }
 

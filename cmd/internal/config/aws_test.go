@@ -61,7 +61,7 @@ func TestLoadAWS(t *testing.T) {
 	if !strings.Contains(pool.Power.UserData, "Made by Burst") {
 		t.Errorf("UserData = %q", pool.Power.UserData)
 	}
-	if pool.Power.MaxBootFailures != 3 || !pool.Slurm.Configless || pool.Slurm.CPUs != 0 {
+	if pool.Power.MaxBootFailures != 3 || !pool.Slurm.Configless || !pool.Slurm.EFA || pool.Slurm.CPUs != 0 {
 		t.Errorf("pool = %+v", pool)
 	}
 	plain := got.Pools[1]

@@ -74,6 +74,7 @@ func then(s *section, c *Config, p *Pool, subs []*section) {
 		p.Power.Then = append(p.Power.Then, power.Source{Provider: q.Power.Provider, Fleet: q.Power.Fleet, Image: q.Power.Image,
 			UserData: q.Power.UserData, Tags: q.Power.Tags})
 		p.Slurm.Configless = p.Slurm.Configless || q.Slurm.Configless
+		p.Slurm.EFA = p.Slurm.EFA || q.Slurm.EFA
 		p.Power.MaxBootFailures = max(p.Power.MaxBootFailures, q.Power.MaxBootFailures)
 	}
 	if len(p.Then) == 0 {

@@ -29,6 +29,8 @@ type inside struct {
 	where []string // words for the nodes about the tool and the cache
 	found mpi.Found
 	sets  map[string]string // what files set for its Open MPI; nil: it is not known
+	takes bool              // a libfabric of this host's
+	ucx   bool              // its MPI sends by UCX
 	blind error             // why found is not known; nil: it is
 }
 
@@ -74,7 +76,7 @@ func (p *program) container(ctx context.Context, k *known) (step.Settings, error
 		return nil, err
 	}
 	seen, err := p.probe(ctx, in, k.call.Program())
-	in.found, in.sets, in.blind = seen.Found, seen.Params, err
+	in.found, in.sets, in.takes, in.ucx, in.blind = seen.Found, seen.Params, seen.Fabric, seen.UCX, err
 	switch f := in.found; {
 	case errors.Is(in.blind, errNoProgram):
 		return nil, wrongError{in.blind}

@@ -40,6 +40,8 @@ const probeTime = 5 * time.Minute
 type answer struct {
 	Found  mpi.Found
 	Params map[string]string // of Open MPI's, which files of the image set, and the user's
+	Fabric bool              // its ranks have the libfabric that ld.so finds
+	UCX    bool              // its library sends by UCX
 	Absent string            // why there is no such program
 	Unread string            // why it cannot be read
 }
@@ -114,6 +116,7 @@ func (p *program) probed(words []string) int {
 		a.Unread = err.Error()
 	}
 	a.Found, a.Params = found, mpi.Params(found, p.env)
+	a.Fabric, a.UCX = mpi.TakesFabric(found, p.env), mpi.OverUCX(found, p.env)
 	if err := json.NewEncoder(p.stdout).Encode(a); err != nil {
 		return p.failed(err)
 	}

@@ -40,7 +40,7 @@ func (p *program) readsImage(ctx context.Context, k *known) error {
 	}
 	off := p.env("BURST_SRUN_OFF") == "1"
 	switch {
-	case nature == step.Query:
+	case nature == step.Query, k.helps(k.garbled):
 		return nil
 	case within(p.env, j), j.Place == step.InStep, nature == step.Foreign:
 		// What is in the environment is meant for the steps of the job's script.

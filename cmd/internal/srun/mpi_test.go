@@ -97,6 +97,7 @@ func TestMPIOfAStep(t *testing.T) {
 		{"a wrong name", "BURST_MPI=openmpi", "./app", "", "error: BURST_MPI=openmpi: it can be openmpi4, openmpi5, mpich, intel, mvapich, mpirun or none"},
 		{"half a name", "", "--mpi=mpich, ./app", "", "after mpich and a comma comes srun's type"},
 		{"outside of a job", "SLURM_JOB_ID=", "--mpi=mpich ./app", "", "error: --mpi=mpich is burst-srun's"},
+		{"mpirun's own helper", "BURST_MPI=mpich BURST_CKPT=container=/x.sif", "-n1 /opt/bin/orted -mca x y", "srun -n1 /opt/bin/orted -mca x y", ""},
 		{"turned off as a whole", "BURST_SRUN_OFF=1", "./app", "srun ./app", ""},
 		{"and with burst-srun's own words", "BURST_SRUN_OFF=1", "--mpi=mpich -n 2 ./app", "srun -n 2 ./app", ""},
 		{"for all steps, and one has no MPI", "BURST_MPI=mpich", "./plain", "srun ./plain", ""},

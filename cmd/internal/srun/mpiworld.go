@@ -2,6 +2,7 @@ package srun
 
 import (
 	"context"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -9,7 +10,11 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/conf"
+	"github.com/burst-hpc/burst/slurm/hostlist"
 	"github.com/burst-hpc/burst/slurm/step"
 	"github.com/burst-hpc/burst/slurm/step/container"
 	"github.com/burst-hpc/burst/slurm/step/mpi"
@@ -97,18 +102,58 @@ func (p *program) mpiWorld(ctx context.Context, k known, f mpi.Found) mpi.World 
 	}
 	w.Launcher = func(f mpi.Found) string { return mpi.FindLauncher(f, p.env) }
 	w.Bridges, w.Params = mpi.Bridges, func(f mpi.Found) map[string]string { return mpi.Params(f, p.env) }
-	w.Library, w.Fabric = func(string) string { return "" }, p.fabricInside
+	w.Network = func() mpi.Network { return mpi.Choose(mpi.Networks(), func() []netip.Addr { return p.addresses(ctx) }) }
+	w.Library = func(string) string { return "" }
 	if k.inside != nil {
 		w.Params = func(mpi.Found) map[string]string { return k.inside.sets }
+		w.Fabric = func(f mpi.Found) mpi.Fabric { return p.fabricInside(f, *k.inside) }
+		w.UCX = func(mpi.Found) bool { return k.inside.ucx }
 	} else {
 		w.Library = func(name string) string { return mpi.FindLibrary("", name, p.env) }
 		w.Fabric = func(f mpi.Found) mpi.Fabric { return mpi.ReadFabric("/sys", f, p.env) }
+		w.UCX = func(f mpi.Found) bool { return mpi.OverUCX(f, p.env) }
 	}
 	plugin := site.Get("TaskPlugin")
 	w.Free = site.Lines && (plugin == "" || plugin == "task/none")
 	w.Binds = strings.Contains(plugin, "affinity") && site.Get("TaskPluginParam") == "" && !binds(site)
+	w.Locked = func() uint64 {
+		if _, said := k.call.Value("propagate", p.env); said || !conf.HandsOnMemlock(site) {
+			return unix.RLIM_INFINITY // slurmd's own limit counts, or the user has chosen
+		}
+		return locked()
+	}
 	w.Cores, w.Threads = coresOf("/sys", p.env("SLURM_CPUS_ON_NODE"))
 	return w
+}
+
+// addresses are those by which Slurm reaches the nodes of the job, as Burst gives them to nodes of a
+// cloud; none: one of them has a name for its address, or Slurm does not say.
+func (p *program) addresses(ctx context.Context) (all []netip.Addr) {
+	names, err := hostlist.Expand(p.env("SLURM_JOB_NODELIST"))
+	if err != nil || len(names) == 0 {
+		return nil
+	}
+	nodes, err := slurm.New(slurm.Exec{Timeout: lookTime}).Nodes(ctx, names...)
+	if err != nil {
+		return nil
+	}
+	for _, n := range nodes {
+		a, err := netip.ParseAddr(n.Addr)
+		if err != nil {
+			return nil
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// locked is how many bytes this process may lock.
+func locked() uint64 {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil {
+		return unix.RLIM_INFINITY // not known
+	}
+	return limit.Cur
 }
 
 // binds says whether a node or a partition of the site has words on how ranks are bound.
@@ -117,11 +162,11 @@ func binds(site conf.Site) bool {
 }
 
 // fabricInside is the network of a rank in an image: the node's devices, and the libfabric for
-// EFA that is bound into it, which Intel MPI passes over for its own.
-func (p *program) fabricInside(f mpi.Found) mpi.Fabric {
+// EFA that is bound into it, which Intel MPI, and what has one within, pass over for their own.
+func (p *program) fabricInside(f mpi.Found, in inside) mpi.Fabric {
 	f.Library = ""
 	fabric := mpi.ReadFabric("/sys", f, p.env)
-	fabric.Provider = fabric.EFA && f.Kind != mpi.Intel && container.ThisNode("/").EFA != ""
+	fabric.Provider = fabric.EFA && f.Kind != mpi.Intel && (in.takes || in.blind != nil) && container.ThisNode("/").EFA != ""
 	return fabric
 }
 

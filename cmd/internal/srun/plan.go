@@ -2,6 +2,7 @@ package srun
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -30,7 +31,7 @@ func before(f facts, env func(string) string) plan {
 	switch {
 	case f.garbled != nil && j.Attempt == 0:
 		return direct(fmt.Sprintf("%v: the step is not protected", f.garbled))
-	case env("BURST_SRUN_OFF") == "1" || within(env, j) || j.Place == step.InStep || nature == step.Query:
+	case env("BURST_SRUN_OFF") == "1" || within(env, j) || r.helps(f.garbled) || j.Place == step.InStep || nature == step.Query:
 		return direct("")
 	case j.Place == step.Outside:
 		if len(r.ckpt) == 0 && r.once == "" {
@@ -53,6 +54,19 @@ func within(env func(string) string, j step.Job) bool {
 	mark := env(markName)
 	job, _, ok := strings.Cut(mark, "/")
 	return mark != "" && (!ok || j.Place == step.Outside || job == j.Folder())
+}
+
+// helpers are the programs that mpirun and mpiexec start by srun, one on each node, which start
+// the ranks there: of Open MPI, PRRTE, MPICH, MVAPICH and Intel MPI.
+var helpers = []string{"orted", "prted", "prte", "hydra_pmi_proxy", "hydra_bstrap_proxy", "pmi_proxy"}
+
+// helps says that an MPI's launcher has called srun for a helper of its own, which speaks with the
+// launcher alone, is on the nodes and no image, and is nothing without it.
+func (r request) helps(garbled error) bool {
+	if garbled != nil || len(r.call.Parts) != 1 || len(r.call.Program()) == 0 {
+		return false
+	}
+	return slices.Contains(helpers, filepath.Base(r.call.Program()[0]))
 }
 
 // launchers are the methods that put a launcher before the user's command.

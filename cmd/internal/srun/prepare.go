@@ -31,7 +31,7 @@ func (p *program) prepare(ctx context.Context, k *known) error {
 // prepares says whether the step is one that anything is put to: srun is to have all
 // else as it is.
 func (p *program) prepares(k known) bool {
-	if k.garbled != nil || len(k.call.Parts) == 0 || p.env("BURST_SRUN_OFF") == "1" || within(p.env, k.job) {
+	if k.garbled != nil || len(k.call.Parts) == 0 || p.env("BURST_SRUN_OFF") == "1" || within(p.env, k.job) || k.helps(k.garbled) {
 		return false
 	}
 	if k.job.Place != step.Batch && k.job.Place != step.Interactive {

@@ -3,6 +3,7 @@ package mpi
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 )
 
 // maxObjects bounds how many libraries of a program are looked at: one that is not among
@@ -66,4 +67,34 @@ func (s *search) leads(program *object) (l led) {
 		}
 	}
 	return l
+}
+
+// needs opens the library, whose name begins with a word, that an object loads by itself or by
+// another of its libraries. nil: it loads none, or ld.so would not find it.
+func (s *search) needs(o *object, word string) *object {
+	seen := map[string]bool{}
+	queue := []*object{o}
+	defer func() {
+		for _, by := range queue {
+			if by != o {
+				by.close()
+			}
+		}
+	}()
+	for at := 0; at < len(queue) && len(seen) < maxObjects; at++ {
+		for _, name := range queue[at].needed {
+			if seen[name] || hasPrefix(name, barren) {
+				continue
+			}
+			seen[name] = true
+			lib := s.find(name, queue[at])
+			switch {
+			case strings.HasPrefix(filepath.Base(name), word):
+				return lib
+			case lib != nil:
+				queue = append(queue, lib)
+			}
+		}
+	}
+	return nil
 }

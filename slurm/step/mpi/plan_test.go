@@ -85,13 +85,14 @@ func world(types string, env ...string) World {
 	return World{
 		Env: environment(env...), Types: func() []string { return ReadTypes(types) },
 		Launcher: func(Found) string { return "" }, Library: func(string) string { return "" },
-		Bridges: func() []string { return nil }, Params: func(f Found) map[string]string {
+		Bridges: func() []string { return nil }, Network: func() Network { return Network{} }, Params: func(f Found) map[string]string {
 			if f.Library == "" {
 				return nil
 			}
 			return map[string]string{}
 		},
-		Fabric: func(Found) Fabric { return Fabric{} }, Free: true,
+		Fabric: func(Found) Fabric { return Fabric{} }, UCX: func(Found) bool { return false }, Free: true,
+		Locked: func() uint64 { return 1<<64 - 1 },
 	}
 }
 
@@ -253,6 +254,14 @@ func TestSettings(t *testing.T) {
 
 		{"EFA", mpich, Step{Nodes: 2, Tasks: 2}, "", efa, "FI_PROVIDER=efa"},
 		{"EFA, Intel MPI", intel, Step{Nodes: 2, Tasks: 2}, "", efa, "I_MPI_OFI_PROVIDER=efa"},
+		{"EFA, and little memory to lock", mpich, Step{Nodes: 2, Tasks: 2}, "", func(w *World) {
+			efa(w)
+			w.Locked = func() uint64 { return 8 << 20 }
+		}, "FI_PROVIDER=efa !"},
+		{"EFA that the user does not want, and little memory to lock", mpich, Step{Nodes: 2, Tasks: 2}, "FI_PROVIDER=tcp", func(w *World) {
+			efa(w)
+			w.Locked = func() uint64 { return 8 << 20 }
+		}, "(FI_PROVIDER=tcp)"},
 		{"EFA, and the user wants another", intel, Step{Nodes: 2, Tasks: 2}, "FI_PROVIDER=tcp", efa, "(FI_PROVIDER=tcp)"},
 		{"EFA that the libfabric does not know", mpich, Step{Nodes: 2, Tasks: 2}, "", func(w *World) { w.Fabric = func(Found) Fabric { return Fabric{Devices: true, EFA: true} } }, ""},
 

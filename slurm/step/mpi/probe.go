@@ -139,18 +139,50 @@ func ReadFabric(sys string, f Found, env func(string) string) Fabric {
 	return fabric
 }
 
+// OverUCX says whether the MPI's library loads UCX, by which it sends then.
+func OverUCX(f Found, env func(string) string) bool { return loads(f, "libucp.so", env) != "" }
+
+// TakesFabric says whether the MPI's ranks have the libfabric that ld.so finds. An MPICH or MVAPICH
+// whose library loads none has its own within, or has none; Open MPI's plugins load it.
+func TakesFabric(f Found, env func(string) string) bool {
+	return f.Kind != MPICH && f.Kind != MVAPICH || loads(f, "libfabric.so", env) != ""
+}
+
+// loads is the path of the library, whose name begins with a word, that the MPI's loads; "": none.
+func loads(f Found, word string, env func(string) string) string {
+	if f.Library == "" {
+		return ""
+	}
+	o, err := (tree{}).load(f.Library, nil)
+	if err != nil {
+		return ""
+	}
+	defer o.close()
+	s := &search{path: env("LD_LIBRARY_PATH")}
+	lib := s.needs(o, word)
+	if lib == nil {
+		return ""
+	}
+	defer lib.close()
+	return lib.path
+}
+
 // hasEFA says whether the libfabric that a library would load has the provider efa: as a
 // plugin beside it, or within.
 func hasEFA(f Found, env func(string) string) bool {
 	dirs := filepath.SplitList(env("FI_PROVIDER_PATH"))
 	lib := ""
 	if f.Library != "" {
+		if !TakesFabric(f, env) {
+			return efaIn(f.Library)
+		}
+		lib = loads(f, "libfabric.so", env)
 		home := filepath.Dir(f.Library)
 		// Intel MPI brings its own, below its folder opt or libfabric.
 		for _, dir := range []string{"../opt/mpi/libfabric/lib", "../libfabric/lib", "../../libfabric/lib"} {
 			dirs = append(dirs, filepath.Join(home, dir, "prov"))
 		}
-		if o, err := (tree{}).load(f.Library, nil); err == nil {
+		if o, err := (tree{}).load(f.Library, nil); lib == "" && err == nil { // Open MPI's plugins load it
 			s := &search{path: env("LD_LIBRARY_PATH")}
 			if dep := s.find("libfabric.so.1", o); dep != nil {
 				lib = dep.path
@@ -170,6 +202,11 @@ func hasEFA(f Found, env func(string) string) bool {
 	if _, err := os.Stat(filepath.Join(filepath.Dir(lib), "libfabric", "libefa-fi.so")); err == nil {
 		return true
 	}
+	return efaIn(lib)
+}
+
+// efaIn says whether a library has the provider efa within.
+func efaIn(lib string) bool {
 	o, err := (tree{}).load(lib, nil)
 	if err != nil {
 		return false

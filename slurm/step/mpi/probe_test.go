@@ -13,16 +13,31 @@ func TestReadFabric(t *testing.T) {
 	w.lib("within/libfabric.so.1", "const char *efa(void) { return \"FI_EFA_FORK_SAFE\"; }\n")
 	w.lib("beside/libfabric.so.1", "int fi_getinfo(void) { return 0; }\n")
 	w.lib("beside/libfabric/libefa-fi.so", "int efa;\n")
-	lib := w.lib("libmpi.so.12", says(`MPICH Version:\t%s`))
+	const mpich = `MPICH Version:\t%s`
+	fabric := []string{"-Wl,--no-as-needed", "-L" + w.dir + "/plain", "-l:libfabric.so.1"}
+	lib := w.lib("libmpi.so.12", says(mpich), fabric...)
+	w.lib("libfar.so.1", "int far(void) { return 0; }\n", fabric...)
+	libs := map[string]Found{
+		"":            {Kind: MPICH, Library: lib},
+		"far":         {Kind: MVAPICH, Library: w.lib("far/libmpi.so.12", says(mpich), "-Wl,--no-as-needed", "-L"+w.dir, "-l:libfar.so.1", "-Wl,-rpath,"+w.dir)},
+		"none":        {Kind: MPICH, Library: w.lib("none/libmpi.so.12", says(mpich))},
+		"its own":     {Kind: MPICH, Library: w.lib("own/libmpi.so.12", says(mpich)+"const char *efa(void) { return \"FI_EFA_FORK_SAFE\"; }\n")},
+		"by a plugin": {Kind: OpenMPI5, Library: w.lib("plugin/libmpi.so.40", says("Open MPI v%d.%d"))},
+	}
 	for _, c := range []struct {
-		name, vendor, path string
-		want               Fabric
+		name, vendor, path, mpi string
+		want                    Fabric
 	}{
-		{"none", "", "within", Fabric{}},
-		{"InfiniBand", "0x15b3\n", "within", Fabric{Devices: true}},
-		{"EFA, and a libfabric without", "0x1d0f\n", "plain", Fabric{Devices: true, EFA: true}},
-		{"EFA within libfabric", "0x1d0f\n", "within", Fabric{true, true, true}},
-		{"EFA beside libfabric", "0x1d0f\n", "beside", Fabric{true, true, true}},
+		{"none", "", "within", "", Fabric{}},
+		{"InfiniBand", "0x15b3\n", "within", "", Fabric{Devices: true}},
+		{"EFA, and a libfabric without", "0x1d0f\n", "plain", "", Fabric{Devices: true, EFA: true}},
+		{"EFA within libfabric", "0x1d0f\n", "within", "", Fabric{true, true, true}},
+		{"EFA beside libfabric", "0x1d0f\n", "beside", "", Fabric{true, true, true}},
+		{"EFA in a libfabric that is loaded by another library", "0x1d0f\n", "within", "far", Fabric{true, true, true}},
+		{"EFA in a libfabric that this MPI does not load", "0x1d0f\n", "within", "none", Fabric{Devices: true, EFA: true}},
+		{"and beside it", "0x1d0f\n", "beside", "none", Fabric{Devices: true, EFA: true}},
+		{"EFA in the MPI's own", "0x1d0f\n", "plain", "its own", Fabric{true, true, true}},
+		{"EFA within the libfabric of a plugin", "0x1d0f\n", "within", "by a plugin", Fabric{true, true, true}},
 	} {
 		sys := t.TempDir()
 		if c.vendor != "" {
@@ -34,9 +49,20 @@ func TestReadFabric(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		f := Found{Kind: MPICH, Library: lib}
-		if got := ReadFabric(sys, f, environment("LD_LIBRARY_PATH="+filepath.Join(w.dir, c.path))); got != c.want {
+		if got := ReadFabric(sys, libs[c.mpi], environment("LD_LIBRARY_PATH="+filepath.Join(w.dir, c.path))); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestOverUCX: by which an MPI sends is seen in what its library loads.
+func TestOverUCX(t *testing.T) {
+	w := newWorkshop(t)
+	w.lib("libucp.so.0", "int ucp(void) { return 0; }\n")
+	with := w.lib("libmpich.so.12", says(`MPICH Version:\t%s`), "-Wl,--no-as-needed", "-L"+w.dir, "-l:libucp.so.0", "-Wl,-rpath,$ORIGIN")
+	for lib, want := range map[string]bool{with: true, w.lib("libmpi.so.12", says(`MPICH Version:\t%s`)): false, "": false} {
+		if got := OverUCX(Found{Kind: MPICH, Library: lib}, environment()); got != want {
+			t.Errorf("%s: %t", lib, got)
 		}
 	}
 }

@@ -59,6 +59,7 @@ func (w World) Plan(f Found, s Step, said Word) (Plan, error) {
 		b.binding()
 	}
 	p.Settings = b.all
+	p.Warnings = append(p.Warnings, b.warnings...)
 	return p, nil
 }
 
@@ -91,6 +92,8 @@ type build struct {
 	s   Step
 	l   Launch
 	all step.Settings
+
+	warnings []string
 }
 
 // set puts a variable, unless the user has one of them: all are names for the same.
@@ -203,27 +206,55 @@ func (b *build) fence() {
 	b.set("SLURM_PMIX_FENCE", "tree", "Slurm's PMIx lets ranks of several nodes out of MPI_Init too early where it gathers by one algorithm and waits by another")
 }
 
-// interfaces keeps Open MPI off interfaces that lead to no other node. On a host without such
-// nothing is set: the implementations leave out the loopback themselves, and use all others. The
-// other MPIs have no list of what to leave out, and the interfaces of the other nodes are not
-// known.
+// interfaces keeps an MPI to the network of the nodes, or Open MPI off interfaces that lead to
+// none. On a host with one network and without such nothing is set: the implementations leave
+// out the loopback themselves, and use all others.
 func (b *build) interfaces() {
-	if b.f.Kind != OpenMPI4 && b.f.Kind != OpenMPI5 {
+	open := b.f.Kind == OpenMPI4 || b.f.Kind == OpenMPI5
+	if n := b.Network(); n.Interface != "" {
+		why := fmt.Sprintf("the nodes have their addresses in the network of %s, and this node's other networks may be closed between them", n.Interface)
+		if open {
+			b.openmpi("include", "exclude", n.Prefix.String(), why)
+		} else {
+			b.named(n.Interface, why)
+		}
 		return
 	}
 	off := b.Bridges()
-	if len(off) == 0 {
-		return
+	if !open || len(off) == 0 {
+		return // the other MPIs have no list of what to leave out
 	}
-	const why = "the bridges of containers and virtual machines on this node lead to no other node"
-	list := "127.0.0.0/8," + strings.Join(off, ",")
-	b.param("OMPI_MCA_", "btl_tcp_if_exclude", list, why, "btl_tcp_if_include")
+	b.openmpi("exclude", "include", "127.0.0.0/8,"+strings.Join(off, ","), "the bridges of containers and virtual machines on this node lead to no other node")
+}
+
+// openmpi has Open MPI, and its launcher, include or exclude some networks, unless either is said.
+func (b *build) openmpi(do, other, list, why string) {
+	b.param("OMPI_MCA_", "btl_tcp_if_"+do, list, why, "btl_tcp_if_"+other)
 	switch {
 	case b.l.Launcher == "":
 	case b.f.Kind == OpenMPI4:
-		b.param("OMPI_MCA_", "oob_tcp_if_exclude", list, why, "oob_tcp_if_include")
+		b.param("OMPI_MCA_", "oob_tcp_if_"+do, list, why, "oob_tcp_if_"+other)
 	default:
-		b.param("PRTE_MCA_", "prte_if_exclude", list, why, "prte_if_include")
+		b.param("PRTE_MCA_", "prte_if_"+do, list, why, "prte_if_"+other)
+	}
+}
+
+// named has the other MPIs, which take no network, use an interface by its name. A libfabric on a
+// node without one of that name uses them all; a UCX would have none, but all nodes of a job are
+// of one type and image. UCX leaves InfiniBand, too, if it is given names.
+func (b *build) named(name, why string) {
+	switch {
+	case !b.UCX(b.f):
+		b.set("FI_TCP_IFACE", name, why)
+	case !b.Fabric(b.f).Devices:
+		b.set("UCX_NET_DEVICES", name, why)
+	}
+	switch {
+	case b.l.Launcher == "":
+	case b.f.Kind == Intel:
+		b.set("I_MPI_HYDRA_IFACE", name, why)
+	default:
+		b.set("HYDRA_IFACE", name, why)
 	}
 }
 
@@ -238,7 +269,15 @@ func (b *build) transport() {
 	const why = "the node has an EFA device and libfabric a provider for it: without this word an MPI may take TCP and not say so"
 	if b.f.Kind == Intel {
 		b.set("I_MPI_OFI_PROVIDER", "efa", why, "FI_PROVIDER")
-		return
+	} else {
+		b.set("FI_PROVIDER", "efa", why)
 	}
-	b.set("FI_PROVIDER", "efa", why)
+	if n := b.Locked(); n < leastLocked && strings.HasSuffix(b.all[len(b.all)-1].Variable, "=efa") {
+		b.warnings = append(b.warnings, fmt.Sprintf("the ranks use EFA, which locks memory, and their limit of that is %d KiB (ulimit -l), as a rule the login node's, which Slurm hands on: "+
+			"if MPI_Init fails with \"Cannot allocate memory\", say --propagate=NONE, and ask the site for PropagateResourceLimitsExcept=MEMLOCK in slurm.conf", n>>10))
+	}
 }
+
+// leastLocked is more locked memory than a rank over EFA is sure to live with: what it takes grows
+// with its messages, and Amazon wants no limit.
+const leastLocked = 1 << 30

@@ -30,13 +30,16 @@ type World struct {
 	Launcher func(Found) string            // the launcher of an implementation; "": there is none
 	Library  func(name string) string      // where ld.so has a library; "": nowhere
 	Bridges  func() []string               // the names of this host's interfaces that lead to no other
+	Network  func() Network                // that of the job's nodes, where this host has others; zero: it has none, or it is not known
 	Params   func(Found) map[string]string // what files set for Open MPI, and which file; nil: it is not known which files count
 	Fabric   func(Found) Fabric
-	Fence    string // PMIxCollFence of mpi.conf
-	Free     bool   // Slurm is known to leave ranks all CPUs of their node
-	Binds    bool   // Slurm's task/affinity is on, and the site has not said how it binds
-	Cores    int    // of the CPUs that this process may use; 0: not known
-	Threads  int    // of a core, that Slurm gives to jobs; 0: not known
+	UCX      func(Found) bool // its library sends by UCX
+	Fence    string           // PMIxCollFence of mpi.conf
+	Free     bool             // Slurm is known to leave ranks all CPUs of their node
+	Binds    bool             // Slurm's task/affinity is on, and the site has not said how it binds
+	Cores    int              // of the CPUs that this process may use; 0: not known
+	Threads  int              // of a core, that Slurm gives to jobs; 0: not known
+	Locked   func() uint64    // bytes of memory that a process may lock
 }
 
 // Fabric is the network of a node beside its Ethernet.

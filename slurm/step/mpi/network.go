@@ -1,0 +1,62 @@
+package mpi
+
+import (
+	"net"
+	"net/netip"
+)
+
+// Network is one of this host's, and the interface that leads to it.
+type Network struct {
+	Interface string
+	Prefix    netip.Prefix
+}
+
+// Choose is the network in which the nodes of a job have their addresses, where this host has
+// another one as well: that may be closed between the nodes, as is a cloud's public one. Zero:
+// there is nothing to choose, or no network has them all. nodes is asked for only if there is.
+func Choose(all []Network, nodes func() []netip.Addr) Network {
+	several := false
+	for _, n := range all {
+		several = several || n.Prefix != all[0].Prefix
+	}
+	if !several {
+		return Network{}
+	}
+	addresses := nodes()
+	var found Network
+	for _, n := range all {
+		in := len(addresses) > 1
+		for _, a := range addresses {
+			in = in && n.Prefix.Contains(a)
+		}
+		if in && (found.Interface == "" || n.Prefix.Bits() > found.Prefix.Bits()) { // as the kernel's routes
+			found = n
+		}
+	}
+	return found
+}
+
+// Networks are this host's that may lead to other nodes, of IPv4: those of interfaces that are
+// up, without the loopback and the bridges that are the host's own.
+func Networks() (all []Network) {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return nil // nothing is known of them
+	}
+	for _, i := range interfaces {
+		if i.Flags&net.FlagUp == 0 || i.Flags&net.FlagLoopback != 0 || inward("/", i.Name) {
+			continue
+		}
+		addresses, err := i.Addrs()
+		if err != nil {
+			continue // it has gone
+		}
+		for _, a := range addresses {
+			p, err := netip.ParsePrefix(a.String())
+			if err == nil && p.Addr().Is4() && p.Addr().IsGlobalUnicast() {
+				all = append(all, Network{i.Name, p.Masked()})
+			}
+		}
+	}
+	return all
+}
