@@ -127,7 +127,7 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 			}
 			return pick{}, false
 		}
-		left.add(p.none(s, ch), ch.Retry)
+		left.add(p.none(s, ch)+p.tooMany(&out.Change, g, s, ch.Tried), ch.Retry)
 	}
 	moves, soon := p.elsewhere(g, pool)
 	if found && soon && !moves {

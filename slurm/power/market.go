@@ -183,13 +183,14 @@ func about(o cloud.Offering, asked []cloud.Offering) []cloud.Offering {
 // refuse plans what the errors of an answer say of the offerings: what lacks
 // capacity, is over a quota or is invalid cools down; what was asked too often
 // only pauses.
-func (e *Engine) refuse(c *Change, l Launch, err error, came int) {
+func (e *Engine) refuse(c *Change, l Launch, err error, a answer) {
 	now := time.Now()
 	asked := l.Request.Offerings()
 	done := map[cloud.Offering]bool{}
 	said := map[cloud.Kind][]string{}
 	var kinds []cloud.Kind
-	var first time.Time
+	var first, paid time.Time
+	most := 0
 	for _, ce := range cloud.Errors(err) {
 		for _, o := range about(ce.Offering, asked) {
 			key := coolKey{l.Provider, o}
@@ -204,11 +205,14 @@ func (e *Engine) refuse(c *Change, l Launch, err error, came int) {
 					continue
 				}
 				done[o] = true
-				cool := e.mem.cool[key].Fail(now)
+				cool := e.paid(e.mem.cool[key].Fail(now), key, a.back, asked)
 				e.market.why[key] = refusal{ce.Kind, brief(ce.Err)}
 				c.Coolings = append(c.Coolings, Cooling{l.Provider, o, cool})
 				if first.IsZero() || cool.Until.Before(first) {
 					first = cool.Until
+				}
+				if len(a.back) > 0 && now.Before(cool.Paid) {
+					most, paid = cool.Most, later(paid, cool.Paid)
 				}
 			}
 			if said[ce.Kind] == nil {
@@ -220,7 +224,13 @@ func (e *Engine) refuse(c *Change, l Launch, err error, came int) {
 		}
 	}
 	for _, k := range kinds {
-		text := fmt.Sprintf("%d of %d × %s; ", came, l.Request.Count, strings.Join(said[k], ", "))
+		text := fmt.Sprintf("%d of %d × %s; ", a.came+len(a.back), l.Request.Count, strings.Join(said[k], ", "))
+		if len(a.back) > 0 {
+			text += "too few, they end again; "
+		}
+		if !paid.IsZero() {
+			text += fmt.Sprintf("they are paid for: more than %d not asked for before %s; ", most, paid.Format(time.TimeOnly))
+		}
 		switch k {
 		case cloud.Throttled, cloud.Transient, cloud.Auth:
 			text += "asked again after a pause"
@@ -242,8 +252,10 @@ func (e *Engine) came(c *Change, l Launch, got []cloud.Instance) {
 		}
 		seen[of[0]] = true
 		key := coolKey{l.Provider, of[0]}
-		if e.mem.cool[key].Failures > 0 && !slices.ContainsFunc(c.Coolings, func(k Cooling) bool { return k.Offering == of[0] }) {
-			c.Coolings = append(c.Coolings, Cooling{Provider: l.Provider, Offering: of[0]})
+		old := e.mem.cool[key]
+		next := old.Came(len(got), time.Now())
+		if old != next && !slices.ContainsFunc(c.Coolings, func(k Cooling) bool { return k.Offering == of[0] }) {
+			c.Coolings = append(c.Coolings, Cooling{l.Provider, of[0], next})
 			delete(e.market.why, key)
 		}
 	}

@@ -1,0 +1,84 @@
+package power
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/fleet"
+)
+
+// A job that needs all its nodes may get too few: what came is ended again, and costs the
+// least that its cloud bills, which may be an hour. To try again sooner would buy the same few anew.
+
+// answer is what came of a launch.
+type answer struct {
+	came int              // for its nodes
+	back []cloud.Instance // too few for all or nothing: ended again
+}
+
+// bookEnds plans that the journal has what a launch made and the journal does not know, and which
+// ends, or has ended: it costs money. Why is said of it.
+func (e *Engine) bookEnds(c *Change, l Launch, all []cloud.Instance, why string) {
+	for _, i := range all {
+		if _, have := e.mem.instances[i.ID]; have {
+			continue
+		}
+		if i.Launched.IsZero() {
+			i.Launched = l.Created
+		}
+		rec := Instance{Instance: i, Provider: l.Provider, Account: e.accounts[l.Provider], Doomed: why}
+		if i.State == cloud.Terminated {
+			e.gone(c, rec)
+			continue
+		}
+		c.Instances = append(c.Instances, rec)
+	}
+}
+
+// cameShort is why an instance ends that came with too few others.
+const cameShort = "too few others came for its job"
+
+// paid is an offering's memory after some of its instances came, which were too few: for as
+// long as they are paid for, no job that needs more of it has it asked again.
+func (e *Engine) paid(cool fleet.Cooldown, key coolKey, back []cloud.Instance, asked []cloud.Offering) fleet.Cooldown {
+	if e.cfg.Begun == nil {
+		return cool
+	}
+	now, most := time.Now(), 0
+	var until time.Time
+	for _, i := range back {
+		if of := about(i.Offering, asked); len(of) != 1 || of[0] != key.offering {
+			continue
+		}
+		most++
+		launched := i.Launched
+		if launched.IsZero() || launched.After(now) {
+			launched = now
+		}
+		until = later(until, launched.Add(min(maxPaid, e.cfg.Begun(key.provider, key.offering))))
+	}
+	if until.After(now) {
+		cool.Most, cool.Paid = most, until
+	}
+	return cool
+}
+
+// tooMany says of the offerings that a source does not launch for a group, as it needs more
+// nodes than came last and those are paid for, that it is so; empty: of none. Where
+// there are other pools the job may go there, as if the pool were dry for a moment: those that
+// need fewer nodes wait as long.
+func (p planning) tooMany(c *Change, g group, source Pool, tried []cloud.Offering) (why string) {
+	for _, o := range tried {
+		cool := p.mem.cool[coolKey{source.Provider, o}]
+		if g.job == 0 || cool.Whole(len(g.nodes), p.now) == cool {
+			continue
+		}
+		why += fmt.Sprintf("; %d of %s came last and are paid for: more are not asked for before %s", cool.Most, o, cool.Paid.Format(time.TimeOnly))
+		if len(p.pools) > 1 && !p.now.Before(cool.Until) {
+			cool.Failures, cool.Until = max(1, cool.Failures), p.now.Add(leastWait)
+			c.Coolings = append(c.Coolings, Cooling{source.Provider, o, cool})
+		}
+	}
+	return why
+}
