@@ -2,6 +2,8 @@ package power
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
@@ -66,8 +68,8 @@ func (e *Engine) paid(cool fleet.Cooldown, key coolKey, back []cloud.Instance, a
 
 // tooMany says of the offerings that a source does not launch for a group, as it needs more
 // nodes than came last and those are paid for, that it is so; empty: of none. Where
-// there are other pools the job may go there, as if the pool were dry for a moment: those that
-// need fewer nodes wait as long.
+// there are other pools the job may go there, as the pool is dry for a moment, or until
+// another may have something: jobs that need fewer nodes wait as long.
 func (p planning) tooMany(c *Change, g group, source Pool, tried []cloud.Offering) (why string) {
 	for _, o := range tried {
 		cool := p.mem.cool[coolKey{source.Provider, o}]
@@ -75,10 +77,31 @@ func (p planning) tooMany(c *Change, g group, source Pool, tried []cloud.Offerin
 			continue
 		}
 		why += fmt.Sprintf("; %d of %s came last and are paid for: more are not asked for before %s", cool.Most, o, cool.Paid.Format(time.TimeOnly))
-		if len(p.pools) > 1 && !p.now.Before(cool.Until) {
-			cool.Failures, cool.Until = max(1, cool.Failures), p.now.Add(leastWait)
+		if first, ok := p.beside(g); ok && !p.now.Before(cool.Until) {
+			cool.Failures, cool.Until = max(1, cool.Failures), later(first, p.now.Add(leastWait))
 			c.Coolings = append(c.Coolings, Cooling{source.Provider, o, cool})
 		}
 	}
 	return why
+}
+
+// beside is when the first of the other pools that the group's job may have could launch
+// something; false: there is none. They are those of its partition, or if there are none all: while a job has
+// nodes Slurm names one only of its partitions.
+func (p planning) beside(g group) (first time.Time, ok bool) {
+	parts := strings.Split(p.market.jobs[g.job].Partition, ",")
+	for _, all := range []bool{false, true} {
+		for name, pool := range p.pools {
+			if name == g.pool || !all && !slices.Contains(parts, pool.Partition) {
+				continue
+			}
+			if until := p.dry(name); !ok || until.Before(first) {
+				first, ok = until, true
+			}
+		}
+		if ok {
+			break
+		}
+	}
+	return first, ok
 }

@@ -166,6 +166,13 @@ func TestTheOtherPoolIsTried(t *testing.T) {
 	if h := p.mem.holds[7]; !h.names("p") || !h.Start.Equal(at.Add(time.Hour)) {
 		t.Errorf("the job is held as %+v", h)
 	}
+	// If that is dry too, until it may have something: else the job would come back each moment.
+	st.Coolings = append(st.Coolings, Cooling{"west", cloud.Offering{Type: "big", Zone: "x", Market: cloud.OnDemand}, fleet.Cooldown{Failures: 3, Until: at.Add(4 * time.Minute)}})
+	p.mem = newMemory(st)
+	p.mem.apply(p.plan().Change)
+	if until := p.dry("p"); !until.Equal(at.Add(4 * time.Minute)) {
+		t.Errorf("with the other one dry it is dry until %s", until.Sub(at))
+	}
 }
 
 // TestWhatALaunchTookBackIsNobodysNode: it is found when nobody waits for the launch any more, still
