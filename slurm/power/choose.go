@@ -153,6 +153,9 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 		left.why = append(left.why, "its nodes begin anew at another provider")
 		left.retry = retryAt(p.mem.holds[g.job], p.now)
 	}
+	if g.job != 0 {
+		p.waste(&out.Change, p.mem.whole(g.nodes, nil))
+	}
 	p.free(&out.Change, g, strings.Join(left.why, "; "), left.retry)
 	return pick{}, false
 }

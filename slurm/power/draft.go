@@ -37,11 +37,10 @@ func (p planning) query(pool Pool, g group) fleet.Query {
 			q.Waited = max(q.Waited, p.now.Sub(p.since(n, pool)))
 		}
 	}
-	if g.job != 0 {
-		for k, c := range p.mem.cool {
-			if whole := c.Whole(len(g.nodes), p.now); k.provider == pool.Provider && whole != c {
-				q.Cool[k.offering] = whole
-			}
+	size := p.size(g, pool.Provider)
+	for k, c := range p.mem.cool {
+		if whole := c.Whole(size, p.now); k.provider == pool.Provider && whole != c {
+			q.Cool[k.offering] = whole
 		}
 	}
 	if p.price != nil {

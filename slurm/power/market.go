@@ -189,7 +189,7 @@ func (e *Engine) refuse(c *Change, l Launch, err error, a answer) {
 	done := map[cloud.Offering]bool{}
 	said := map[cloud.Kind][]string{}
 	var kinds []cloud.Kind
-	var first, paid time.Time
+	var first, until time.Time
 	most := 0
 	for _, ce := range cloud.Errors(err) {
 		for _, o := range about(ce.Offering, asked) {
@@ -205,14 +205,14 @@ func (e *Engine) refuse(c *Change, l Launch, err error, a answer) {
 					continue
 				}
 				done[o] = true
-				cool := e.paid(e.mem.cool[key].Fail(now), key, a.back, asked)
+				cool := paid(e.mem.cool[key].Fail(now), of(o, a.back, asked), e.cfg.least(l.Provider, o), now)
 				e.market.why[key] = refusal{ce.Kind, brief(ce.Err)}
 				c.Coolings = append(c.Coolings, Cooling{l.Provider, o, cool})
 				if first.IsZero() || cool.Until.Before(first) {
 					first = cool.Until
 				}
 				if len(a.back) > 0 && now.Before(cool.Paid) {
-					most, paid = cool.Most, later(paid, cool.Paid)
+					most, until = cool.Most, later(until, cool.Paid)
 				}
 			}
 			if said[ce.Kind] == nil {
@@ -228,8 +228,8 @@ func (e *Engine) refuse(c *Change, l Launch, err error, a answer) {
 		if len(a.back) > 0 {
 			text += "too few, they end again; "
 		}
-		if !paid.IsZero() {
-			text += fmt.Sprintf("they are paid for: more than %d not asked for before %s; ", most, paid.Format(time.TimeOnly))
+		if !until.IsZero() {
+			text += fmt.Sprintf("they are paid for: more than %d not asked for before %s; ", most, until.Format(time.TimeOnly))
 		}
 		switch k {
 		case cloud.Throttled, cloud.Transient, cloud.Auth:
@@ -246,16 +246,17 @@ func (e *Engine) came(c *Change, l Launch, got []cloud.Instance) {
 	asked := l.Request.Offerings()
 	seen := map[cloud.Offering]bool{}
 	for _, i := range got {
-		of := about(i.Offering, asked)
-		if len(of) != 1 || seen[of[0]] {
+		is := about(i.Offering, asked)
+		if len(is) != 1 || seen[is[0]] {
 			continue
 		}
-		seen[of[0]] = true
-		key := coolKey{l.Provider, of[0]}
+		o := is[0]
+		seen[o] = true
+		key := coolKey{l.Provider, o}
 		old := e.mem.cool[key]
-		next := old.Came(len(got), time.Now())
-		if old != next && !slices.ContainsFunc(c.Coolings, func(k Cooling) bool { return k.Offering == of[0] }) {
-			c.Coolings = append(c.Coolings, Cooling{l.Provider, of[0], next})
+		next := old.Came(len(of(o, got, asked)), time.Now())
+		if old != next && !slices.ContainsFunc(c.Coolings, func(k Cooling) bool { return k.Offering == o }) {
+			c.Coolings = append(c.Coolings, Cooling{l.Provider, o, next})
 			delete(e.market.why, key)
 		}
 	}

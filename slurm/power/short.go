@@ -34,6 +34,9 @@ func (e *Engine) bookEnds(c *Change, l Launch, all []cloud.Instance, why string)
 			e.gone(c, rec)
 			continue
 		}
+		if i.State == cloud.Terminating {
+			e.asked[i.ID] = time.Now() // its launch has
+		}
 		c.Instances = append(c.Instances, rec)
 	}
 }
@@ -41,29 +44,76 @@ func (e *Engine) bookEnds(c *Change, l Launch, all []cloud.Instance, why string)
 // cameShort is why an instance ends that came with too few others.
 const cameShort = "too few others came for its job"
 
-// paid is an offering's memory after some of its instances came, which were too few: for as
-// long as they are paid for, no job that needs more of it has it asked again.
-func (e *Engine) paid(cool fleet.Cooldown, key coolKey, back []cloud.Instance, asked []cloud.Offering) fleet.Cooldown {
-	if e.cfg.Begun == nil {
-		return cool
-	}
-	now, most := time.Now(), 0
+// paid is an offering's memory after some of its instances came, which were too few: as long
+// as they are paid for, which is at least for so long each, no job that needs more has it asked again.
+func paid(cool fleet.Cooldown, back []cloud.Instance, least time.Duration, now time.Time) fleet.Cooldown {
 	var until time.Time
 	for _, i := range back {
-		if of := about(i.Offering, asked); len(of) != 1 || of[0] != key.offering {
-			continue
-		}
-		most++
 		launched := i.Launched
 		if launched.IsZero() || launched.After(now) {
 			launched = now
 		}
-		until = later(until, launched.Add(min(maxPaid, e.cfg.Begun(key.provider, key.offering))))
+		until = later(until, launched.Add(min(maxPaid, least)))
 	}
 	if until.After(now) {
-		cool.Most, cool.Paid = most, until
+		cool.Most, cool.Paid = len(back), until
 	}
 	return cool
+}
+
+// least is what of an instance's time is paid for as soon as it is launched.
+func (c Config) least(provider string, o cloud.Offering) time.Duration {
+	if c.Begun == nil {
+		return 0
+	}
+	return c.Begun(provider, o)
+}
+
+// of are the instances of one of the offerings that were asked for.
+func of(o cloud.Offering, all []cloud.Instance, asked []cloud.Offering) []cloud.Instance {
+	return slices.DeleteFunc(slices.Clone(all), func(i cloud.Instance) bool {
+		is := about(i.Offering, asked)
+		return len(is) != 1 || is[0] != o
+	})
+}
+
+// waste plans the same for instances of a job's nodes that end because a launch for the others
+// came short.
+func (p planning) waste(c *Change, nodes []Node) {
+	if p.least == nil {
+		return
+	}
+	by := map[coolKey][]cloud.Instance{}
+	for _, n := range nodes {
+		if i, ok := p.mem.instances[n.Instance]; ok && i.Doomed == "" {
+			key := coolKey{i.Provider, i.Offering}
+			by[key] = append(by[key], i.Instance)
+		}
+	}
+	for key, back := range by {
+		old := p.mem.cool[key]
+		if !p.now.Before(old.Until) {
+			continue // it is not for want of more of it
+		}
+		if cool := paid(old, back, p.least(key.provider, key.offering), p.now); cool != old {
+			c.Coolings = append(c.Coolings, Cooling{key.provider, key.offering, cool})
+		}
+	}
+}
+
+// size is how many nodes of a group's job are still to be launched, in all pools that buy of a
+// provider; 0: they serve on their own.
+func (p planning) size(g group, provider string) int {
+	if g.job == 0 {
+		return 0
+	}
+	n := 0
+	for _, o := range p.of[g.job] {
+		if _, may := p.pools[o.Pool].source(provider); may && o.Phase == Wanted {
+			n++
+		}
+	}
+	return max(n, len(g.nodes))
 }
 
 // tooMany says of the offerings that a source does not launch for a group, as it needs more
@@ -73,7 +123,7 @@ func (e *Engine) paid(cool fleet.Cooldown, key coolKey, back []cloud.Instance, a
 func (p planning) tooMany(c *Change, g group, source Pool, tried []cloud.Offering) (why string) {
 	for _, o := range tried {
 		cool := p.mem.cool[coolKey{source.Provider, o}]
-		if g.job == 0 || cool.Whole(len(g.nodes), p.now) == cool {
+		if cool.Whole(p.size(g, source.Provider), p.now) == cool {
 			continue
 		}
 		why += fmt.Sprintf("; %d of %s came last and are paid for: more are not asked for before %s", cool.Most, o, cool.Paid.Format(time.TimeOnly))

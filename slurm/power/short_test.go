@@ -238,3 +238,41 @@ func TestAbsentEndedWhenItWasMissed(t *testing.T) {
 		}
 	})
 }
+
+// TestOfSeveralLaunches: of a job's two launches one came, and the other did not. What came is ended,
+// and not bought again for as long as it is paid for.
+func TestOfSeveralLaunches(t *testing.T) {
+	a := cloud.Offering{Type: "small", Zone: "a", Market: cloud.OnDemand}
+	st := State{Coolings: []Cooling{{"east", a, fleet.Cooldown{Failures: 1, Until: at.Add(time.Minute)}}}}
+	for _, name := range []string{"c1", "c2"} {
+		st.Nodes = append(st.Nodes, Node{Name: name, Pool: "p", Phase: Booting, Job: 7, Whole: true, Instance: "i-" + name})
+		st.Instances = append(st.Instances, Instance{Provider: "east", Assigned: name, Instance: cloud.Instance{ID: "i-" + name, Offering: a, State: cloud.Running, Launched: at}})
+	}
+	st.Nodes = append(st.Nodes, Node{Name: "c3", Pool: "p", Phase: Wanted, Job: 7, Whole: true})
+	pool := testPools()[0]
+	pool.Fleet.Zones = []string{"a"}
+	p := planning{mem: newMemory(st), pools: map[string]Pool{"p": pool}, limits: map[string]cloud.Limits{"east": {MaxLaunch: 2}}, now: at.Add(time.Minute / 2),
+		least: func(string, cloud.Offering) time.Duration { return time.Hour }}
+	for range 2 {
+		p.mem.apply(p.plan().Change)
+		p.mem.apply(Change{DropNodes: []string{"c1", "c2", "c3"}})
+		for n := range p.mem.instances {
+			delete(p.mem.instances, n) // they have ended
+		}
+	}
+	for n, want := range map[int]bool{2: true, 3: false} {
+		p.now = at.Add(59 * time.Minute)
+		p.mem.nodes = map[string]Node{}
+		for i := range n {
+			name := fmt.Sprint("c", i+1)
+			p.mem.nodes[name] = Node{Name: name, Pool: "p", Phase: Wanted, Job: 7, Whole: true}
+		}
+		if out := p.plan(); (len(out.drafts) > 0) != want {
+			t.Errorf("for %d nodes planned are %+v and %+v", n, out.drafts, out.Holds)
+		}
+	}
+	p.now = at.Add(time.Hour)
+	if out := p.plan(); len(out.drafts) == 0 {
+		t.Error("it is not tried after the hour")
+	}
+}
