@@ -46,8 +46,17 @@ func TestTakenBackIsTold(t *testing.T) {
 		t.Fatalf("got %v, %v, and %d are there, want none for lack of capacity", ids(got), err, len(c.Machines()))
 	}
 	first := told("the launch", cloud.TakenBack(err), cloud.Terminating)
-	time.Sleep(2 * lag) // after which its end is certain
-	listed, err := p.List(t.Context(), cloud.Filter{Cluster: "c-1"})
+	list := func(f cloud.Filter) (all []cloud.Instance, err error) {
+		f.Cluster = "c-1"
+		for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(lag / 4) {
+			all, err = p.List(t.Context(), f)
+			if !slices.ContainsFunc(all, func(i cloud.Instance) bool { return i.State.Live() }) {
+				break
+			}
+		}
+		return all, err
+	}
+	listed, err := list(cloud.Filter{})
 	if err != nil || !slices.Equal(told("a list", listed, cloud.Terminated), first) {
 		t.Errorf("listed are %v, %v, want %v", listed, err, first)
 	}
@@ -60,7 +69,7 @@ func TestTakenBackIsTold(t *testing.T) {
 	if again := told("a repeat by another process", cloud.TakenBack(err), cloud.Terminated); !slices.Equal(again, first) {
 		t.Errorf("a repeat by another process tells of %v, the launch of %v", again, first)
 	}
-	listed, err = p.List(t.Context(), cloud.Filter{Cluster: "c-1", Tokens: []string{"t-1"}})
+	listed, err = list(cloud.Filter{Tokens: []string{"t-1"}})
 	if err != nil || !slices.Equal(told("another process's list", listed, cloud.Terminated), first) {
 		t.Errorf("listed by another process are %v, %v, want %v", listed, err, first)
 	}
