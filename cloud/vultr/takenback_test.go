@@ -1,6 +1,11 @@
 package vultr_test
 
 import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"os/exec"
 	"slices"
 	"testing"
 	"time"
@@ -75,5 +80,40 @@ func TestTakenBackIsTold(t *testing.T) {
 	}
 	if len(c.Machines()) != 0 || c.Count(posts) > left+4 {
 		t.Errorf("%d machines are there, after %d requests for one", len(c.Machines()), c.Count(posts))
+	}
+}
+
+// The process is killed (kill -9) at random moments while it makes what it then has to take back: in the
+// end nothing is there, and all that was ever made is told.
+func TestTakenBackByKilled(t *testing.T) {
+	t.Parallel()
+	const left, lag = 7, 100 * time.Millisecond
+	c := fakeCloud(t, vultrtest.Options{Latency: 20 * time.Millisecond, Lag: 50 * time.Millisecond})
+	c.SetCapacity(vultrtest.Plan, left)
+	v := victim{Config: vultr.Config{Name: "lon", Region: vultrtest.Region, KeyFile: keyFile(t), Dir: t.TempDir(), Endpoint: c.URL(), Lag: lag, Pools: map[string]vultr.Pool{"pool": {}}}}
+	prepared := []cloud.LaunchRequest{ask("t-1", 20)}
+	prepared[0].AllOrNothing = true
+	if err := over(t, c).Prepare(t.Context(), prepared)[0]; err != nil {
+		t.Fatal(err)
+	}
+	v.Request = prepared[0]
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 6 {
+		ctx, cancel := context.WithTimeout(t.Context(), lag+time.Duration(rand.Int64N(int64(3*lag)))) // CommandContext kills with -9
+		cmd := exec.CommandContext(ctx, os.Args[0])
+		cmd.Env = append(os.Environ(), victimVar+"="+string(text))
+		if out, err := cmd.CombinedOutput(); err == nil {
+			t.Errorf("a process has launched all: %q", out)
+		}
+		cancel()
+	}
+	got, err := over(t, c, func(o *vultr.Config) { o.Dir, o.Lag = v.Config.Dir, lag }).Launch(t.Context(), v.Request)
+	back := ids(cloud.TakenBack(err))
+	slices.Sort(back)
+	if len(got) != 0 || cloud.KindOf(err) != cloud.Capacity || len(back) != left || len(slices.Compact(back)) != left || len(c.Machines()) != 0 {
+		t.Errorf("got %v, %v, told are %v and %d are there; want %d told and none there", ids(got), err, back, len(c.Machines()), left)
 	}
 }
