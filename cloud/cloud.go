@@ -46,7 +46,8 @@ type LaunchRequest struct {
 	UserData string            `json:"user_data,omitempty"` // holds no secret
 	Tags     map[string]string `json:"tags,omitempty"`      // the site's own
 	// AllOrNothing forbids a partial launch: fewer than Count is a Capacity error
-	// and leaves nothing running. All instances are then of one type and in one zone.
+	// and leaves nothing running: its Error's TakenBack tells what has come all the
+	// same, and been ended. All instances are then of one type and in one zone.
 	AllOrNothing bool `json:"all_or_nothing,omitempty"`
 	// Or lists more offerings of the same market, best first, that may fill the
 	// launch as well, for providers whose Limits say Choice.

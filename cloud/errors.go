@@ -33,7 +33,11 @@ type Error struct {
 	// same token brings nothing more. It tells a throttled part of a fleet from a
 	// call that was refused and never began.
 	Settled bool
-	Err     error
+	// TakenBack are instances that a launch of all or nothing has made and has ended
+	// again, as too few came: they have cost money. Terminating ones are in lists until
+	// they are gone. They may be told again by a repeat under the same token.
+	TakenBack []Instance
+	Err       error
 }
 
 func (e *Error) Error() string {
@@ -63,6 +67,14 @@ func Errors(err error) []*Error {
 		return Errors(e.Unwrap())
 	}
 	return nil
+}
+
+// TakenBack lists the instances that a launch has made and ended again, as its error says.
+func TakenBack(err error) (all []Instance) {
+	for _, e := range Errors(err) {
+		all = append(all, e.TakenBack...)
+	}
+	return all
 }
 
 // KindOf reads the kind of err; an error that carries none is Transient, the

@@ -3,6 +3,7 @@ package aws
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -53,10 +54,16 @@ func (p *Provider) Launch(ctx context.Context, r cloud.LaunchRequest) ([]cloud.I
 
 // undo ends a partial launch that was to be all or nothing. What cannot be
 // ended now is returned, for the engine to end: also what EC2 does not know, as it
-// may just not know it yet.
+// may just not know it yet. The error tells the rest.
 func (p *Provider) undo(ctx context.Context, got []cloud.Instance, why error) ([]cloud.Instance, error) {
 	if _, err := p.clients.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids(got)}); err != nil {
 		return got, why
+	}
+	for i := range got {
+		got[i].State = cloud.Terminating
+	}
+	if e := (*cloud.Error)(nil); errors.As(why, &e) {
+		e.TakenBack = got
 	}
 	return nil, why
 }

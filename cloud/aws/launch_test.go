@@ -192,6 +192,9 @@ func TestUndoOfInstancesNotYetKnown(t *testing.T) {
 			if len(got) != want || cloud.KindOf(err) != cloud.Capacity {
 				t.Errorf("%d instances, %v; want %d", len(got), err, want)
 			}
+			if back := cloud.TakenBack(err); len(back) != 1-want || want == 0 && (back[0].ID != "i-1" || back[0].State != cloud.Terminating) {
+				t.Errorf("taken back are %+v", back)
+			}
 		})
 	}
 }

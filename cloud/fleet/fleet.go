@@ -89,6 +89,26 @@ func (c Config) Offerings() []cloud.Offering {
 type Cooldown struct {
 	Failures int       // in a row
 	Until    time.Time // not asked before
+	// Before Paid it is not asked for more than Most nodes, all or nothing: so many came
+	// of a launch of more, were ended again, and are paid for until then.
+	Most int
+	Paid time.Time
+}
+
+// Whole is the memory as it holds for a launch of so many nodes, all or nothing.
+func (c Cooldown) Whole(nodes int, now time.Time) Cooldown {
+	if nodes > c.Most && now.Before(c.Paid) && c.Until.Before(c.Paid) {
+		c.Failures, c.Until = max(1, c.Failures), c.Paid
+	}
+	return c
+}
+
+// Came returns the memory after so many nodes came of a launch, and none was lacking.
+func (c Cooldown) Came(nodes int, now time.Time) Cooldown {
+	if nodes > c.Most || !now.Before(c.Paid) {
+		return Cooldown{}
+	}
+	return Cooldown{Most: c.Most, Paid: c.Paid}
 }
 
 // The growth of a cooldown: 30 s doubled with each failure in a row, at most
@@ -105,5 +125,5 @@ func (c Cooldown) Fail(now time.Time) Cooldown {
 		d = min(maxCooldown, firstCooldown<<c.Failures)
 	}
 	d -= time.Duration(rand.Int64N(int64(d) / 5))
-	return Cooldown{Failures: c.Failures + 1, Until: now.Add(d)}
+	return Cooldown{Failures: c.Failures + 1, Until: now.Add(d), Most: c.Most, Paid: c.Paid}
 }

@@ -74,3 +74,36 @@ func TestCooldownGrows(t *testing.T) {
 		}
 	})
 }
+
+// TestWhole: what came short is remembered for launches of more, and for as long as it is
+// paid for, through failures and successes of smaller ones.
+func TestWhole(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	paid := now.Add(time.Hour)
+	c := Cooldown{}.Fail(now)
+	c.Most, c.Paid = 7, paid
+	for _, tt := range []struct {
+		name  string
+		c     Cooldown
+		nodes int
+		after time.Duration
+		until time.Time
+	}{
+		{"as many as came", c, 7, 0, c.Until},
+		{"more", c, 8, 0, paid},
+		{"more, of nodes that serve on their own", c, 0, 0, c.Until},
+		{"more, later", c, 8, time.Hour, c.Until},
+		{"after another failure", c.Fail(now), 8, 0, paid},
+		{"after as many came again", c.Came(7, now), 8, 0, paid},
+		{"and of as many", c.Came(7, now), 7, 0, time.Time{}},
+		{"after more came", c.Came(8, now), 40, 0, time.Time{}},
+		{"nothing came short", Cooldown{Failures: 1, Until: now}, 40, 0, now},
+	} {
+		if got := tt.c.Whole(tt.nodes, now.Add(tt.after)); !got.Until.Equal(tt.until) || got.Until.After(now) && got.Failures == 0 {
+			t.Errorf("%s: %+v, want it until %s", tt.name, got, tt.until)
+		}
+	}
+	if got := c.Came(1, paid); got != (Cooldown{}) {
+		t.Errorf("when it is not paid for any more, after some came: %+v", got)
+	}
+}

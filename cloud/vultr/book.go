@@ -23,8 +23,9 @@ import (
 //	{"i":1,"refused":true}                   it was not, by Vultr's own word
 //	{"i":2,"begun":"…","said":"…"}           a server's fault, with its words: it may have been made
 //	{"i":0,"over":"…","kind":"capacity"}     nothing more is asked for under this token
+//	{"i":0,"id":"cb676a46-…","back":"…"}     it is about to be destroyed: too few came
 //
-// "begun" and "over" are on disk before the request that needs them. A line that
+// "begun", "over" and "back" are on disk before the request that needs them. A line that
 // a crash has cut off was not needed yet: what followed it did not happen.
 type book struct {
 	file string // empty: in memory alone
@@ -42,6 +43,10 @@ type item struct {
 	said   string     // of a server's fault that the last request met
 	kind   cloud.Kind // what was said means
 	faults int        // requests in a row that have met one
+
+	back    time.Time // when it was to be destroyed last, as too few came; zero: it was not
+	created time.Time // with back: by Vultr's word
+	plan    string    // with back
 }
 
 // line is one line of a book.
@@ -56,6 +61,10 @@ type line struct {
 	Said string     `json:"said,omitempty"` // with Begun, after the request
 	Over string     `json:"over,omitempty"`
 	Kind cloud.Kind `json:"kind,omitempty"` // of the error that ended it, or was Said
+
+	Back    time.Time `json:"back,omitzero"` // with ID
+	Created time.Time `json:"created,omitzero"`
+	Plan    string    `json:"plan,omitempty"`
 }
 
 func (b *book) take(l line) {
@@ -63,6 +72,8 @@ func (b *book) take(l line) {
 	switch {
 	case l.Over != "":
 		b.over = l
+	case !l.Back.IsZero():
+		b.items[l.I] = item{begun: b.items[l.I].begun, id: l.ID, back: l.Back, created: l.Created, plan: l.Plan}
 	case l.ID != "":
 		b.items[l.I] = item{begun: l.At, id: l.ID}
 	case l.Refused:
@@ -221,6 +232,21 @@ func (bs *books) tags(token string) []string {
 		return nil // most of all, there is none: the label is another cluster's
 	}
 	return readBook(text).tags
+}
+
+// read is what is written down of a token, on disk: what is in memory this process
+// knows in other ways.
+func (bs *books) read(token string) *book {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	if bs.dir == "" || !tokens.MatchString(token) {
+		return &book{}
+	}
+	text, err := os.ReadFile(filepath.Join(bs.dir, token+suffix))
+	if err != nil {
+		return &book{} // most of all, there is none
+	}
+	return readBook(text)
 }
 
 // made are the ids of all instances that are written down.

@@ -99,7 +99,7 @@ func (l *launch) run(ctx context.Context) ([]cloud.Instance, error) {
 		return nil, err
 	}
 	if l.book.over.Over != "" {
-		return l.finish(ctx, l.short())
+		return l.finish(ctx, *l.short())
 	}
 	var due []int
 	for i := range l.r.Count {
@@ -122,7 +122,7 @@ func (l *launch) run(ctx context.Context) ([]cloud.Instance, error) {
 		if werr := l.book.write(line{Over: e.Err.Error(), Kind: e.Kind}); werr != nil {
 			return l.instances(), transient(opLaunch, werr)
 		}
-		return l.finish(ctx, err)
+		return l.finish(ctx, *e)
 	}
 	return l.instances(), err
 }
@@ -224,23 +224,41 @@ func (l *launch) doubt(now time.Time) time.Time {
 }
 
 // finish returns what is left of a launch that is over. Of all or nothing,
-// nothing: what cannot be ended now is returned, for the engine to end.
-func (l *launch) finish(ctx context.Context, why error) ([]cloud.Instance, error) {
+// nothing: what cannot be ended now is returned, for the engine to end, and the
+// error tells what has been ended, now or by a call before.
+func (l *launch) finish(ctx context.Context, why cloud.Error) ([]cloud.Instance, error) {
 	if l.r.AllOrNothing && len(l.found) < l.r.Count {
-		var ids []string
-		var at []int
-		for i, m := range l.found {
-			ids, at = append(ids, m.id), append(at, i)
+		if err := l.takeBack(ctx); err != nil {
+			return l.instances(), transient(opLaunch, err)
 		}
-		errs := make([]error, len(ids))
-		each(workers, len(ids), func(n int) { _, errs[n] = l.p.end(ctx, ids[n]) })
-		for n, err := range errs {
-			if err == nil {
-				delete(l.found, at[n])
-			}
+		why.TakenBack = l.p.takenBack(l.book, l.found)
+	}
+	return l.instances(), &why
+}
+
+// takeBack destroys what has come. That it is to be is written down first: whoever
+// asks again under this token is told what has cost a begun hour.
+func (l *launch) takeBack(ctx context.Context) error {
+	var lines []line
+	for i, m := range l.found {
+		lines = append(lines, line{I: i, ID: m.id, Back: time.Now().UTC(), Created: m.created, Plan: m.plan})
+	}
+	if err := l.book.write(lines...); err != nil {
+		return err
+	}
+	errs := make([]error, len(lines))
+	each(workers, len(lines), func(n int) {
+		var taken bool
+		if taken, errs[n] = l.p.end(ctx, lines[n].ID); taken {
+			l.p.destroyed(lines[n].ID)
+		}
+	})
+	for n, err := range errs {
+		if err == nil {
+			delete(l.found, lines[n].I)
 		}
 	}
-	return l.instances(), why
+	return nil
 }
 
 // short is the error of a launch that has fewer instances than it asked for,

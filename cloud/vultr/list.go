@@ -22,7 +22,8 @@ const pageSize = 500
 // List implements cloud.Provider. It reads the whole account and picks: Vultr
 // filters by one tag at most, and what a filter hides cannot be told from what
 // is gone. An account of a thousand instances is two requests. What was destroyed
-// here stays in the list for about an hour, as Terminating first, then as Terminated.
+// here stays in the list for about an hour, as Terminating first, then as Terminated; what
+// launches have taken back, for longer, where its token is asked for.
 func (p *Provider) List(ctx context.Context, f cloud.Filter) ([]cloud.Instance, error) {
 	if f.Cluster == "" {
 		return nil, invalid(opList, "the filter names no cluster")
@@ -37,6 +38,7 @@ func (p *Provider) List(ctx context.Context, f cloud.Filter) ([]cloud.Instance, 
 	for _, m := range all {
 		instances = append(instances, m.instance(now))
 	}
+	instances = append(instances, p.takenBackOf(f.Tokens, instances)...)
 	var found []cloud.Instance
 	for _, i := range instances {
 		if i.Cluster != f.Cluster || len(f.Tokens) > 0 && !slices.Contains(f.Tokens, i.Token) || len(f.IDs) > 0 && !slices.Contains(f.IDs, i.ID) {

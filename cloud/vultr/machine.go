@@ -137,8 +137,7 @@ func (p *Provider) recall(id string) (sight, bool) {
 	return s, ok
 }
 
-// destroyed notes that Vultr has answered that it destroys the instance, for whoever
-// has asked for it: what a launch takes back has never been anybody's.
+// destroyed notes that Vultr has answered that it destroys the instance.
 func (p *Provider) destroyed(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -120,6 +120,8 @@ func begun(got []cloud.Instance, err error) bool {
 // that got none. known is false when the outcome of the launch is not known.
 func (e *Engine) assign(l Launch, nodes []Node, got []cloud.Instance, err error) (c Change, known bool) {
 	now := time.Now()
+	back := cloud.TakenBack(err)
+	e.bookEnds(&c, l, back, cameShort)
 	if !settled(err) {
 		return c, false
 	}
@@ -135,10 +137,8 @@ func (e *Engine) assign(l Launch, nodes []Node, got []cloud.Instance, err error)
 	wanted := len(nodes)
 	short := len(got) < wanted
 	if short && l.Request.AllOrNothing {
-		for _, i := range got { // the provider is ending them
-			c.Instances = append(c.Instances, Instance{Instance: i, Provider: l.Provider, Account: e.accounts[l.Provider], Doomed: "launched for nobody"})
-		}
-		got = nil
+		e.bookEnds(&c, l, got, cameShort) // the provider could not
+		back, got = append(back, got...), nil
 	}
 	for _, i := range got[:min(len(got), wanted)] {
 		rec := Instance{Instance: i, Provider: l.Provider, Account: e.accounts[l.Provider]}
@@ -159,7 +159,7 @@ func (e *Engine) assign(l Launch, nodes []Node, got []cloud.Instance, err error)
 		err = &cloud.Error{Kind: cloud.Capacity, Op: opLaunch, Err: errors.New("fewer came than were asked for"), Settled: true}
 	}
 	if err != nil {
-		e.refuse(&c, l, err, len(got))
+		e.refuse(&c, l, err, answer{len(got), back})
 		l.Error = err.Error()
 	}
 	e.came(&c, l, got)
@@ -188,8 +188,13 @@ func (e *Engine) resolve(ctx context.Context, l Launch, provider cloud.Provider)
 		}
 		return func(ctx context.Context) {
 			delete(e.flying, l.Token)
+			var over []cloud.Instance
 			found = slices.DeleteFunc(found, func(i cloud.Instance) bool {
 				_, have := e.mem.instances[i.ID]
+				_, closed := e.closed[i.ID]
+				if err == nil && !have && !closed && i.State == cloud.Terminated && i.Node == "" {
+					over = append(over, i)
+				}
 				return have || !i.State.Live() || i.Node != ""
 			})
 			if err == nil && len(found) > 0 {
@@ -201,10 +206,14 @@ func (e *Engine) resolve(ctx context.Context, l Launch, provider cloud.Provider)
 			if err == nil {
 				l.Resolved = time.Now()
 				c := Change{Launches: []Launch{l}}
+				e.bookEnds(&c, l, over, unwanted)
 				e.spare(&c, l.Provider, found)
 				err = e.commit(ctx, c)
 			}
 			if err != nil {
+				for _, i := range over {
+					delete(e.closed, i.ID) // they are not in the journal yet
+				}
 				e.failed("launch " + l.Token)
 				return
 			}

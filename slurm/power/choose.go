@@ -127,7 +127,7 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 			}
 			return pick{}, false
 		}
-		left.add(p.none(s, ch), ch.Retry)
+		left.add(p.none(s, ch)+p.tooMany(&out.Change, g, s, ch.Tried), ch.Retry)
 	}
 	moves, soon := p.elsewhere(g, pool)
 	if found && soon && !moves {
@@ -152,6 +152,9 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 		// It need not wait for what those are of.
 		left.why = append(left.why, "its nodes begin anew at another provider")
 		left.retry = retryAt(p.mem.holds[g.job], p.now)
+	}
+	if g.job != 0 {
+		p.waste(&out.Change, p.mem.whole(g.nodes, nil))
 	}
 	p.free(&out.Change, g, strings.Join(left.why, "; "), left.retry)
 	return pick{}, false

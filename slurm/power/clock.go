@@ -17,11 +17,15 @@ func notAfter(st State, now time.Time) State {
 	for i := range st.Launches {
 		past(&st.Launches[i].Created, 0)
 	}
-	for i := range st.Holds {
-		past(&st.Holds[i].Start, maxRetry)
-	}
+	longest := maxRetry
 	for i := range st.Coolings {
-		past(&st.Coolings[i].Until, maxRetry)
+		c := &st.Coolings[i]
+		past(&c.Until, maxRetry)
+		past(&c.Paid, maxPaid)
+		longest = max(longest, c.Paid.Sub(now))
+	}
+	for i := range st.Holds {
+		past(&st.Holds[i].Start, longest)
 	}
 	return st
 }

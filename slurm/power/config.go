@@ -64,6 +64,9 @@ type Config struct {
 	// type's number of cores; false where not known. They must not block; nil: none is known.
 	Price func(provider string, o cloud.Offering) (float64, bool)
 	Cores func(provider, instanceType string) (int, bool)
+	// Begun is how much of an instance's time is paid for when it is launched, however soon it
+	// ends: the least that the cloud bills. It must not block; nil: nothing.
+	Begun func(provider string, o cloud.Offering) time.Duration
 	// Held says that an instance of ours, which serves no node, is somebody's who is at
 	// work on it: it is left alone for as long. It must not block; nil: none is.
 	Held func(i cloud.Instance) bool

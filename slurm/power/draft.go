@@ -37,6 +37,12 @@ func (p planning) query(pool Pool, g group) fleet.Query {
 			q.Waited = max(q.Waited, p.now.Sub(p.since(n, pool)))
 		}
 	}
+	size := p.size(g, pool.Provider)
+	for k, c := range p.mem.cool {
+		if whole := c.Whole(size, p.now); k.provider == pool.Provider && whole != c {
+			q.Cool[k.offering] = whole
+		}
+	}
 	if p.price != nil {
 		q.Price = func(o cloud.Offering) (float64, bool) { return p.price(pool.Provider, o) }
 	}

@@ -34,5 +34,9 @@ func retryAt(last Hold, now time.Time) time.Time {
 	return now.Add(min(maxRetry, 30*time.Second<<min(last.Tries, 5)))
 }
 
-// maxRetry is the longest wait of a job or an offering that failed.
-const maxRetry = 10 * time.Minute
+// maxRetry is the longest wait of a job or an offering that failed, but for one that waits
+// until what came short is not paid for any more, which is maxPaid: no cloud bills longer units.
+const (
+	maxRetry = 10 * time.Minute
+	maxPaid  = time.Hour
+)

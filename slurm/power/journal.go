@@ -204,7 +204,7 @@ type Change struct {
 	Instances   []Instance
 	Holds       []Hold
 	DropHolds   []uint32
-	Coolings    []Cooling // with Failures 0: forgotten
+	Coolings    []Cooling // without Failures, and Paid: forgotten
 	Breakers    []Breaker // without Failures, and not Stopped: forgotten
 	Boots       []Boot
 	Fences      []Fence

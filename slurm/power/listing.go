@@ -89,10 +89,13 @@ func (e *Engine) takeAbsent(c *Change, l *listing, name string, listed map[strin
 		if s.times < absentTimes || now.Sub(s.since) < absentFor {
 			continue
 		}
+		if i.Ended.IsZero() {
+			i.Ended = s.since // not when that is believed: some clouds bill whole hours
+		}
 		if i.Doomed != "" {
 			e.gone(c, i)
 		} else if i.State != cloud.Terminated {
-			i.State, i.Ended = cloud.Terminated, now
+			i.State = cloud.Terminated
 			c.Instances = append(c.Instances, i)
 			e.plan(Planned{Kind: string(absent), Node: i.Assigned, Instance: id, Why: "the cloud's lists do not show it any more"})
 		}

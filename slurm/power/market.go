@@ -190,13 +190,14 @@ func about(o cloud.Offering, asked []cloud.Offering) []cloud.Offering {
 // refuse plans what the errors of an answer say of the offerings: what lacks
 // capacity, is over a quota or is invalid cools down; what was asked too often
 // only pauses.
-func (e *Engine) refuse(c *Change, l Launch, err error, came int) {
+func (e *Engine) refuse(c *Change, l Launch, err error, a answer) {
 	now := time.Now()
 	asked := l.Request.Offerings()
 	done := map[cloud.Offering]bool{}
 	said := map[cloud.Kind][]string{}
 	var kinds []cloud.Kind
-	var first time.Time
+	var first, until time.Time
+	most := 0
 	for _, ce := range cloud.Errors(err) {
 		for _, o := range about(ce.Offering, asked) {
 			key := coolKey{l.Provider, o}
@@ -211,11 +212,14 @@ func (e *Engine) refuse(c *Change, l Launch, err error, came int) {
 					continue
 				}
 				done[o] = true
-				cool := e.mem.cool[key].Fail(now)
+				cool := paid(e.mem.cool[key].Fail(now), of(o, a.back, asked), e.cfg.least(l.Provider, o), now)
 				e.market.why[key] = refusal{ce.Kind, brief(ce.Err)}
 				c.Coolings = append(c.Coolings, Cooling{l.Provider, o, cool})
 				if first.IsZero() || cool.Until.Before(first) {
 					first = cool.Until
+				}
+				if len(a.back) > 0 && now.Before(cool.Paid) {
+					most, until = cool.Most, later(until, cool.Paid)
 				}
 			}
 			if said[ce.Kind] == nil {
@@ -227,7 +231,13 @@ func (e *Engine) refuse(c *Change, l Launch, err error, came int) {
 		}
 	}
 	for _, k := range kinds {
-		text := fmt.Sprintf("%d of %d × %s; ", came, l.Request.Count, strings.Join(said[k], ", "))
+		text := fmt.Sprintf("%d of %d × %s; ", a.came+len(a.back), l.Request.Count, strings.Join(said[k], ", "))
+		if len(a.back) > 0 {
+			text += "too few, they end again; "
+		}
+		if !until.IsZero() {
+			text += fmt.Sprintf("they are paid for: more than %d not asked for before %s; ", most, until.Format(time.TimeOnly))
+		}
 		switch k {
 		case cloud.Throttled, cloud.Transient, cloud.Auth:
 			text += "asked again after a pause"
@@ -243,14 +253,17 @@ func (e *Engine) came(c *Change, l Launch, got []cloud.Instance) {
 	asked := l.Request.Offerings()
 	seen := map[cloud.Offering]bool{}
 	for _, i := range got {
-		of := about(i.Offering, asked)
-		if len(of) != 1 || seen[of[0]] {
+		is := about(i.Offering, asked)
+		if len(is) != 1 || seen[is[0]] {
 			continue
 		}
-		seen[of[0]] = true
-		key := coolKey{l.Provider, of[0]}
-		if e.mem.cool[key].Failures > 0 && !slices.ContainsFunc(c.Coolings, func(k Cooling) bool { return k.Offering == of[0] }) {
-			c.Coolings = append(c.Coolings, Cooling{Provider: l.Provider, Offering: of[0]})
+		o := is[0]
+		seen[o] = true
+		key := coolKey{l.Provider, o}
+		old := e.mem.cool[key]
+		next := old.Came(len(of(o, got, asked)), time.Now())
+		if old != next && !slices.ContainsFunc(c.Coolings, func(k Cooling) bool { return k.Offering == o }) {
+			c.Coolings = append(c.Coolings, Cooling{l.Provider, o, next})
 			delete(e.market.why, key)
 		}
 	}

@@ -92,7 +92,7 @@ func (m *memory) apply(c Change) {
 	for _, k := range c.Coolings {
 		key := coolKey{k.Provider, k.Offering}
 		m.cool[key] = k.Cooldown
-		if k.Failures == 0 {
+		if k.Failures == 0 && k.Paid.IsZero() {
 			delete(m.cool, key)
 		}
 	}

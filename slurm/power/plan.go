@@ -18,6 +18,7 @@ type planning struct {
 	now         time.Time
 	price       func(provider string, o cloud.Offering) (float64, bool)
 	cores       func(provider, instanceType string) (int, bool)
+	least       func(provider string, o cloud.Offering) time.Duration
 	shut        map[string]shut     // sources that launch nothing now, by sourceKey
 	servers     serving             // which are not counted on any more, and why they were given back
 	wants       map[string][]string // features that jobs want, by node
@@ -107,6 +108,7 @@ func (p planning) again(c *Change, g group) bool {
 		return false
 	}
 	const why = "no room for all nodes of its job"
+	p.waste(c, p.of[g.job])
 	for _, n := range p.of[g.job] {
 		if n.Phase != Wanted && n.Whole {
 			p.anew(c, n, why)

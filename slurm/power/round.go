@@ -87,7 +87,7 @@ func (e *Engine) prepared(ctx context.Context, name string, drafts []draft, requ
 		if refusedForGood(err) {
 			d.Request.Offering, d.Request.Or = requests[i].Offering, requests[i].Or
 			e.tried(d.Launch, nil, err)
-			e.refuse(&c, d.Launch, err, 0)
+			e.refuse(&c, d.Launch, err, answer{})
 			continue
 		}
 		e.market.trouble[key] = fmt.Sprintf("%s: %s", phrase(cloud.KindOf(err)), brief(err))

@@ -12,6 +12,15 @@ import (
 // or cannot use: another node of the pool that waits gets one, or it ends.
 // Jobs that need several nodes get all that they lack, of one kind, or none.
 func (e *Engine) spare(c *Change, provider string, left []cloud.Instance) {
+	end := func(i cloud.Instance) {
+		c.Instances = append(c.Instances, Instance{Instance: i, Provider: provider, Account: e.accounts[provider], Doomed: unwanted})
+	}
+	left = slices.DeleteFunc(left, func(i cloud.Instance) bool {
+		if i.State == cloud.Terminating { // its launch has taken it back
+			end(i)
+		}
+		return i.State == cloud.Terminating
+	})
 	if len(left) == 0 {
 		return
 	}
@@ -45,9 +54,12 @@ func (e *Engine) spare(c *Change, provider string, left []cloud.Instance) {
 		}
 	}
 	for _, i := range left {
-		c.Instances = append(c.Instances, Instance{Instance: i, Provider: provider, Account: e.accounts[provider], Doomed: "launched for nobody"})
+		end(i)
 	}
 }
+
+// unwanted is why a launch's instance ends that no node needs.
+const unwanted = "launched for nobody"
 
 // waiting lists the nodes that may get an instance at once: those that serve on
 // their own, and by job those of jobs of which no other node has, or may get, one.

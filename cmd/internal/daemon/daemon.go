@@ -168,6 +168,7 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	d.market = newMarket(o.Config.Sources(), d.prices.tables, providers, o.Log)
 	engine := o.Config.Power(id)
 	engine.Price, engine.Cores, engine.Tried = d.market.price, d.market.coresOf, d.meters.Tried
+	engine.Begun = d.begun
 	builders := imaging.LeasesIn(ep.State)
 	engine.Held = func(i cloud.Instance) bool { return builders.Held(i.Token, time.Now()) }
 	engine.Kept = d.kept

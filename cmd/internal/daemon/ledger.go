@@ -97,6 +97,11 @@ func (d *Daemon) increment(provider string, o cloud.Offering) price.Increment {
 	return price.Of(p.Kind, o.Type)
 }
 
+// begun is the least that a provider bills of an offering's instance, however soon it ends.
+func (d *Daemon) begun(provider string, o cloud.Offering) time.Duration {
+	return d.increment(provider, o).Billed(1)
+}
+
 // Usage sums the ledger up, with what of begun hours has to be paid already.
 func (d *Daemon) Usage(ctx context.Context, q api.UsageQuery) ([]api.Usage, error) {
 	instances, rows, err := d.store.LoadUsage(ctx)

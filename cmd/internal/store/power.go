@@ -64,11 +64,11 @@ func (s *Store) LoadPower(ctx context.Context) (power.State, error) {
 			}); err != nil {
 			return err
 		}
-		st.Coolings, err = query(ctx, tx, `SELECT provider, type, zone, market, failures, until FROM coolings`,
+		st.Coolings, err = query(ctx, tx, `SELECT provider, type, zone, market, failures, until, most, paid FROM coolings`,
 			func(scan scanner) (c power.Cooling, err error) {
-				var until int64
-				err = scan(&c.Provider, &c.Offering.Type, &c.Offering.Zone, &c.Offering.Market, &c.Failures, &until)
-				c.Until = toTime(until)
+				var until, paid int64
+				err = scan(&c.Provider, &c.Offering.Type, &c.Offering.Zone, &c.Offering.Market, &c.Failures, &until, &c.Most, &paid)
+				c.Until, c.Paid = toTime(until), toTime(paid)
 				return c, err
 			})
 		if err != nil {
@@ -162,11 +162,12 @@ func putPower(ctx context.Context, tx *sql.Tx, c power.Change) error {
 	}
 	for _, k := range c.Coolings {
 		o := k.Offering
-		if k.Failures == 0 {
+		if k.Failures == 0 && k.Paid.IsZero() {
 			w.put(`DELETE FROM coolings WHERE provider = ? AND type = ? AND zone = ? AND market = ?`, k.Provider, o.Type, o.Zone, o.Market)
 			continue
 		}
-		w.put(`INSERT OR REPLACE INTO coolings (provider, type, zone, market, failures, until) VALUES (?, ?, ?, ?, ?, ?)`, k.Provider, o.Type, o.Zone, o.Market, k.Failures, fromTime(k.Until))
+		w.put(`INSERT OR REPLACE INTO coolings (provider, type, zone, market, failures, until, most, paid) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+			k.Provider, o.Type, o.Zone, o.Market, k.Failures, fromTime(k.Until), k.Most, fromTime(k.Paid))
 	}
 	putBoots(&w, c)
 	putFences(&w, c)

@@ -58,6 +58,10 @@ func TestWhatIsCommittedIsLoadedAfterReopening(t *testing.T) {
 	s := open(t, path)
 	c := sample()
 	c.Instances[0].Serves = true
+	c.Coolings[0].Most, c.Coolings[0].Paid = 7, at.Add(time.Hour)
+	came := c.Coolings[0]
+	came.Offering.Zone, came.Failures, came.Until = "b", 0, time.Time{} // of smaller launches some have come since
+	c.Coolings = append(c.Coolings, came)
 	if err := s.CommitPower(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
