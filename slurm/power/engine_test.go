@@ -2,11 +2,11 @@ package power
 
 import (
 	"context"
-
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,6 +23,7 @@ type paper struct {
 	orders    map[string]bool
 	onOrder   func() // called when an order has been written
 	committed []Change
+	takes     atomic.Int64 // a commit, in ns
 }
 
 func (p *paper) AddOrder(_ context.Context, o Order) (bool, error) {
@@ -38,6 +39,7 @@ func (p *paper) LoadPower(context.Context) (State, error) { return State{}, nil 
 
 func (p *paper) CommitPower(_ context.Context, c Change) error {
 	p.committed = append(p.committed, c)
+	time.Sleep(time.Duration(p.takes.Load()))
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -135,7 +136,9 @@ func TestManyNodesSpeakAtOnce(t *testing.T) {
 	}
 	running(t, st, map[string]string{"c1": "IDLE"}, nil, still{}, func(t *testing.T, e *Engine) {
 		time.Sleep(time.Second)
+		synctest.Wait()
 		before := len(e.journal.(*paper).committed)
+		e.journal.(*paper).takes.Store(int64(time.Millisecond)) // in which the others come to speak
 		var wg sync.WaitGroup
 		for _, i := range st.Instances {
 			wg.Go(func() {
@@ -149,6 +152,7 @@ func TestManyNodesSpeakAtOnce(t *testing.T) {
 		}
 		wg.Wait()
 		time.Sleep(time.Second)
+		synctest.Wait()
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		for name, b := range e.mem.boots {
