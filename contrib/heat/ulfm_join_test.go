@@ -75,7 +75,7 @@ func TestULFMProbes(t *testing.T) {
 				}
 			}
 			cmd := exec.CommandContext(t.Context(), "bash", "-c", `export ULFM_DIR=`+dir+` job=7 fails=; host=h1 replace= usable=h1 tested=' h1 ' gone=' '; have=(h1 h2 h3); : >"$ULFM_DIR/tried"
-				. "$0"; . "${0%nodes}grow"; note() { :; }; plan() { echo $*; }; settled() { :; }; places() { :; }; drop() { :; }; leave() { :; }; take() { echo joins; : >"$ULFM_DIR/grown.8"; }; idle() { while [ -n "$(jobs -r)" ]; do sleep 0.01; done; }
+				. "$0"; . "${0%nodes}grow"; trap 'kill "$listener" 2>/dev/null' EXIT; note() { :; }; plan() { echo $*; }; settled() { :; }; places() { :; }; drop() { :; }; leave() { :; }; take() { echo joins; : >"$ULFM_DIR/grown.8"; }; idle() { while [ -n "$(jobs -r)" ]; do sleep 0.01; done; }
 				SECONDS=0; `+tt.how, parts)
 			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
 			out, err := cmd.Output()
@@ -122,7 +122,7 @@ func TestULFMAstray(t *testing.T) {
 				}
 			}
 			cmd := exec.CommandContext(t.Context(), "bash", "-c", `export ULFM_DIR=`+dir+` job=7 lost= to=; host=h1 interface= replace=yes usable=h1 tested=' h1 ' kept=' h1 ' gone=' '; have=(h1 h2 h3); : >"$ULFM_DIR/tried"
-				. "$0"; . "${0%nodes}grow"; note() { :; }; plan() { echo $*; }; settled() { :; }; places() { :; }; drop() { :; }; ask() { :; }; leave() { echo left $1; }; idle() { while [ -n "$(jobs -r)" ]; do sleep 0.01; done; }
+				. "$0"; . "${0%nodes}grow"; trap 'kill "$listener" 2>/dev/null' EXIT; note() { :; }; plan() { echo $*; }; settled() { :; }; places() { :; }; drop() { :; }; ask() { :; }; leave() { echo left $1; }; idle() { while [ -n "$(jobs -r)" ]; do sleep 0.01; done; }
 				`+tt.how, parts)
 			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
 			out, err := cmd.Output()
