@@ -44,8 +44,10 @@ var (
 // TestULFM: two nodes of a job go, one after the other, each with a notice; the second has
 // joined the job in the place of the first. Its ranks have left them before, the job runs on
 // all the time, nodes that join it in their place get ranks, and no iteration is computed twice.
+// The signal that the site sends on a notice, as no word of the job's says another, would end them.
 func TestULFM(t *testing.T) {
-	s := start(t, rig.Options{Nodes: 6, Gate: true, SlurmExtra: "SchedulerParameters=batch_sched_delay=1,permit_job_expansion\n"})
+	s := start(t, rig.Options{Nodes: 6, Gate: true, SlurmExtra: "SchedulerParameters=batch_sched_delay=1,permit_job_expansion\n",
+		ExtraToml: "[checkpoint]\nsignal = \"USR1\"\n"})
 	h := buildHeat(t, s, "")
 	program := filepath.Join(s.bin, "heat-ulfm")
 	mpi := ulfm(t, program)
