@@ -98,7 +98,7 @@ lint: go ## gofmt, go vet, staticcheck
 	go run $(STATICCHECK) ./...
 
 .PHONY: bench
-bench: deps-demo build ## run the benchmarks, or ONLY=name,name; results in build/bench.json
+bench: deps-demo build ## run the benchmarks but container-*, ft-* and ulfm-*, or ONLY=name,name; results in build/bench.json
 	build/bin/burst bench $(if $(ONLY),--only "$(ONLY)") --json build/bench.json
 
 # Takes about half an hour; FT_FLAGS=--help lists what makes it shorter.
@@ -138,6 +138,19 @@ install: build agents ## install programs, units and manual pages under DESTDIR 
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/doc/burst contrib/job_submit/job_submit_burst.lua
 	sed 's,/usr/share/,$(PREFIX)/share/,' contrib/job_submit/job_submit.lua >$(DESTDIR)$(PREFIX)/share/doc/burst/job_submit.lua
 	chmod 0644 $(DESTDIR)$(PREFIX)/share/doc/burst/job_submit.lua
+	$(MAKE) --no-print-directory install-examples PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)
+
+# heat, heat-ulfm with ulfm-run, and the images, to copy from and to build where they are used.
+EXAMPLES = $(DESTDIR)$(PREFIX)/share/doc/burst/examples
+.PHONY: install-examples
+install-examples:
+	install -D -m 0644 -t $(EXAMPLES)/heat contrib/heat/Makefile contrib/heat/heat.sbatch
+	install -D -m 0644 -t $(EXAMPLES)/heat/src contrib/heat/src/*
+	install -D -m 0644 -t $(EXAMPLES)/heat/ulfm $(filter-out %/src,$(wildcard contrib/heat/ulfm/*))
+	chmod 0755 $(EXAMPLES)/heat/ulfm/ulfm-run
+	install -D -m 0644 -t $(EXAMPLES)/heat/ulfm/src contrib/heat/ulfm/src/*
+	install -D -m 0644 -t $(EXAMPLES)/images contrib/images/*
+	sed -i 's,contrib/,,' $(EXAMPLES)/images/*
 
 .PHONY: clean
 clean: ## remove build

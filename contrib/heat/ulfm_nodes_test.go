@@ -33,7 +33,12 @@ func TestULFMNodes(t *testing.T) {
 		"one is not told of":  {`echo "NodeName=h1 State=MIXED"`, "doomed h1 h2", "", true},
 		"nothing to leave by": {"exit 1", "leave h2", "", true},
 		"a node like the job's": {`echo "JobId=7 Partition=east Account=lab QOS=high NumNodes=2 CPUs/Task=4 MinMemoryNode=500M MinTmpDiskNode=0 Features=[a|b]&* OverSubscribe=NO Reservation=r1 ExcNodeList=h9 NodeList=h[1-2]"`,
-			"alike h1,h2", "--partition=east\n--account=lab\n--qos=high\n--cpus-per-task=4\n--mem=500M\n--constraint=[a|b]&*\n--exclusive\n--reservation=r1\n--exclude=h1,h2,h9\n", false},
+			"alike h1,h2", "--partition=east\n--account=lab\n--qos=high\n--cpus-per-task=4\n--mem=500M\n--exclusive\n--reservation=r1\n--constraint=[a|b]&*\n--exclude=h1,h2,h9\n", false},
+		"a node of its provider": {`case $* in *job*) echo "JobId=7 Partition=east Features=east|lon" ;; *) printf 'NodeName=h1 AvailableFeatures=rack ActiveFeatures=rack\nNodeName=h2 AvailableFeatures=x86,east,lon ActiveFeatures=x86,lon\n' ;; esac`,
+			"alike h1,h2", "--partition=east\n--constraint=x86&lon\n--exclude=h1,h2\n", false},
+		"nodes have all features": {`case $* in *job*) echo "JobId=7 Partition=east Features=east|lon" ;; *) echo "NodeName=h1 AvailableFeatures=east,lon ActiveFeatures=lon,east" ;; esac`,
+			"alike h1", "--partition=east\n--constraint=east|lon\n--exclude=h1\n", false},
+		"none that did not do":    {`echo "JobId=7 Partition=east"`, "shun h5 fails; alike h1", "--partition=east\n--exclude=h1,h5\n", false},
 		"a node like any":         {`echo "JobId=7 Partition=east Account=(null) QOS=N/A CPUs/Task=1 MinMemoryCPU=0 Features=(null) OverSubscribe=OK ExcNodeList=(null)"`, "alike h1", "--partition=east\n--mem=0\n--exclude=h1\n", false},
 		"all memory of a node":    {`echo "JobId=7 Partition=east MinMemoryNode=0 MinTmpDiskNode=0"`, "alike h1", "--partition=east\n--mem=0\n--exclude=h1\n", false},
 		"nobody tells of the job": {"exit 1", "alike h1", "", true},
@@ -50,41 +55,11 @@ func TestULFMNodes(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "scontrol"), []byte("#!/bin/sh\n"+tt.scontrol+"\n"), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.CommandContext(t.Context(), "bash", "-c", `export ULFM_DIR=`+dir+` job=7 host=h1 ranks=2; have=(h1 h2); note() { echo "$*" >&2; }; . "$0"; `+tt.ask, parts)
+			cmd := exec.CommandContext(t.Context(), "bash", "-c", `export ULFM_DIR=`+dir+` job=7 host=h1 ranks=2; have=(h1 h2); note() { echo "$*" >&2; }; . "$0"; . "${0%nodes}grow"; `+tt.ask, parts)
 			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
 			out, err := cmd.Output()
 			if string(out) != tt.want || (err != nil) != tt.fails {
 				t.Errorf("%s: %q, %v; want %q, failure: %v", tt.ask, out, err, tt.want, tt.fails)
-			}
-		})
-	}
-}
-
-// TestULFMAsks: as many nodes are asked for as the job lacks, one that is refused again
-// later, and not at once.
-func TestULFMAsks(t *testing.T) {
-	parts, err := filepath.Abs("ulfm/ulfm-nodes")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, tt := range map[string]struct{ how, want string }{
-		"none is lacking":     {"ask 3", "0"},
-		"two are":             {"ask 1; ask 1; idle", "2"},
-		"one is to join":      {`: >"$ULFM_DIR/grown.8"; ask 2; idle`, "0"},
-		"not at once":         {"fails=1; ask 2; idle; ask 2; ask 2; idle", "1"},
-		"later":               {"fails=1; ask 2; idle; ask 2; SECONDS=13; ask 2; idle; SECONDS=20; ask 2; idle", "2"},
-		"later each time":     {"fails=1; ask 2; idle; ask 2; SECONDS=20; ask 2; idle; ask 2; SECONDS=43; ask 2; SECONDS=50; ask 2; idle", "3"},
-		"not without end":     {"for i in {1..9}; do later; done; echo $waits >>$ULFM_DIR/asked; sed -i s/600/x/ $ULFM_DIR/asked", "1"},
-		"soon after one came": {"fails=1; ask 2; idle; ask 2; SECONDS=20; fails=; ask 2; idle; rm $ULFM_DIR/grown.*; ask 2; idle", "3"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			cmd := exec.CommandContext(t.Context(), "bash", "-c", `ULFM_DIR=`+dir+` job=7 fails=; have=(h1 h2 h3); growing=(); . "$0"; idle() { while [ -n "$(jobs -r)" ]; do sleep 0.01; done; }
-				grow() { echo x >>"$ULFM_DIR/asked"; [ -z "$fails" ] && : >"$ULFM_DIR/grown.$BASHPID"; }; : >"$ULFM_DIR/asked"
-				`+tt.how+`; grep -c x "$ULFM_DIR/asked"; exit 0`, parts)
-			out, err := cmd.CombinedOutput()
-			if err != nil || strings.TrimSpace(string(out)) != tt.want {
-				t.Errorf("%s: %s, %v; want %s", tt.how, out, err, tt.want)
 			}
 		})
 	}
@@ -157,6 +132,7 @@ func TestULFMRefused(t *testing.T) {
 	}{
 		"on the batch host":  {"h1", "exit 9", true},
 		"on another":         {"h2", "exit 2", true},
+		"burst-srun is off":  {"h2", `[ "$BURST_SRUN_OFF" != 1 ] || exit 2`, true},
 		"it does not refuse": {"h2", "exit 0", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -277,54 +253,6 @@ func TestULFMRequeuesAgain(t *testing.T) {
 	asked, err := os.ReadFile(filepath.Join(dir, "asked"))
 	if n := strings.Count(string(asked), "Requeue=1"); err != nil || n < 1 || n > 2 {
 		t.Errorf("%v, %d times in 5 s:\n%s", err, n, asked)
-	}
-}
-
-// TestULFMProbes: new nodes are tried at once and beside the looks, those that boot or do not
-// answer not at all, and none while a node is to join.
-func TestULFMProbes(t *testing.T) {
-	unhurried(t)
-	parts, err := filepath.Abs("ulfm/ulfm-nodes")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, tt := range map[string]struct{ state, how, want string }{
-		"both at once":         {"MIXED", "look; look; look; [ $SECONDS -lt 2 ] && echo soon; idle; look; sort $ULFM_DIR/tried", "soon\nnode h1 node h2 node h3\nh2\nh3\n"},
-		"one fails":            {"MIXED", "fails=h3; look; idle; look; look; idle; look; sort $ULFM_DIR/tried", "node h1 node h2\nh2\nh3\nh3\n"},
-		"it boots":             {"MIXED+CLOUD+POWERING_UP", "look; idle; look; idle; cat $ULFM_DIR/tried", ""},
-		"it does not answer":   {"MIXED*", "look; idle; look; idle; cat $ULFM_DIR/tried", ""},
-		"it is silent":         {"MIXED+CLOUD+NOT_RESPONDING", "look; idle; look; idle; cat $ULFM_DIR/tried", ""},
-		"a node is to join":    {"MIXED", ": >$ULFM_DIR/grown.8; look; idle; look; idle; cat $ULFM_DIR/tried", "joins\njoins\n"},
-		"they drain meanwhile": {"MIXED", "look; echo MIXED+DRAIN >$ULFM_DIR/state; idle; : >$ULFM_DIR/grown.8; look", "joins\n"},
-		"it joins after that":  {"MIXED", "look; : >$ULFM_DIR/grown.8; look; idle; echo; look; sort $ULFM_DIR/tried", "\nnode h1 node h2 node h3\nh2\nh3\n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := t.TempDir()
-			for name, text := range map[string]string{
-				"scontrol": `case $* in
-					*"show job"*) echo "JobId=7 JobState=RUNNING NodeList=h[1-3] " ;;
-					*hostnames*) printf 'h1\nh2\nh3\n' ;;
-					*"show node h1") echo "NodeName=h1 State=MIXED" ;;
-					*"show node h1,"*) state=$(cat "$ULFM_DIR/state" 2>/dev/null || echo '` + tt.state + `')
-						printf "NodeName=h1 State=MIXED\nNodeName=h2 State=$state\nNodeName=h3 State=$state\n" ;;
-					*"show node"*) echo "NodeName=$4 State=` + tt.state + `" ;;
-					esac`,
-				"srun": `for w; do case $w in --nodelist=*) node=${w#*=} ;; esac; done; echo $node >>"$ULFM_DIR/tried"; sleep 3; [ $node != "$fails" ]`,
-			} {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
-					t.Fatal(err)
-				}
-			}
-			cmd := exec.CommandContext(t.Context(), "bash", "-c", `export ULFM_DIR=`+dir+` job=7 fails=; host=h1 replace= usable=h1 tested=' h1 ' gone=' '; have=(h1 h2 h3); : >"$ULFM_DIR/tried"
-				. "$0"; note() { :; }; plan() { echo $*; }; settled() { :; }; places() { :; }; drop() { :; }; leave() { :; }; take() { echo joins; : >"$ULFM_DIR/grown.8"; }; idle() { while [ -n "$(jobs -r)" ]; do sleep 0.01; done; }
-				SECONDS=0; `+tt.how, parts)
-			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
-			out, err := cmd.Output()
-			if err != nil || string(out) != tt.want {
-				t.Errorf("%s: %q, %v; want %q", tt.how, out, err, tt.want)
-			}
-		})
 	}
 }
 

@@ -41,11 +41,13 @@ var (
 	repeated = regexp.MustCompile(`repeated=(\d+)`)
 )
 
-// TestULFM: two nodes of a job go, one after the other, each with a notice. Its
-// ranks have left them before, the job runs on all the time, nodes that join it
-// in their place get ranks, and no iteration is computed twice.
+// TestULFM: two nodes of a job go, one after the other, each with a notice; the second has
+// joined the job in the place of the first. Its ranks have left them before, the job runs on
+// all the time, nodes that join it in their place get ranks, and no iteration is computed twice.
+// The signal that the site sends on a notice, as no word of the job's says another, would end them.
 func TestULFM(t *testing.T) {
-	s := start(t, rig.Options{Nodes: 6, Gate: true, SlurmExtra: "SchedulerParameters=batch_sched_delay=1,permit_job_expansion\n"})
+	s := start(t, rig.Options{Nodes: 6, Gate: true, SlurmExtra: "SchedulerParameters=batch_sched_delay=1,permit_job_expansion\n",
+		ExtraToml: "[checkpoint]\nsignal = \"USR1\"\n"})
 	h := buildHeat(t, s, "")
 	program := filepath.Join(s.bin, "heat-ulfm")
 	mpi := ulfm(t, program)
@@ -77,7 +79,8 @@ exec %s --mpi %s --poll 0.5 %s -n %d -i %d --pace 25 --trace --stall 20
 		}
 		return strings.Fields(all[len(all)-1][1])
 	}
-	for i, node := range []string{nodes[3], nodes[1]} {
+	node := nodes[3]
+	for i := range 2 {
 		if err := s.Control.Evict(node, 20*time.Second); err != nil {
 			t.Fatal(err)
 		}
@@ -90,6 +93,13 @@ exec %s --mpi %s --poll 0.5 %s -n %d -i %d --pace 25 --trace --stall 20
 			slices.Sort(at)
 			return len(slices.Compact(at)) == 4
 		})
+		at := places(2*i + 2)
+		joined := slices.IndexFunc(at, func(place string) bool { return !slices.Contains(nodes, place) })
+		if i == 0 && joined < 0 {
+			t.Fatalf("the ranks are on %v, all of which the job began with", at)
+		} else if i == 0 {
+			node = at[joined]
+		}
 	}
 	s.wait(90*time.Second, "the job is done", func() bool { j := s.job(id); return j.State != "RUNNING" && j.State != "COMPLETING" })
 	out := s.output(id)
