@@ -92,7 +92,7 @@ func TestTwoPools(t *testing.T) {
 	gone.Store(false)
 	s.wait(90*time.Second, "no instance lives, and all nodes are off", func() bool { return e.live() == 0 && s.off() == 6 })
 	s.wait(2*time.Minute, "the first pool's nodes are in use again", func() bool { return s.plain("c1") && s.plain("c2") })
-	back := s.submit(script)
+	back := s.submit(script, "-p", "a") // in a partition of both Slurm may choose either
 	s.wait(60*time.Second, "the next job is done", func() bool { return s.job(back).State == "COMPLETED" })
 	if j := s.job(back); j.Restarts != 0 || !strings.Contains(s.output(back), "on c1") {
 		t.Errorf("the next job was restarted %d times, and said %q", j.Restarts, s.output(back))
