@@ -132,6 +132,22 @@ func TestImageOfASource(t *testing.T) {
 		!strings.Contains(out.String(), "write into what pool v says of provider lon:\n\nimage = \"snapshot:s\"\n") {
 		t.Errorf("%v, printed:\n%s", err, out.String())
 	}
+	for _, tt := range []struct {
+		pool config.Pool
+		id   string
+		has  time.Duration
+		want bool
+	}{
+		{source, "snapshot:s", 15 * time.Minute, true}, {source, "snapshot:s", 45 * time.Minute, false},
+		{cfg.Pools[0].Sources()[0], "ami-0123456789abcdef0", 15 * time.Minute, false},
+	} {
+		tt.pool.Slurm.ResumeTimeout = tt.has
+		out.Reset()
+		err := tellImage(&out, imageBuildOptions{pool: "v"}, builtImage{Image: cloud.Image{ID: tt.id}, slow: slowImage(cfg, tt.pool, tt.id)}, nil)
+		if text := out.String(); err != nil || strings.Contains(text, "into [pool.v]:\n\nresume_timeout = \"45m\"\n") != tt.want || strings.Contains(text, "resume_timeout") != tt.want {
+			t.Errorf("%s, with %s: %v, printed:\n%s", tt.id, tt.has, err, text)
+		}
+	}
 }
 
 // TestMayBuild: nothing is launched for an image where the red button was pressed, or no burstd

@@ -46,9 +46,6 @@ func pool(s *section, c *Config, def times) Pool {
 	s.checkName()
 	subs := s.tables("then", `{ provider = "lon", instance_types = ["vhp-8c-16gb"] }`)
 	all := append([]*section{s}, subs...)
-	if slices.ContainsFunc(all, func(s *section) bool { return hasMetal(c, s.table) }) {
-		def.resumeTimeout = max(def.resumeTimeout, metalTimeout)
-	}
 	server := serves(s)
 	t := poolTimes(s, def)
 	t.said = t.said || server // which is idle for ever
