@@ -25,11 +25,16 @@ func TestBuilderType(t *testing.T) {
 		{"the smaller is the first", []string{vultrtest.Plan2, vultrtest.Plan}, vultrtest.Plan2},
 		{"not bare metal", []string{vultrtest.Metal, vultrtest.Plan}, vultrtest.Plan},
 		{"not of another region", []string{vultrtest.GPUPlan, vultrtest.Plan}, vultrtest.Plan},
+		{"of another region alone", []string{vultrtest.Metal, vultrtest.GPUPlan}, "lists it for ewr"},
 		{"bare metal alone", []string{vultrtest.Metal}, "makes no snapshots of bare metal"},
 		{"unknown", []string{vultrtest.Plan, "vhp-none"}, "has no plan \"vhp-none\""},
 	} {
+		kind := cloud.Invalid
+		if tt.name == "of another region alone" {
+			kind = cloud.Capacity
+		}
 		got, err := p.BuilderType(t.Context(), cloud.BuilderNeeds{Types: tt.types})
-		if err == nil && got != tt.want || err != nil && (cloud.KindOf(err) != cloud.Invalid || !strings.Contains(err.Error(), tt.want)) {
+		if err == nil && got != tt.want || err != nil && (cloud.KindOf(err) != kind || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: %q, %v; want %q", tt.name, got, err, tt.want)
 		}
 	}

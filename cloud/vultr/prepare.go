@@ -88,16 +88,24 @@ func (p *Provider) specOf(ctx context.Context, op string, r cloud.LaunchRequest)
 	return s, p.resolve(ctx, op, r.Image, &s)
 }
 
-// regional is a plan that is sold in the region.
+// regional is a plan that is sold in the region. Vultr's list of plans has some with fewer
+// locations than sell them, or none: what a region itself has now is sold there too. One
+// that neither names may be there later, as what is sold out may be all that is wrong.
 func (p *Provider) regional(ctx context.Context, op, name string) (plan, error) {
 	found, err := p.plan(ctx, op, name)
-	if err != nil {
-		return plan{}, err
+	if err != nil || slices.Contains(found.Locations, p.c.Region) {
+		return found, err
 	}
-	if !slices.Contains(found.Locations, p.c.Region) {
-		return plan{}, invalid(op, "Vultr has no plan %s in %s: it is in %s", name, p.c.Region, strings.Join(found.Locations, ", "))
+	have, err := p.available(ctx, op, found)
+	if err != nil || have[found.ID] {
+		return found, err
 	}
-	return found, nil
+	where := "no region"
+	if len(found.Locations) > 0 {
+		where = strings.Join(found.Locations, ", ")
+	}
+	return plan{}, &cloud.Error{Kind: cloud.Capacity, Op: op, Offering: cloud.Offering{Type: name, Market: cloud.OnDemand}, Settled: true,
+		Err: fmt.Errorf("Vultr has no plan %s in %s now, and lists it for %s", name, p.c.Region, where)}
 }
 
 // sold refuses what Vultr does not sell at all.

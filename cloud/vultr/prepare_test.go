@@ -119,6 +119,7 @@ func TestRefusedAsItIs(t *testing.T) {
 	t.Parallel()
 	c := fakeCloud(t, vultrtest.Options{})
 	c.SetCapacity(vultrtest.Plan2, 0)
+	c.SetCapacity(vultrtest.Unlisted, 0)
 	p := over(t, c, func(v *vultr.Config) {
 		v.Pools = map[string]vultr.Pool{"pool": {}, "vpc": {VPC: vultrtest.VPC}, "fire": {FirewallGroup: vultrtest.VPC}, "keys": {SSHKeys: []string{"nobody"}}}
 	})
@@ -131,7 +132,8 @@ func TestRefusedAsItIs(t *testing.T) {
 		"a zone":             {func(r *cloud.LaunchRequest) { r.Offering.Zone = "lhr-1" }, cloud.Invalid, "no zones"},
 		"a choice":           {func(r *cloud.LaunchRequest) { r.Or = []cloud.Offering{r.Offering} }, cloud.Invalid, "one plan"},
 		"no such plan":       {func(r *cloud.LaunchRequest) { r.Offering.Type = "c6i.large" }, cloud.Invalid, `no plan "c6i.large"`},
-		"not in the region":  {func(r *cloud.LaunchRequest) { r.Offering.Type = vultrtest.GPUPlan }, cloud.Invalid, "it is in ewr"},
+		"not in the region":  {func(r *cloud.LaunchRequest) { r.Offering.Type = vultrtest.GPUPlan }, cloud.Capacity, "in lhr now, and lists it for ewr"},
+		"nowhere":            {func(r *cloud.LaunchRequest) { r.Offering.Type = vultrtest.Unlisted }, cloud.Capacity, "in lhr now, and lists it for no region"},
 		"none left":          {func(r *cloud.LaunchRequest) { r.Offering.Type = vultrtest.Plan2 }, cloud.Capacity, "no vc2-2c-4gb is left at Vultr in lhr"},
 		"metal in a VPC":     {func(r *cloud.LaunchRequest) { r.Pool, r.Offering.Type = "vpc", vultrtest.Metal }, cloud.Invalid, "no VPC"},
 		"metal and firewall": {func(r *cloud.LaunchRequest) { r.Pool, r.Offering.Type = "fire", vultrtest.Metal }, cloud.Invalid, "no firewall groups"},
@@ -149,6 +151,30 @@ func TestRefusedAsItIs(t *testing.T) {
 	}
 	if n := c.Count(posts); n != 0 {
 		t.Errorf("%d instances were asked for", n)
+	}
+}
+
+// TestUnlistedPlan: Vultr's list of plans has some for no region, or not for all, that a region
+// sells all the same.
+func TestUnlistedPlan(t *testing.T) {
+	t.Parallel()
+	c := fakeCloud(t, vultrtest.Options{})
+	p := over(t, c)
+	r := []cloud.LaunchRequest{ask("t-1", 1)}
+	r[0].Offering.Type = vultrtest.Unlisted
+	if err := p.Prepare(t.Context(), r)[0]; err != nil {
+		t.Fatal(err)
+	}
+	if got := launched(t, c, p, r[0]); got["plan"] != vultrtest.Unlisted {
+		t.Errorf("launched is %v", got)
+	}
+	if got, err := p.BuilderType(t.Context(), cloud.BuilderNeeds{Types: []string{vultrtest.Unlisted}}); err != nil || got != vultrtest.Unlisted {
+		t.Errorf("an image is made on %q, %v", got, err)
+	}
+	q := over(t, c)
+	c.Fail("GET regions", vultrtest.Fault{Status: http.StatusBadRequest, Message: "Invalid region."})
+	if err := q.Prepare(t.Context(), r)[0]; err == nil || cloud.KindOf(err) == cloud.Capacity {
+		t.Errorf("where the region does not say what it has: %v", err)
 	}
 }
 

@@ -61,6 +61,8 @@ func computePlans() []any {
 			"type": "vc2", "locations": elsewhere, "location_cost": []any{}},
 		object{"id": GPUPlan, "vcpu_count": 6, "ram": 61440, "disk": 700, "disk_count": 1, "bandwidth": 8192, "monthly_cost": 1314,
 			"type": "vcg", "gpu_vram_gb": 40, "gpu_type": "NVIDIA_A100", "locations": []string{"ewr"}},
+		object{"id": Unlisted, "vcpu_count": 24, "ram": 122880, "disk": 1400, "disk_count": 1, "bandwidth": 10240, "monthly_cost": 1250,
+			"type": "vcg", "gpu_vram_gb": 48, "gpu_type": "NVIDIA_A40", "locations": []string{}},
 	}
 }
 
@@ -76,7 +78,7 @@ func planIDs(metal bool) []string {
 	if metal {
 		return []string{Metal}
 	}
-	return []string{Plan, Plan2, GPUPlan}
+	return []string{Plan, Plan2, GPUPlan, Unlisted}
 }
 
 // availability lists the plans that the region has room for.
