@@ -144,6 +144,9 @@ func (c *Cloud) view(m *machine) object {
 		"features": []string{}, "default_password": "not-for-logs", "user_scheme": m.Asked["user_scheme"],
 	}
 	if m.Metal {
+		if power != "stopped" {
+			delete(v, "power_status") // not all answers of the real one have it
+		}
 		v["ram"], v["disk"], v["cpu_count"], v["mac_address"] = "32768 MB", "2x 480GB SSD", 6, 2199756823533
 		return v
 	}
