@@ -40,6 +40,24 @@ func TestBuilderType(t *testing.T) {
 	}
 }
 
+// TestSnapshotOfAShutDown: an instance that shuts itself down is not unplugged.
+func TestSnapshotOfAShutDown(t *testing.T) {
+	t.Parallel()
+	c := fakeCloud(t, vultrtest.Options{Halt: lag})
+	p := over(t, c)
+	got, err := p.Launch(t.Context(), ask("t-1", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Off(got[0].ID)
+	if _, err := p.MakeImage(t.Context(), cloud.ImageRequest{Token: "t-1", Cluster: "c-1", Pool: "pool", Instance: got[0].ID}); err != nil {
+		t.Error(err)
+	}
+	if all := c.Snapshots(); len(all) != 1 || len(c.Torn()) > 0 || len(c.Unplugged()) > 0 {
+		t.Errorf("snapshots are %v, of a running instance %v, of an unplugged one %v", all, c.Torn(), c.Unplugged())
+	}
+}
+
 // TestSnapshotWhenStopped: Vultr's answer to a halt does not mean that the instance is stopped: its
 // snapshot waits for that, also where the halt's answer was lost; and if it never comes, there is none.
 func TestSnapshotWhenStopped(t *testing.T) {
@@ -82,8 +100,8 @@ func TestSnapshotWhenStopped(t *testing.T) {
 			if (err == nil) != (tt.made > 0) || err != nil && !open() {
 				t.Error(err)
 			}
-			if all := c.Snapshots(); len(all) != tt.made || len(c.Torn()) > 0 {
-				t.Errorf("snapshots are %v, of a running instance %v; want %d", all, c.Torn(), tt.made)
+			if all := c.Snapshots(); len(all) != tt.made || len(c.Torn()) > 0 || len(c.Unplugged()) != tt.made {
+				t.Errorf("snapshots are %v, of a running instance %v, of an unplugged one %v; want %d", all, c.Torn(), c.Unplugged(), tt.made)
 			}
 		})
 	}

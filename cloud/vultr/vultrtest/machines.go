@@ -15,6 +15,7 @@ type machine struct {
 	status string // "suspended" where a test has said so
 	ended  time.Time
 	halted time.Time // when it was asked to stop
+	cut    bool      // by Vultr
 }
 
 // Machine is what a test may see of one.
