@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/vultr/govultr/v3"
 
@@ -25,10 +26,25 @@ const (
 // tagImage marks snapshots of ours; its value is the image that they were made from.
 const tagImage = "burst:image"
 
-// A snapshot has no tags, but a description: ours is our tags, in the order of
-// their keys, with one blank between.
+// maxDescription is what is sure to be kept of a description: Vultr says of none that it is too long.
+const maxDescription = 255
+
+// A snapshot has no tags, but a description: ours is our tags with one blank between, what it
+// is found again by before what people read, of which is left out what has no room.
 func describe(r cloud.ImageRequest) string {
-	return strings.Join(writeTags(map[string]string{tagCluster: r.Cluster, tagPool: r.Pool, tagToken: r.Token, tagImage: r.Source}), " ")
+	text := ""
+	for _, t := range [][2]string{{tagToken, r.Token}, {tagCluster, r.Cluster}, {tagPool, r.Pool}} {
+		text += writeTags(map[string]string{t[0]: t[1]})[0] + " "
+	}
+	source := r.Source
+	for {
+		whole := text + writeTags(map[string]string{tagImage: source})[0]
+		if len(whole) <= maxDescription || source == "" {
+			return whole
+		}
+		_, last := utf8.DecodeLastRuneInString(source)
+		source = source[:len(source)-last]
+	}
 }
 
 // imageAs reads a snapshot; false: it is none of ours, or Vultr shows it as deleted.

@@ -173,7 +173,7 @@ func TestImageBuildOnVultr(t *testing.T) {
 		var id string
 		for snapshot, text := range s.fake.Snapshots() {
 			id = "snapshot:" + snapshot
-			if !strings.Contains(text, "burst:cluster=f00d burst:image=os:2136 burst:pool=v burst:token=image-") {
+			if !strings.HasPrefix(text, "burst:token=image-") || !strings.HasSuffix(text, " burst:cluster=f00d burst:pool=v burst:image=os:2136") {
 				t.Errorf("its description is %q", text)
 			}
 		}

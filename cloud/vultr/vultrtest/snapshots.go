@@ -97,6 +97,7 @@ func (c *Cloud) addSnapshot(body []byte) reply {
 	}
 	m := c.machines[i]
 	now := time.Now()
+	asked.Description = asked.Description[:min(len(asked.Description), 255)] // without a word
 	s := snapshot{ID: newID(), Created: now.UTC().Format(time.RFC3339), Description: asked.Description, Status: "pending", OS: OS, ready: now.Add(c.options.Snapshot)}
 	s.live = !m.Halted || now.Sub(m.halted) < c.options.Halt
 	s.hard = m.cut
