@@ -27,9 +27,11 @@ type InstanceType struct {
 	Name           string   `json:"name"`
 	CPUs           int      `json:"cpus"` // vCPUs with all threads
 	Cores          int      `json:"cores"`
+	CoresAreVCPUs  bool     `json:"cores_are_vcpus,omitempty"` // the cloud does not say which vCPUs are threads of one core: each is counted as one
 	ThreadsPerCore int      `json:"threads_per_core"`
 	MemoryMiB      int      `json:"memory_mib"` // as advertised; the system takes its share
 	GPUs           []GPU    `json:"gpus,omitempty"`
+	GPUNote        string   `json:"gpu_note,omitempty"`  // what it has of GPUs that GPUs does not tell, and why
 	Arch           string   `json:"arch"`                // "x86_64", "arm64"
 	EFACards       int      `json:"efa_cards,omitempty"` // network cards that can have an EFA interface
 	Spot           bool     `json:"spot"`                // is sold on the spot market

@@ -1,9 +1,13 @@
 package vultr_test
 
 import (
+	"hash/fnv"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,19 +79,53 @@ var refusals = map[cloud.Kind]vultrtest.Fault{
 // done twice.
 const tries = 3
 
+// slow is a Vultr that takes its time, and counts requests. It lets half more through than the real one, since a
+// busy machine bunches what was sent evenly; TestRate is about that limit itself.
+var slow = vultrtest.Options{Latency: 15 * time.Millisecond, PerSecond: 45}
+
+// failOnce has one request of those that the provider repeats fail: which, how and
+// when is by dice that are the same each time. met counts the clouds on which it was met.
+func failOnce(t *testing.T, c *vultrtest.Cloud, resource string, met *atomic.Int32) {
+	name := fnv.New64()
+	_, _ = name.Write([]byte(t.Name())) // never fails
+	dice := rand.New(rand.NewPCG(17, name.Sum64()))
+	op := []string{"GET ", "DELETE "}[dice.IntN(2)] + resource
+	f := vultrtest.Fault{Skip: dice.IntN(3), Status: []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable}[dice.IntN(4)]}
+	t.Logf("%s fails with %d after %d requests", op, f.Status, f.Skip)
+	c.Fail(op, f)
+	t.Cleanup(func() {
+		if slices.ContainsFunc(c.Calls(), func(call vultrtest.Call) bool { return call.Op == op && call.Status == f.Status }) {
+			met.Add(1)
+		}
+	})
+}
+
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		plan, resource string
+		options        vultrtest.Options
 	}{
-		"cloud compute": {vultrtest.Plan, "instances"},
-		"bare metal":    {vultrtest.Metal, "bare-metals"},
+		"cloud compute":           {vultrtest.Plan, "instances", vultrtest.Options{}},
+		"bare metal":              {vultrtest.Metal, "bare-metals", vultrtest.Options{}},
+		"cloud compute, and slow": {vultrtest.Plan, "instances", slow},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if testing.Short() && tt.plan == vultrtest.Metal {
 				t.Skip("the same calls of the other kind: run by make test")
 			}
 			t.Parallel()
+			var met atomic.Int32
+			if tt.options.Latency > 0 {
+				if testing.Short() {
+					t.Skip("the same calls, slower: run by make test")
+				}
+				t.Cleanup(func() {
+					if n := met.Load(); n < 12 && !t.Failed() {
+						t.Errorf("a fault was met by %d subtests, want 12", n)
+					}
+				})
+			}
 			gaps := map[string]string{}
 			if tt.plan == vultrtest.Metal {
 				for _, name := range []string{"image", "image, answer lost", "image, removal cut off"} {
@@ -96,7 +134,13 @@ func TestConformance(t *testing.T) {
 			}
 			cloudtest.Conformance(t, cloudtest.Harness{NoTokens: true, Apart: true, Gaps: gaps, New: func(t *testing.T) cloudtest.Cloud {
 				const pageSize = 5
-				c := fakeCloud(t, vultrtest.Options{PageSize: pageSize, Lag: lag / 2, Boot: 10 * time.Millisecond, Metal: 30 * time.Millisecond, Snapshot: 20 * time.Millisecond})
+				o := tt.options
+				o.PageSize, o.Lag, o.Boot, o.Metal, o.Snapshot = pageSize, lag/2, 10*time.Millisecond, 30*time.Millisecond, 20*time.Millisecond
+				c := fakeCloud(t, o)
+				if o.PerSecond > 0 {
+					vultr.Unhurried(c.URL())
+					failOnce(t, c, tt.resource, &met)
+				}
 				dir := t.TempDir()
 				open := func() cloud.Provider { return over(t, c, func(v *vultr.Config) { v.Dir = dir }) }
 				ops := map[cloudtest.Op]string{cloudtest.Launch: "POST ", cloudtest.List: "GET ", cloudtest.Terminate: "DELETE "}

@@ -8,12 +8,12 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/vultr/govultr/v3"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/price"
 )
 
 // plan is what Vultr says of a plan, of either kind. The SDK's own types lack
@@ -26,6 +26,7 @@ type plan struct {
 	RAM          int          `json:"ram"`         // MiB
 	Disk         int          `json:"disk"`        // GB, of each
 	GPU          string       `json:"gpu_type"`
+	VRAM         int          `json:"gpu_vram_gb"` // of all its GPUs, or of its part of one
 	Locations    []string     `json:"locations"`
 	MonthlyCost  float64      `json:"monthly_cost"`
 	HourlyCost   float64      `json:"hourly_cost"`
@@ -145,9 +146,9 @@ func (p *Provider) Types(ctx context.Context, names []string) ([]cloud.InstanceT
 		if err != nil {
 			return nil, err
 		}
-		t := cloud.InstanceType{Name: name, CPUs: pl.VCPUs, Cores: pl.VCPUs, ThreadsPerCore: 1, MemoryMiB: pl.RAM, Arch: "x86_64", Zones: pl.Locations}
+		t := cloud.InstanceType{Name: name, CPUs: pl.VCPUs, Cores: pl.VCPUs, CoresAreVCPUs: true, ThreadsPerCore: 1, MemoryMiB: pl.RAM, Arch: "x86_64", Zones: pl.Locations}
 		if pl.metal {
-			t.Cores, t.CPUs = pl.Cores, max(pl.Threads, pl.Cores)
+			t.Cores, t.CPUs, t.CoresAreVCPUs = pl.Cores, max(pl.Threads, pl.Cores), false
 			if t.Cores > 0 {
 				t.ThreadsPerCore = t.CPUs / t.Cores
 			}
@@ -155,43 +156,23 @@ func (p *Provider) Types(ctx context.Context, names []string) ([]cloud.InstanceT
 		if t.CPUs < 1 || t.MemoryMiB < 1 {
 			return nil, transient("types", fmt.Errorf("plan %s is listed without its CPUs or its memory", name))
 		}
-		if g := gpuName(pl.GPU); g != "" {
-			t.GPUs = []cloud.GPU{{Name: g, Count: 1}}
-		}
+		t.GPUs, t.GPUNote = pl.gpus()
 		types[i] = t
 	}
 	return types, nil
 }
 
-// gpuName is the GRES name of "NVIDIA_A100".
-func gpuName(text string) string {
-	low := strings.ToLower(text)
-	if i := strings.LastIndexAny(low, "_ "); i >= 0 {
-		return low[i+1:]
-	}
-	return low
-}
-
-// Hours that Vultr charges of a calendar month at most. A month's price divided
-// by them is the hour's.
-const (
-	monthHours    = 672
-	gpuMonthHours = 730
-)
-
-// hourly is the price of an hour in a region; 0: not known.
+// hourly is the price of an hour in a region; 0: not known. Where only a month's is listed,
+// it is that by the hours that a month is billed with at most.
 func (pl plan) hourly(region string) float64 {
 	c := cost{pl.MonthlyCost, pl.HourlyCost}
 	if own, ok := pl.LocationCost[region]; ok && (own.Hourly > 0 || own.Monthly > 0) {
 		c = own
 	}
-	switch {
-	case c.Hourly > 0:
+	if c.Hourly > 0 {
 		return c.Hourly
-	case pl.GPU != "":
-		return c.Monthly / gpuMonthHours
 	}
-	return c.Monthly / monthHours
+	return c.Monthly / price.Of("vultr", pl.ID).Month.Hours()
 }
 
 // Prices implements cloud.Pricer, from the lists of plans.

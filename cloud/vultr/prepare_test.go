@@ -286,12 +286,13 @@ func TestCatalogAndPrices(t *testing.T) {
 	}
 	for i, want := range []cloud.InstanceType{
 		{Name: vultrtest.Metal, CPUs: 12, Cores: 6, ThreadsPerCore: 2, MemoryMiB: 32768},
-		{Name: vultrtest.Plan, CPUs: 8, Cores: 8, ThreadsPerCore: 1, MemoryMiB: 16384},
-		{Name: vultrtest.GPUPlan, CPUs: 6, Cores: 6, ThreadsPerCore: 1, MemoryMiB: 61440, GPUs: []cloud.GPU{{Name: "a100", Count: 1}}},
+		{Name: vultrtest.Plan, CPUs: 8, Cores: 8, CoresAreVCPUs: true, ThreadsPerCore: 1, MemoryMiB: 16384},
+		{Name: vultrtest.GPUPlan, CPUs: 6, Cores: 6, CoresAreVCPUs: true, ThreadsPerCore: 1, MemoryMiB: 61440,
+			GPUNote: vultrtest.GPUPlan + " has a part of a GPU (a100): 40 of its 80 GB"},
 	} {
 		got := types[i]
 		if got.Name != want.Name || got.CPUs != want.CPUs || got.Cores != want.Cores || got.ThreadsPerCore != want.ThreadsPerCore || got.MemoryMiB != want.MemoryMiB ||
-			len(got.GPUs) != len(want.GPUs) || len(got.GPUs) > 0 && got.GPUs[0] != want.GPUs[0] || got.Arch != "x86_64" || got.Spot || len(got.Zones) == 0 {
+			got.CoresAreVCPUs != want.CoresAreVCPUs || len(got.GPUs) != 0 || got.GPUNote != want.GPUNote || got.Arch != "x86_64" || got.Spot || len(got.Zones) == 0 {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}

@@ -34,7 +34,8 @@ func pricesCommand() *cobra.Command {
 		Short: "Show what the pools' instances cost",
 		Long: "Show what the instances cost that the pools may buy: by the provider's price_table, else by the cloud's word;\n" +
 			"of all clouds in one table, with how each counts the time.\n" +
-			"Cores are physical ones; memory is what the cloud advertises.\n\n" +
+			"Cores are physical ones, but of Vultr's cloud compute vCPUs, which may be threads of one core: they are marked so,\n" +
+			"and what one costs is not to be compared with a core. Memory is what the cloud advertises.\n\n" +
 			"Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -58,6 +59,7 @@ type priced struct {
 	Date       time.Time `json:"date,omitzero"` // when it cost so
 	Source     string    `json:"source,omitzero"`
 	Cores      int       `json:"cores,omitzero"`
+	VCPUs      bool      `json:"cores_are_vcpus,omitzero"` // Cores and PerCore are of vCPUs
 	MemoryMiB  int       `json:"memory_mib,omitzero"`
 	PerCore    float64   `json:"usd_per_core_hour,omitzero"`
 }
@@ -95,7 +97,7 @@ func runPrices(ctx context.Context, s streams, o pricesOptions) error {
 		more, err := pricesOf(ctx, cfg, p, open)
 		rows = append(rows, more...)
 		if err != nil {
-			failed = append(failed, fmt.Errorf("prices of pool %s: %w", p.Power.Name, err))
+			failed = append(failed, fmt.Errorf("prices of pool %s, provider %s: %w", p.Power.Name, p.Power.Provider, err))
 		}
 	}
 	sortPrices(rows, o.sort)
@@ -140,7 +142,7 @@ func pricesOf(ctx context.Context, cfg *config.Config, p config.Pool, open *open
 		for _, t := range types {
 			for i := range rows {
 				if rows[i].Type == t.Name {
-					rows[i].Cores, rows[i].MemoryMiB = t.Cores, t.MemoryMiB
+					rows[i].Cores, rows[i].VCPUs, rows[i].MemoryMiB = t.Cores, t.CoresAreVCPUs, t.MemoryMiB
 				}
 			}
 		}
@@ -205,6 +207,13 @@ func printPrices(w io.Writer, rows []priced) error {
 	table := [][]string{{"POOL", "PROVIDER", "TYPE", "ZONE", "MARKET", "USD/HOUR", "BILLED BY", "CORES", "MEMORY", "USD/CORE-HOUR", "DATE", "SOURCE"}}
 	for _, r := range rows {
 		day, memory := "-", "-"
+		cores, perCore := orDash(strings.TrimPrefix(strconv.Itoa(r.Cores), "0")), usd(r.PerCore)
+		if r.VCPUs && r.Cores > 0 {
+			cores += " vCPU"
+			if r.PerCore > 0 {
+				perCore += " (vCPU)"
+			}
+		}
 		if !r.Date.IsZero() {
 			day = r.Date.UTC().Format(time.DateOnly)
 		}
@@ -212,7 +221,7 @@ func printPrices(w io.Writer, rows []priced) error {
 			memory = strconv.FormatFloat(float64(r.MemoryMiB)/1024, 'f', -1, 64) + "G"
 		}
 		table = append(table, []string{r.Pool, r.Provider, r.Type, orDash(r.Zone), string(r.Market), usd(r.USDPerHour), r.Billed.text,
-			orDash(strings.TrimPrefix(strconv.Itoa(r.Cores), "0")), memory, usd(r.PerCore), day, orDash(r.Source)})
+			cores, memory, perCore, day, orDash(r.Source)})
 	}
 	return writeTable(w, table)
 }

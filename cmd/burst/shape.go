@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,6 +77,7 @@ func least(a, b conf.Pool) (conf.Pool, error) {
 		a.Cores, a.Threads = 0, 0
 	}
 	a.CPUs, a.RealMemory = min(a.CPUs, b.CPUs), min(a.RealMemory, b.RealMemory)
+	a.GPUNote = cmp.Or(a.GPUNote, b.GPUNote)
 	a.GPUs = slices.Clone(a.GPUs)
 	for i := range a.GPUs {
 		a.GPUs[i].Count = min(a.GPUs[i].Count, b.GPUs[i].Count)
@@ -96,7 +98,7 @@ func threadsOf(cfg *config.Config, p config.Pool) int {
 func shape(have conf.Pool, types []cloud.InstanceType, threads int) (conf.Pool, error) {
 	first := types[0]
 	cores, least, memory := first.Cores, first.ThreadsPerCore, first.MemoryMiB
-	gpus := slices.Clone(first.GPUs)
+	gpus, note := slices.Clone(first.GPUs), first.GPUNote
 	for _, t := range types[1:] {
 		if t.Arch != first.Arch {
 			return have, fmt.Errorf("%s is %s and %s is %s: one program cannot run on both, so make a pool for each", first.Name, first.Arch, t.Name, t.Arch)
@@ -112,6 +114,7 @@ func shape(have conf.Pool, types []cloud.InstanceType, threads int) (conf.Pool, 
 				first.Name, first.ThreadsPerCore, t.Name, t.ThreadsPerCore)
 		}
 		cores, least, memory = min(cores, t.Cores), min(least, t.ThreadsPerCore), min(memory, t.MemoryMiB)
+		note = cmp.Or(note, t.GPUNote)
 	}
 	if threads == 0 || threads > least {
 		threads = least
@@ -122,6 +125,7 @@ func shape(have conf.Pool, types []cloud.InstanceType, threads int) (conf.Pool, 
 	if have.RealMemory == 0 {
 		have.RealMemory = usable(memory)
 	}
+	have.GPUNote = note
 	for _, g := range gpus {
 		have.GPUs = append(have.GPUs, conf.GPU{Type: g.Name, Count: g.Count})
 	}

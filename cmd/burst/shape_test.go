@@ -20,6 +20,8 @@ func TestShape(t *testing.T) {
 		GPUs: []cloud.GPU{{Name: "a100", Count: 8}}}
 	half := p4
 	half.Name, half.GPUs = "p4half", []cloud.GPU{{Name: "a100", Count: 4}}
+	part := c6i
+	part.Name, part.GPUNote = "part", "a part"
 	for _, test := range []struct {
 		name    string
 		have    conf.Pool
@@ -42,6 +44,8 @@ func TestShape(t *testing.T) {
 			conf.Pool{CPUs: 6, RealMemory: 15052, Features: []string{"x86_64"}}, ""},
 		{"GPUs", conf.Pool{RealMemory: 1}, []cloud.InstanceType{p4, half}, 0,
 			conf.Pool{CPUs: 96, Cores: 48, Threads: 2, RealMemory: 1, GPUs: []conf.GPU{{Type: "a100", Count: 4}}, Features: []string{"x86_64"}}, ""},
+		{"what is said of GPUs", conf.Pool{RealMemory: 1}, []cloud.InstanceType{c6i, part}, 0,
+			conf.Pool{CPUs: 8, Cores: 4, Threads: 2, RealMemory: 1, GPUNote: "a part", Features: []string{"x86_64"}}, ""},
 		{"two architectures", conf.Pool{}, []cloud.InstanceType{c6i, c7g}, 0, conf.Pool{}, "is x86_64 and c7g.2xlarge is arm64"},
 		{"other threads", conf.Pool{}, []cloud.InstanceType{c6i, c7a}, 0, conf.Pool{}, "set threads_per_core = 1"},
 		{"other GPUs", conf.Pool{}, []cloud.InstanceType{p4, c6i}, 0, conf.Pool{}, "have other GPUs"},

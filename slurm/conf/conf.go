@@ -31,6 +31,7 @@ type Pool struct {
 	Cores      int    // 0: not known, as Threads
 	Threads    int    // of each core
 	GPUs       []GPU  // that jobs may ask for
+	GPUNote    string // what the nodes have of GPUs that GPUs does not tell, and why; empty: nothing
 	Ports      string // "17001-17006", one for each node; empty: slurmd's own
 	Addr       string // NodeAddr before burstd sets it; empty: the hostname
 	Hostname   string // NodeHostname; empty: the node's name

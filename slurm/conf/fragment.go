@@ -40,6 +40,10 @@ func Fragment(site Site, in Input) string {
 			what = "a server of files, powered up when nodes that mount from it are wanted, and kept"
 		}
 		comment(&b, fmt.Sprintf("Pool %s: %s.", p.Name, what))
+		if p.GPUNote != "" && !p.sets("gres") {
+			comment(&b, p.GPUNote+". No Gres is written: if jobs are to ask for it, write Gres into the pool's node_options, "+
+				"GresTypes=gpu into slurm.conf and the devices into gres.conf.")
+		}
 		b.WriteString(p.nodeLine() + "\n")
 		if lines := p.gresConf(); lines != "" {
 			comment(&b, "gres.conf must hold:")

@@ -33,6 +33,10 @@ func TestSimulateHours(t *testing.T) {
 		{"one that ends late in the hour", []hourlyJob{{at(0), 52 * time.Minute, 1}}, rule, 1, 1, 3 * time.Minute},
 		// Ends at 59:30, too late: idle for an hour more, which is paid.
 		{"one that ends too late", []hourlyJob{{at(0), 56*time.Minute + 30*time.Second, 1}}, rule, 2, 1, 3 * time.Minute},
+		// The third job waits for all nodes until 183, and the second node, idle from 13 on, is planned for it: it does not
+		// go before 60, but at 78 by SuspendTime. The first node is there until 236.
+		{"one waits", []hourlyJob{{at(0), 3 * time.Hour, 1}, {at(0), 10 * time.Minute, 1}, {at(20), time.Minute, hourlyNodes}}, rule,
+			4 + 2 + hourlyNodes - 1, 2 + hourlyNodes - 1, (3 + 3 + 166) * time.Minute / 3},
 		{"on four nodes", []hourlyJob{{at(0), time.Minute, 4}}, rule, 4, 4, 3 * time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -89,6 +89,10 @@ func simulateHours(jobs []hourlyJob, rule hourlyRule) (hourlyDay, error) {
 			waited += start.Sub(jobs[next].at)
 			next++
 		}
+		flags := []string{"CLOUD"}
+		if next < len(jobs) && !jobs[next].at.After(now) { // it waits: Slurm plans what is idle for it, and burstd leaves that alone
+			flags = append(flags, "PLANNED")
+		}
 		up := 0
 		look := now.Sub(simBegin)%simLook == 0
 		for i := range nodes {
@@ -97,7 +101,7 @@ func simulateHours(jobs []hourlyJob, rule hourlyRule) (hourlyDay, error) {
 				continue
 			}
 			up++
-			if rule.ends(*n, now, look) {
+			if rule.ends(*n, flags, now, look) {
 				day.usd += price.PerHour.Cost(hourlyUSD, n.launched, now.Add(simEnding))
 				*n = simNode{off: now.Add(simTimeout)}
 			}
@@ -114,15 +118,15 @@ func simulateHours(jobs []hourlyJob, rule hourlyRule) (hourlyDay, error) {
 	}
 }
 
-// ends says whether the node goes now, by Slurm's SuspendTime or by burstd's rule.
-func (r hourlyRule) ends(n simNode, now time.Time, look bool) bool {
+// ends says whether the node, which has these flags if it is idle, goes now, by Slurm's SuspendTime or by burstd's rule.
+func (r hourlyRule) ends(n simNode, flags []string, now time.Time, look bool) bool {
 	if now.Before(n.busy) {
 		return false
 	}
 	if now.Sub(n.busy) >= r.suspend {
 		return true
 	}
-	shown := slurm.Node{State: slurm.NodeState{Base: "IDLE", Flags: []string{"CLOUD"}}, LastBusy: n.busy, Started: n.launched.Add(simBoot)}
+	shown := slurm.Node{State: slurm.NodeState{Base: "IDLE", Flags: flags}, LastBusy: n.busy, Started: n.launched.Add(simBoot)}
 	return r.paid && look && paidhour.Idle(shown, now) && paidhour.Paid{Launched: n.launched, By: price.PerHour}.Due(now)
 }
 

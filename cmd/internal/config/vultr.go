@@ -142,9 +142,12 @@ func vultrBoot(s *section, c *Config, p *Pool) {
 // noNotices reports pools on Vultr whose jobs would wait for a notice to make a
 // checkpoint: none ever comes.
 func (f *file) noNotices(c *Config) {
-	for _, p := range c.Sources() {
-		provider, _ := c.Provider(p.Power.Provider)
-		if provider.Kind != "vultr" || p.Slurm.Server {
+	for _, p := range c.Pools {
+		i := slices.IndexFunc(p.Sources(), func(s Pool) bool {
+			provider, _ := c.Provider(s.Power.Provider)
+			return provider.Kind == "vultr"
+		})
+		if i < 0 || p.Slurm.Server {
 			continue
 		}
 		m, err := directive.Merge(c.Defaults(p.Slurm.Partition, p.Power.Name).Layers...)
@@ -152,7 +155,7 @@ func (f *file) noNotices(c *Config) {
 			continue
 		}
 		at := []string{"pool", p.Power.Name}
-		f.fail(at, "is on Vultr, which gives no notice before an end, and strategy = \"preemptive\" makes a checkpoint on a notice alone: "+
-			"write strategy = \"periodic\" in [%s]", strings.Join(append(at, "checkpoint"), "."))
+		f.fail(at, "buys of provider %q on Vultr, which gives no notice before an end, and strategy = \"preemptive\" makes a checkpoint on a notice alone: "+
+			"write strategy = \"periodic\" in [%s]", p.Sources()[i].Power.Provider, strings.Join(append(at, "checkpoint"), "."))
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/store"
 	"github.com/burst-hpc/burst/ft"
 	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/conf"
 	"github.com/burst-hpc/burst/slurm/power"
 	"github.com/burst-hpc/burst/slurm/sandbox"
 	"github.com/burst-hpc/burst/slurm/slurmtest"
@@ -229,7 +230,7 @@ func TestPaidHoursOnARealSlurm(t *testing.T) {
 // TestPaidHoursRounds: what a round of burstd does, with a Slurm that answers or does not.
 func TestPaidHoursRounds(t *testing.T) {
 	t.Parallel()
-	begin := func(t *testing.T) (*past, *hours, time.Time) {
+	idle := func(t *testing.T) (*past, time.Time) {
 		p := newPast(t, slurmtest.Options{})
 		p.client = slurm.New(p.Controller)
 		if _, _, err := p.Controller.Run(t.Context(), "scontrol", "update", "nodename=c[1-2]", "state=power_up"); err != nil {
@@ -247,7 +248,10 @@ func TestPaidHoursRounds(t *testing.T) {
 				t.Fatalf("%+v", snap.Nodes)
 			}
 		}
-		now := time.Now().Add(time.Minute)
+		return p, time.Now().Add(time.Minute)
+	}
+	begin := func(t *testing.T) (*past, *hours, time.Time) {
+		p, now := idle(t)
 		return p, withHours(t, p.Daemon, map[string]time.Duration{"c1": 57 * time.Minute, "c2": 30 * time.Minute}, now), now
 	}
 	t.Run("one is due", func(t *testing.T) {
@@ -271,6 +275,38 @@ func TestPaidHoursRounds(t *testing.T) {
 		}
 		if n := powerDowns(p); n != "c1" {
 			t.Errorf("once more: %s", n)
+		}
+	})
+	// The same node, idle at the same age of its instance, stays if that is AWS's, and goes if it is
+	// Vultr's, with what genconf makes of the same file.
+	t.Run("a pool of two clouds", func(t *testing.T) {
+		t.Parallel()
+		p, now := idle(t)
+		defer p.stop()
+		p.journal = p.store
+		p.cfg = twoClouds(t)
+		if text := conf.Fragment(conf.Site{}, p.cfg.Slurm("/opt")); !strings.Contains(text, "PartitionName=cloud Nodes=c[1-2] State=UP SuspendTime=600 ") {
+			t.Errorf("genconf has not the usual SuspendTime:\n%s", text)
+		}
+		for _, tt := range []struct{ provider, plan, went string }{{"east", "c6i.large", ""}, {"lon", "vhp-8c-16gb", "c1"}} {
+			id := "i-" + tt.provider
+			if err := p.store.CommitPower(t.Context(), power.Change{
+				Nodes: []power.Node{{Name: "c1", Pool: "mixed", Phase: power.Up, Instance: id}},
+				Instances: []power.Instance{{Provider: tt.provider, Assigned: "c1", Instance: cloud.Instance{ID: id, Pool: "mixed", State: cloud.Running,
+					Offering: cloud.Offering{Type: tt.plan, Market: cloud.OnDemand}, Launched: now.Add(-57 * time.Minute)}}},
+			}); err != nil {
+				t.Fatal(err)
+			}
+			p.engine = power.New(power.Config{Pools: []power.Pool{p.cfg.Pools[0].Power}}, p.store, controller{p.client, p.watcher}, nil, p.log)
+			if err := p.engine.Load(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.newHours().round(t.Context(), now); err != nil {
+				t.Fatal(err)
+			}
+			if went := powerDowns(p); went != tt.went {
+				t.Errorf("with an instance of %s %q was powered down, want %q", tt.provider, went, tt.went)
+			}
 		}
 	})
 	for name, reads := range map[string]bool{"Slurm answers late": true, "the journal is slow": false} {
@@ -319,6 +355,43 @@ func TestPaidHoursRounds(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// twoClouds is a configuration with a pool that buys of AWS and, where that has nothing, of Vultr.
+func twoClouds(t *testing.T) *config.Config {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "burst.toml")
+	if err := os.WriteFile(path, []byte(`cluster = "c"
+[daemon]
+listen = "head:9811"
+[provider.east]
+kind = "aws"
+region = "us-east-1"
+[provider.lon]
+kind = "vultr"
+region = "lhr"
+[pool.mixed]
+provider = "east"
+nodes = "c[1-2]"
+partition = "cloud"
+instance_types = ["c6i.large"]
+image = "ami-0123456789abcdef0"
+subnets = ["subnet-0a"]
+security_groups = ["sg-0a"]
+munge_key = "image"
+[[pool.mixed.then]]
+provider = "lon"
+instance_types = ["vhp-8c-16gb"]
+image = "os:1"
+munge_key = "image"
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
 }
 
 // TestFreeHoursAreUsed: an idle node whose month has had its most stays until the month's end, by the

@@ -44,6 +44,7 @@ var rooms = []room{
 	{"cloud/bootstrap/ssh", nil},
 	{"cloud/bootstrap/ssh/sshtest", nil},
 	{"cloud/aws/...", []string{"cloud", "cloud/names", "cloud/aws/..."}},
+	{"cloud/vultr", []string{"cloud", "cloud/names", "cloud/price"}}, // a month's price is by the hours that are billed
 	{"cloud/vultr/...", []string{"cloud", "cloud/names", "cloud/vultr/..."}},
 	{"cloud/cloudtest", []string{"cloud"}},
 
