@@ -15,7 +15,7 @@ var _ cloud.BuilderChooser = (*Provider)(nil)
 // region does not have no node is launched of now.
 func (p *Provider) BuilderType(ctx context.Context, n cloud.BuilderNeeds) (string, error) {
 	var least plan
-	var lacks error // capacity, of the last plan that might be there later
+	var lacks error // why a plan cannot be bought; capacity, if one might be later
 	for _, name := range n.Types {
 		pl, err := p.plan(ctx, opImage, name)
 		if err != nil {
@@ -25,8 +25,10 @@ func (p *Provider) BuilderType(ctx context.Context, n cloud.BuilderNeeds) (strin
 			continue
 		}
 		_, err = p.regional(ctx, opImage, name)
-		if cloud.KindOf(err) == cloud.Capacity {
-			lacks = err
+		if kind := cloud.KindOf(err); kind == cloud.Capacity || kind == cloud.Invalid {
+			if lacks == nil || kind == cloud.Capacity {
+				lacks = err
+			}
 			continue
 		}
 		if err != nil {

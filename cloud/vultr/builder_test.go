@@ -27,7 +27,7 @@ func TestBuilderType(t *testing.T) {
 		{"not of another region", []string{vultrtest.GPUPlan, vultrtest.Plan}, vultrtest.Plan},
 		{"of another region alone", []string{vultrtest.Metal, vultrtest.GPUPlan}, "lists it for ewr"},
 		{"bare metal alone", []string{vultrtest.Metal}, "makes no snapshots of bare metal"},
-		{"unknown", []string{vultrtest.Plan, "vhp-none"}, "has no plan \"vhp-none\""},
+		{"unknown", []string{vultrtest.Plan, "vhp-none"}, "has no plan \"vhp-none\"; it has vhp-8c-16gb-amd"},
 	} {
 		kind := cloud.Invalid
 		if tt.name == "of another region alone" {

@@ -45,7 +45,7 @@ func TestCheck(t *testing.T) {
 	}))
 	want := []string{
 		"ok account: hpc@example.org in lhr at " + c.URL(),
-		"ok pool good, plan vhp-8c-16gb: lhr has it, at 0.143 USD per begun hour",
+		"ok pool good, plan vhp-8c-16gb-amd: lhr has it, at 0.132 USD per begun hour",
 		"warning pool good, plan vc2-2c-4gb: none is left in lhr now",
 		"ok pool good, plan vcg-a40-24c-120g-48vram: lhr has it, at 1.712 USD per begun hour",
 		"ok pool good, image: Debian 12 x64 (bookworm) is operating system 2136",

@@ -131,6 +131,8 @@ func TestRefusedAsItIs(t *testing.T) {
 		"spot":               {func(r *cloud.LaunchRequest) { r.Offering.Market = cloud.Spot }, cloud.Invalid, "on demand"},
 		"a zone":             {func(r *cloud.LaunchRequest) { r.Offering.Zone = "lhr-1" }, cloud.Invalid, "no zones"},
 		"a choice":           {func(r *cloud.LaunchRequest) { r.Or = []cloud.Offering{r.Offering} }, cloud.Invalid, "one plan"},
+		"a part of a name":   {func(r *cloud.LaunchRequest) { r.Offering.Type = "vhp-8c-16gb" }, cloud.Invalid, `no plan "vhp-8c-16gb"; it has vhp-8c-16gb-amd`},
+		"alike":              {func(r *cloud.LaunchRequest) { r.Offering.Type = "vcg-b200" }, cloud.Invalid, `no plan "vcg-b200"; it has vcg-a100-6c-60gb, vcg-a40-24c-120g-48vram`},
 		"no such plan":       {func(r *cloud.LaunchRequest) { r.Offering.Type = "c6i.large" }, cloud.Invalid, `no plan "c6i.large"`},
 		"not in the region":  {func(r *cloud.LaunchRequest) { r.Offering.Type = vultrtest.GPUPlan }, cloud.Capacity, "in lhr now, and lists it for ewr"},
 		"nowhere":            {func(r *cloud.LaunchRequest) { r.Offering.Type = vultrtest.Unlisted }, cloud.Capacity, "in lhr now, and lists it for no region"},
@@ -175,6 +177,25 @@ func TestUnlistedPlan(t *testing.T) {
 	c.Fail("GET regions", vultrtest.Fault{Status: http.StatusBadRequest, Message: "Invalid region."})
 	if err := q.Prepare(t.Context(), r)[0]; err == nil || cloud.KindOf(err) == cloud.Capacity {
 		t.Errorf("where the region does not say what it has: %v", err)
+	}
+}
+
+// TestPreemptibleOnly: a plan that is not sold on demand is refused, whatever regions sell it; one of which that is
+// not said is sold.
+func TestPreemptibleOnly(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]string{"": "", `"deploy_ondemand": true,`: "", `"deploy_ondemand": false,`: "sells plan " + vultrtest.Plan + " preemptible only"} {
+		c := fakeCloud(t, vultrtest.Options{})
+		c.Fail("GET plans", vultrtest.Fault{Body: `{"plans": [{"id": "` + vultrtest.Plan + `", "vcpu_count": 8, "ram": 16384, "disk": 350, ` + said +
+			`"locations": ["lhr"]}], "meta": {"total": 1, "links": {"next": "", "prev": ""}}}`})
+		p := over(t, c)
+		err := p.Prepare(t.Context(), []cloud.LaunchRequest{ask("t-1", 1)})[0]
+		if (err == nil) != (want == "") || err != nil && (cloud.KindOf(err) != cloud.Invalid || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v", said, err)
+		}
+		if got, err := p.BuilderType(t.Context(), cloud.BuilderNeeds{Types: []string{vultrtest.Plan}}); (err == nil) != (want == "") || err == nil && got != vultrtest.Plan {
+			t.Errorf("%q: an image is made on %q, %v", said, got, err)
+		}
 	}
 }
 
@@ -303,8 +324,8 @@ func TestCatalogAndPrices(t *testing.T) {
 	spot := offering(vultrtest.Plan)
 	spot.Market = cloud.Spot
 	for region, want := range map[string]map[string]float64{
-		vultrtest.Region: {vultrtest.Plan: 0.143, vultrtest.Plan2: 20.0 / 672, vultrtest.GPUPlan: 1314.0 / 730, vultrtest.Metal: 0.275},
-		"sao":            {vultrtest.Plan: 0.214, vultrtest.Plan2: 20.0 / 672, vultrtest.GPUPlan: 1314.0 / 730, vultrtest.Metal: 0.275},
+		vultrtest.Region: {vultrtest.Plan: 0.132, vultrtest.Plan2: 0.027, vultrtest.GPUPlan: 1314.0 / 730, vultrtest.Metal: 0.253},
+		"sao":            {vultrtest.Plan: 0.197, vultrtest.Plan2: 0.027, vultrtest.GPUPlan: 1314.0 / 730, vultrtest.Metal: 0.253},
 	} {
 		q := over(t, c, func(v *vultr.Config) { v.Region = region })
 		prices, err := q.Prices(t.Context(), []cloud.Offering{offering(vultrtest.Plan), spot, offering("c6i.large"), offering(vultrtest.Plan2), offering(vultrtest.GPUPlan), offering(vultrtest.Metal)})
@@ -312,7 +333,11 @@ func TestCatalogAndPrices(t *testing.T) {
 			t.Fatalf("%s: %v, %v", region, prices, err)
 		}
 		for _, got := range prices {
-			if got.USDPerHour != want[got.Offering.Type] || got.Source != "plans-api" || time.Since(got.Date) > time.Minute {
+			month := map[string]float64{vultrtest.Plan: 96, vultrtest.Plan2: 20, vultrtest.GPUPlan: 1314, vultrtest.Metal: 185}[got.Offering.Type]
+			if region == "sao" && got.Offering.Type == vultrtest.Plan {
+				month = 144
+			}
+			if got.USDPerHour != want[got.Offering.Type] || got.USDPerMonth != month || got.Source != "plans-api" || time.Since(got.Date) > time.Minute {
 				t.Errorf("%s: %+v, want %v", region, got, want[got.Offering.Type])
 			}
 		}

@@ -67,7 +67,7 @@ api_key_file = "%[1]s/key"
 provider = "lon"
 nodes = "v[1-2]"
 partition = "cloud"
-instance_types = ["vhp-8c-16gb"]
+instance_types = ["vhp-8c-16gb-amd"]
 image = "os:2136"
 munge_key = "ssh:%[1]s/munge.key"
 ssh = { key = %[3]q, host_key = "user-data" }

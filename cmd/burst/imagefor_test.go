@@ -46,7 +46,7 @@ real_memory = 1000
 ports = "17001"
 [[pool.v.then]]
 provider = "lon"
-instance_types = ["vhp-8c-16gb", "vc2-2c-4gb"]
+instance_types = ["vhp-8c-16gb-amd", "vc2-2c-4gb"]
 image = "os:2136"
 munge_key = "ssh:%[1]s/munge.key"
 ssh = { key = "%[1]s/none", host_key = "user-data" }

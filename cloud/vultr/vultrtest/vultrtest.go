@@ -19,7 +19,7 @@ const (
 	Key      = "VULTRTESTKEY"            // the API key
 	Email    = "hpc@example.org"         // of the account
 	Region   = "lhr"                     // where all plans are sold; other regions are known and empty
-	Plan     = "vhp-8c-16gb"             // cloud compute
+	Plan     = "vhp-8c-16gb-amd"         // cloud compute
 	Plan2    = "vc2-2c-4gb"              // cloud compute
 	Metal    = "vbm-6c-32gb"             // bare metal
 	GPUPlan  = "vcg-a100-6c-60gb"        // cloud compute with a GPU, elsewhere

@@ -18,7 +18,7 @@ func TestLoadThen(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := c.Pools[0]
-	want := []power.Source{{Provider: "lon", Fleet: fleet.Config{Types: []string{"vhp-8c-16gb"}, Market: fleet.OnDemandOnly},
+	want := []power.Source{{Provider: "lon", Fleet: fleet.Config{Types: []string{"vhp-8c-16gb-amd"}, Market: fleet.OnDemandOnly},
 		Image: "snapshot:burst", Tags: map[string]string{"project": "x"}}}
 	if d := cmp.Diff(want, p.Power.Then); d != "" {
 		t.Errorf("Then (-want +got):\n%s", d)
