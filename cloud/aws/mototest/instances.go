@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -20,6 +21,7 @@ type Instance struct {
 	Zone     string
 	Subnet   string
 	Spot     bool
+	Launched time.Time // in whole seconds
 	Tags     map[string]string
 	UserData string
 }
@@ -60,7 +62,8 @@ func (m *Moto) instance(ctx context.Context, i types.Instance) (Instance, error)
 	one := Instance{
 		ID: aws.ToString(i.InstanceId), State: string(i.State.Name), Addr: aws.ToString(i.PrivateIpAddress),
 		Type: string(i.InstanceType), Zone: aws.ToString(i.Placement.AvailabilityZone), Subnet: aws.ToString(i.SubnetId),
-		Spot: i.InstanceLifecycle == types.InstanceLifecycleTypeSpot, Tags: map[string]string{},
+		Launched: aws.ToTime(i.LaunchTime),
+		Spot:     i.InstanceLifecycle == types.InstanceLifecycleTypeSpot, Tags: map[string]string{},
 	}
 	for _, t := range i.Tags {
 		one.Tags[aws.ToString(t.Key)] = aws.ToString(t.Value)

@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/burst-hpc/burst/cloud/aws/mototest"
 	"github.com/burst-hpc/burst/cloud/vultr/vultrtest"
-	"github.com/burst-hpc/burst/cmd/internal/api"
 	"github.com/burst-hpc/burst/cmd/internal/rig"
 	"github.com/burst-hpc/burst/slurm"
 )
@@ -115,8 +113,7 @@ user_data = %[4]q
 	s.wait(60*time.Second, "all nodes have all features again", func() bool {
 		return !slices.ContainsFunc(s.Nodes(), func(name string) bool { return len(s.node(name).Features) != 2 })
 	})
-	ec2 := len(m.Instances(t))
-	e.billed(map[string]bill{"here": {ec2, 0.1, time.Second}, "lon": {3, vultrHourly, time.Hour}})
+	e.billed(map[string]bill{"here": e.bySeconds(m, 0.1), "lon": byHours(3)})
 }
 
 // TestAJobLeavesANodeOfAnEmptyCloud: half of a node is free at EC2, where there is no capacity for another.
@@ -177,41 +174,4 @@ func TestAJobLeavesANodeOfAnEmptyCloud(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.wait(60*time.Second, "its node goes when it has ended", func() bool { return s.job(half).State == "COMPLETED" && e.live() == 2 })
-}
-
-// vultrHourly is what the fake's plan costs.
-const vultrHourly = 0.143
-
-// bill is what a provider's instances are to cost.
-type bill struct {
-	instances  int
-	usdPerHour float64
-	increment  time.Duration
-}
-
-// billed waits until the ledger has booked what each provider's instances cost:
-// of one by the hour all begun hours, once the cloud has confirmed the end of all.
-func (e *machines) billed(want map[string]bill) {
-	e.t.Helper()
-	for provider, w := range want {
-		var got api.Usage
-		right := func() bool {
-			usd := got.Seconds / 3600 * w.usdPerHour
-			if w.increment == time.Hour {
-				usd = float64(w.instances) * w.usdPerHour
-			}
-			return got.Instances == w.instances && got.USD != nil && got.Seconds > 0 && math.Abs(*got.USD-usd) < usd/100
-		}
-		for end := time.Now().Add(2 * time.Minute); !right(); time.Sleep(500 * time.Millisecond) {
-			if time.Now().After(end) {
-				e.t.Fatalf("%s: the ledger has %+v, want %+v", provider, got, w)
-			}
-			for _, u := range e.usage() {
-				if u.Key == provider {
-					got = u
-				}
-			}
-		}
-		e.t.Logf("%s: %d instances, %.0f s, %g USD", provider, got.Instances, got.Seconds, *got.USD)
-	}
 }

@@ -35,8 +35,15 @@ type machines struct {
 	listen string
 	list   func(context.Context) ([]machine, error)
 
-	mu sync.Mutex
-	up map[string]*exec.Cmd
+	mu   sync.Mutex
+	up   map[string]*exec.Cmd
+	seen map[string]seen // by instance
+}
+
+// seen is what the clouds' lists have shown of an instance.
+type seen struct {
+	lived time.Time // at which it was there, the last
+	gone  time.Time // after which it was not; zero: it is there
 }
 
 // bothClouds lists what lives in moto and at the fake of Vultr.
@@ -63,7 +70,7 @@ func (e *machines) live() int {
 
 // run boots and ends machines until the test ends.
 func (e *machines) run() {
-	e.up = map[string]*exec.Cmd{}
+	e.up, e.seen = map[string]*exec.Cmd{}, map[string]seen{}
 	asks := &ec2{t: e.t, s: e.s, listen: e.listen}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -86,7 +93,9 @@ func (e *machines) run() {
 }
 
 func (e *machines) round(ctx context.Context, asks *ec2) {
+	asked := time.Now()
 	all, err := e.list(ctx)
+	answered := time.Now()
 	if err != nil {
 		if ctx.Err() == nil {
 			e.t.Errorf("listing the clouds' instances: %v", err)
@@ -96,6 +105,9 @@ func (e *machines) round(ctx context.Context, asks *ec2) {
 	lives := map[string]bool{}
 	for _, i := range all {
 		lives[i.id] = true
+	}
+	e.look(lives, asked, answered)
+	for _, i := range all {
 		if e.up[i.id] != nil {
 			continue
 		}
@@ -106,6 +118,20 @@ func (e *machines) round(ctx context.Context, asks *ec2) {
 	for id := range e.up {
 		if !lives[id] {
 			e.end(id)
+		}
+	}
+}
+
+// look notes what a list shows that was asked for and answered at these times.
+func (e *machines) look(lives map[string]bool, asked, answered time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for id := range lives {
+		e.seen[id] = seen{lived: asked}
+	}
+	for id, s := range e.seen {
+		if s.gone.IsZero() && !lives[id] {
+			e.seen[id] = seen{s.lived, answered}
 		}
 	}
 }

@@ -74,5 +74,5 @@ func TestPaidHours(t *testing.T) {
 		t.Errorf("it went %s after its hour's end", -left.Round(time.Second))
 	}
 	s.wait(3*time.Minute, "no instance lives", func() bool { return e.live() == 0 && s.off() == 2 })
-	e.billed(map[string]bill{"here": {2, vultrHourly, time.Hour}})
+	e.billed(map[string]bill{"here": byHours(2)})
 }

@@ -101,7 +101,7 @@ func TestTwoPools(t *testing.T) {
 		t.Errorf("%d instances were launched in EC2 and %d at Vultr, want 2 and 4", ec2, lon)
 	}
 	s.wait(90*time.Second, "no instance lives", func() bool { return e.live() == 0 })
-	e.billed(map[string]bill{"here": {2, 0.1, time.Second}, "lon": {4, vultrHourly, time.Hour}})
+	e.billed(map[string]bill{"here": e.bySeconds(m, 0.1), "lon": byHours(4)})
 }
 
 // plain says that the node is off, and that no reservation has it.
