@@ -103,7 +103,7 @@ func (p *Provider) checkPlan(ctx context.Context, subject, name string, settings
 		err = fits(opCheck, plan, settings)
 	}
 	if cloud.KindOf(err) == cloud.Capacity {
-		return Finding{LevelWarning, subject, brief(err) + ": if that lasts, take another plan, or a provider of another region"}
+		return Finding{LevelWarning, subject, brief(err) + "; if that lasts, take another plan, or a provider of another region"}
 	}
 	if err != nil {
 		return finding(subject, "", err)

@@ -54,7 +54,7 @@ func TestCheck(t *testing.T) {
 		`ok pool good, startup_script: "first boot"`,
 		"ok pool good, vpc: 192.168.0.0/16 in lhr",
 		`wrong pool bad, plan c6i.large: Vultr has no plan "c6i.large": its console and "vultr-cli plans list" show them`,
-		"warning pool bad, plan vcg-a100-6c-60gb: Vultr has no plan vcg-a100-6c-60gb in lhr now, and lists it for ewr: if that lasts, take another plan, or a provider of another region",
+		"warning pool bad, plan vcg-a100-6c-60gb: plan vcg-a100-6c-60gb is not in lhr now: Vultr lists it for ewr; if that lasts, take another plan, or a provider of another region",
 		"wrong pool bad, plan vbm-6c-32gb: vbm-6c-32gb is bare metal, which Vultr puts into no VPC at its launch: remove vpc, or take a plan of cloud compute",
 		"wrong pool bad, image: this account has no snapshot none",
 		`wrong pool bad, SSH keys: the account has no SSH key "nobody", by id or name`,

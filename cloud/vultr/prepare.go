@@ -109,7 +109,7 @@ func (p *Provider) regional(ctx context.Context, op, name string) (plan, error) 
 		where = strings.Join(found.Locations, ", ")
 	}
 	return plan{}, &cloud.Error{Kind: cloud.Capacity, Op: op, Offering: cloud.Offering{Type: name, Market: cloud.OnDemand}, Settled: true,
-		Err: fmt.Errorf("Vultr has no plan %s in %s now, and lists it for %s", name, p.c.Region, where)}
+		Err: fmt.Errorf("plan %s is not in %s now: Vultr lists it for %s", name, p.c.Region, where)}
 }
 
 // sold refuses what Vultr does not sell at all.
