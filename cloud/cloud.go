@@ -139,6 +139,9 @@ type Limits struct {
 	MaxLaunch int
 	// Choice says that one Launch may choose among offerings (LaunchRequest.Or).
 	Choice bool
+	// HardStop says that Imager stops an instance as if it were unplugged, unless it has
+	// shut itself down a while after its setup has ended.
+	HardStop bool
 }
 
 // NoticeKind says what a notice announces.

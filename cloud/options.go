@@ -51,6 +51,8 @@ type OfferingPrice struct {
 	USDPerHour float64   `json:"usd_per_hour"`
 	Date       time.Time `json:"date"`   // when it was so
 	Source     string    `json:"source"` // "spot-history", "pricing-api", "plans-api", "table"
+	// USDPerMonth is the most that a calendar month costs; 0: there is none, or it is not known.
+	USDPerMonth float64 `json:"usd_per_month,omitzero"`
 }
 
 // Pricer is met by providers that know prices.

@@ -45,6 +45,7 @@ type Config struct {
 	SetupTimeout  time.Duration // of each command; 10 min
 
 	image bool   // no node, but what an image is to be made of
+	off   bool   // and then shuts itself down
 	given string // instance and address, of a host that asks no metadata service
 }
 

@@ -17,6 +17,14 @@ func (c Config) ForImage() Config {
 	return c
 }
 
+// ThenOff has the instance of ForImage shut itself down half a minute after its end, in which
+// whoever has set it up over SSH reads the end. For clouds that would unplug it: its file systems
+// are whole, and no service writes down anything at its stop.
+func (c Config) ThenOff() Config {
+	c.off = true
+	return c
+}
+
 // last words of the script, as they stand in a console among others'.
 var words = regexp.MustCompile(`(?m)burst-bootstrap: (image ready|FAILED: (?:step \w+: )?([^\r\n]*))\r?$`)
 

@@ -122,13 +122,25 @@ func TestImageByUserData(t *testing.T) {
 }
 
 func TestImageOverSSH(t *testing.T) {
-	t.Parallel()
+	for name, off := range map[string]bool{"left on": false, "shut down": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			imageOverSSH(t, off)
+		})
+	}
+}
+
+func imageOverSSH(t *testing.T, off bool) {
 	w := newWorld(t)
 	w.instance = "cb676a46-66fd-4dfb-b839-443f2e6c0b60"
 	w.config.MungeKey = "ssh:/etc/burst/munge.key"
 	w.config.Setup = []string{"echo first >>$DESK/log"}
 	w.script = func(c Config) (string, error) {
-		return ForHost(c.ForImage(), w.instance, netip.MustParseAddr("10.1.2.3"))
+		c = c.ForImage()
+		if off {
+			c = c.ThenOff()
+		}
+		return ForHost(c, w.instance, netip.MustParseAddr("10.1.2.3"))
 	}
 	secrets := used(w)
 	run := "/var/lib/burst/setup/" + w.instance
@@ -140,8 +152,12 @@ func TestImageOverSSH(t *testing.T) {
 		w.make(run+name, "")
 	}
 	r := w.succeed()
-	if wait, clean := r.index("cloud-init status --wait"), r.index("cloud-init clean"); wait < 0 || clean < wait || r.index("systemd-run") >= 0 {
+	if wait, clean := r.index("cloud-init status --wait"), r.index("cloud-init clean"); wait < 0 || clean < wait {
 		t.Errorf("it does not wait for cloud-init, and clean then:\n%s", strings.Join(r.calls, "\n"))
+	}
+	const down = "systemd-run --collect --no-block --unit=burst-off /bin/sh -c sleep 30; exec systemctl poweroff --force"
+	if n := r.index(down); (n >= 0) != off || n >= 0 && n < r.index("sync") || r.count("systemd-run") > 0 != off {
+		t.Errorf("it shuts itself down as call %d, want %v, when all is on the disk:\n%s", n, off, strings.Join(r.calls, "\n"))
 	}
 	w.cleaned(secrets, r.console)
 	for _, name := range []string{"/status", "/lock", "/turn"} {

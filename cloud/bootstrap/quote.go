@@ -35,6 +35,9 @@ func (c Config) header(b *strings.Builder) {
 	scalar("MUNGE_KEY", c.MungeKey)
 	scalar("GIVEN", c.given)
 	scalar("IMAGE", flag(c.image))
+	if c.image {
+		scalar("POWER_OFF", flag(c.off))
+	}
 	scalar("KEY_ENDPOINT", strings.TrimRight(c.KeyEndpoint, "/"))
 	scalar("REGION", c.Region)
 	scalar("NTP", c.NTP)

@@ -2,7 +2,7 @@ package price
 
 import (
 	"fmt"
-	"strings"
+	"math"
 	"time"
 )
 
@@ -20,28 +20,32 @@ var (
 	// PerSecond is AWS's for Linux: by the second, at least a minute.
 	PerSecond = Increment{Unit: time.Second, Min: time.Minute}
 	// PerHour is Vultr's: every hour begun, running or stopped, from the creation to
-	// the destruction, and at most 672 of a calendar month in UTC.
+	// the destruction, and of a calendar month in UTC at most the month's price (UpTo), which
+	// is that of 730 hours where only one of the two is known.
 	// https://docs.vultr.com/support/platform/billing/how-am-i-billed-for-my-servers
 	// https://docs.vultr.com/support/platform/preferences/does-changing-the-display-timezone-affect-my-billing-cycle
-	PerHour = Increment{Unit: time.Hour, Min: time.Hour, Month: 672 * time.Hour}
-	// PerHourGPU is Vultr's for plans with a GPU.
-	PerHourGPU = Increment{Unit: time.Hour, Min: time.Hour, Month: 730 * time.Hour}
+	PerHour = Increment{Unit: time.Hour, Min: time.Hour, Month: 730 * time.Hour}
 )
 
-// Of returns how a kind of provider ("aws", "vultr", …) bills an instance type.
-// Vultr's plans with a GPU are known by their names: vcg-… of cloud compute, and
-// vbm-…-gpu of bare metal.
-func Of(kind, instanceType string) Increment {
-	switch {
-	case kind != "vultr":
-		return PerSecond
-	case strings.HasPrefix(instanceType, "vcg-"), strings.HasSuffix(instanceType, "-gpu"):
-		return PerHourGPU
+// Of returns how a kind of provider ("aws", "vultr", …) bills.
+func Of(kind string) Increment {
+	if kind == "vultr" {
+		return PerHour
 	}
-	return PerHour
+	return PerSecond
 }
 
-// String is "second, at least 60" or "hour, at most 672 a month".
+// UpTo has the most of a month be what makes the month's price, as the cloud says both: the hours
+// after which the hourly price has come to it, to the nearest one, as hourly prices are rounded.
+// Zero is a price that is not known.
+func (inc Increment) UpTo(usdPerHour, usdPerMonth float64) Increment {
+	if hours := math.Round(usdPerMonth / usdPerHour); inc.Month > 0 && usdPerHour > 0 && hours >= 1 {
+		inc.Month = time.Duration(min(hours, 744)) * time.Hour // the longest month's
+	}
+	return inc
+}
+
+// String is "second, at least 60" or "hour, at most 730 a month".
 func (inc Increment) String() string {
 	switch {
 	case inc.Unit == time.Hour && inc.Month > 0:

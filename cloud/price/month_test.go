@@ -7,6 +7,9 @@ import (
 	"pgregory.net/rapid"
 )
 
+// fourWeeks is an increment with a most that is as long as the shortest month.
+var fourWeeks = PerHour.UpTo(1, 672)
+
 func day(text string) time.Time {
 	t, err := time.Parse("2006-01-02 15:04", text)
 	if err != nil {
@@ -23,20 +26,20 @@ func TestMonth(t *testing.T) {
 		inc                   Increment
 		hours                 int
 	}{
-		{"four weeks", "2026-01-01 00:00", "2026-01-29 00:00", PerHour, 672},
-		{"a month of 31 days", "2026-01-01 00:00", "2026-02-01 00:00", PerHour, 672},
-		{"and an hour of the next", "2026-01-01 00:00", "2026-02-01 00:01", PerHour, 673},
-		{"February", "2026-02-01 00:00", "2026-03-01 00:00", PerHour, 672},
-		{"February of a leap year", "2028-02-01 00:00", "2028-03-01 00:00", PerHour, 672},
-		{"30 days over a month's end", "2026-01-16 00:00", "2026-02-15 00:00", PerHour, 720},
-		{"from the third day on", "2026-01-03 00:00", "2026-02-01 00:00", PerHour, 672},
-		{"from the fourth day on", "2026-01-04 00:00", "2026-02-01 00:00", PerHour, 672},
-		{"from the fifth day on", "2026-01-05 00:00", "2026-02-01 00:00", PerHour, 648},
-		{"the hour over the end is the old month's", "2026-01-01 00:30", "2026-02-01 00:30", PerHour, 672},
-		{"and the next the new one's", "2026-01-01 00:30", "2026-02-01 00:31", PerHour, 673},
-		{"three months", "2026-01-01 00:00", "2026-04-01 00:00", PerHour, 3 * 672},
-		{"a month with a GPU", "2026-01-01 00:00", "2026-02-01 00:00", PerHourGPU, 730},
-		{"a short month with a GPU", "2026-04-01 00:00", "2026-05-01 00:00", PerHourGPU, 720},
+		{"four weeks", "2026-01-01 00:00", "2026-01-29 00:00", fourWeeks, 672},
+		{"a month of 31 days", "2026-01-01 00:00", "2026-02-01 00:00", fourWeeks, 672},
+		{"and an hour of the next", "2026-01-01 00:00", "2026-02-01 00:01", fourWeeks, 673},
+		{"February", "2026-02-01 00:00", "2026-03-01 00:00", fourWeeks, 672},
+		{"February of a leap year", "2028-02-01 00:00", "2028-03-01 00:00", fourWeeks, 672},
+		{"30 days over a month's end", "2026-01-16 00:00", "2026-02-15 00:00", fourWeeks, 720},
+		{"from the third day on", "2026-01-03 00:00", "2026-02-01 00:00", fourWeeks, 672},
+		{"from the fourth day on", "2026-01-04 00:00", "2026-02-01 00:00", fourWeeks, 672},
+		{"from the fifth day on", "2026-01-05 00:00", "2026-02-01 00:00", fourWeeks, 648},
+		{"the hour over the end is the old month's", "2026-01-01 00:30", "2026-02-01 00:30", fourWeeks, 672},
+		{"and the next the new one's", "2026-01-01 00:30", "2026-02-01 00:31", fourWeeks, 673},
+		{"three months", "2026-01-01 00:00", "2026-04-01 00:00", fourWeeks, 3 * 672},
+		{"a month with a GPU", "2026-01-01 00:00", "2026-02-01 00:00", PerHour, 730},
+		{"a short month with a GPU", "2026-04-01 00:00", "2026-05-01 00:00", PerHour, 720},
 		{"by the second there is no most", "2026-01-01 00:00", "2026-02-01 00:00", PerSecond, 744},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -54,7 +57,7 @@ func TestMonth(t *testing.T) {
 // parts has the same free hours as the whole.
 func TestMonthProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		inc := rapid.SampledFrom([]Increment{PerHour, PerHourGPU}).Draw(t, "increment")
+		inc := rapid.SampledFrom([]Increment{fourWeeks, PerHour}).Draw(t, "increment")
 		launched := day("2026-01-01 00:00").Add(time.Duration(rapid.Int64Range(0, 365*86400).Draw(t, "launch")) * time.Second)
 		d := time.Duration(rapid.Int64Range(1, 100*86400).Draw(t, "life")) * time.Second
 		want, months := time.Duration(0), map[time.Month]time.Duration{}
@@ -81,19 +84,27 @@ func TestMonthProperties(t *testing.T) {
 
 func TestOf(t *testing.T) {
 	for _, c := range []struct {
-		kind, of string
-		want     Increment
-		text     string
+		kind        string
+		hour, month float64
+		want        time.Duration
+		text        string
 	}{
-		{"aws", "c6i.large", PerSecond, "second, at least 60"},
-		{"local", "small", PerSecond, "second, at least 60"},
-		{"vultr", "vhp-8c-16gb", PerHour, "hour, at most 672 a month"},
-		{"vultr", "vbm-6c-32gb", PerHour, "hour, at most 672 a month"},
-		{"vultr", "vcg-a100-6c-60gb", PerHourGPU, "hour, at most 730 a month"},
-		{"vultr", "vbm-112c-2048gb-8-h100-gpu", PerHourGPU, "hour, at most 730 a month"},
+		{"aws", 0, 0, 0, "second, at least 60"},
+		{"aws", 1, 730, 0, "second, at least 60"},
+		{"local", 0, 0, 0, "second, at least 60"},
+		{"vultr", 0, 0, 730 * time.Hour, "hour, at most 730 a month"},
+		{"vultr", 0.132, 0, 730 * time.Hour, "hour, at most 730 a month"},
+		{"vultr", 0, 96, 730 * time.Hour, "hour, at most 730 a month"},
+		// As Vultr's lists have had them.
+		{"vultr", 0.132, 96, 727 * time.Hour, "hour, at most 727 a month"},
+		{"vultr", 0.027, 20, 741 * time.Hour, "hour, at most 741 a month"},
+		{"vultr", 0.076, 55.48, 730 * time.Hour, "hour, at most 730 a month"},
+		{"vultr", 0.143, 96, 671 * time.Hour, "hour, at most 671 a month"},
+		{"vultr", 0.01, 1e9, 744 * time.Hour, "hour, at most 744 a month"},
 	} {
-		if got := Of(c.kind, c.of); got != c.want || got.String() != c.text {
-			t.Errorf("%s of %s: %s, want %s", c.of, c.kind, got, c.text)
+		got := Of(c.kind).UpTo(c.hour, c.month)
+		if got.Month != c.want || got.String() != c.text {
+			t.Errorf("%s at %g an hour and %g a month: %s, %s; want %s, %s", c.kind, c.hour, c.month, got.Month, got, c.want, c.text)
 		}
 	}
 }

@@ -25,13 +25,36 @@ func TestBuilderType(t *testing.T) {
 		{"the smaller is the first", []string{vultrtest.Plan2, vultrtest.Plan}, vultrtest.Plan2},
 		{"not bare metal", []string{vultrtest.Metal, vultrtest.Plan}, vultrtest.Plan},
 		{"not of another region", []string{vultrtest.GPUPlan, vultrtest.Plan}, vultrtest.Plan},
+		{"of another region alone", []string{vultrtest.Metal, vultrtest.GPUPlan}, "lists it for ewr"},
 		{"bare metal alone", []string{vultrtest.Metal}, "makes no snapshots of bare metal"},
-		{"unknown", []string{vultrtest.Plan, "vhp-none"}, "has no plan \"vhp-none\""},
+		{"unknown", []string{vultrtest.Plan, "vhp-none"}, "has no plan \"vhp-none\"; it has vhp-8c-16gb-amd"},
 	} {
+		kind := cloud.Invalid
+		if tt.name == "of another region alone" {
+			kind = cloud.Capacity
+		}
 		got, err := p.BuilderType(t.Context(), cloud.BuilderNeeds{Types: tt.types})
-		if err == nil && got != tt.want || err != nil && (cloud.KindOf(err) != cloud.Invalid || !strings.Contains(err.Error(), tt.want)) {
+		if err == nil && got != tt.want || err != nil && (cloud.KindOf(err) != kind || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: %q, %v; want %q", tt.name, got, err, tt.want)
 		}
+	}
+}
+
+// TestSnapshotOfAShutDown: an instance that shuts itself down is not unplugged.
+func TestSnapshotOfAShutDown(t *testing.T) {
+	t.Parallel()
+	c := fakeCloud(t, vultrtest.Options{Halt: lag})
+	p := over(t, c)
+	got, err := p.Launch(t.Context(), ask("t-1", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Off(got[0].ID)
+	if _, err := p.MakeImage(t.Context(), cloud.ImageRequest{Token: "t-1", Cluster: "c-1", Pool: "pool", Instance: got[0].ID}); err != nil {
+		t.Error(err)
+	}
+	if all := c.Snapshots(); len(all) != 1 || len(c.Torn()) > 0 || len(c.Unplugged()) > 0 {
+		t.Errorf("snapshots are %v, of a running instance %v, of an unplugged one %v", all, c.Torn(), c.Unplugged())
 	}
 }
 
@@ -77,8 +100,8 @@ func TestSnapshotWhenStopped(t *testing.T) {
 			if (err == nil) != (tt.made > 0) || err != nil && !open() {
 				t.Error(err)
 			}
-			if all := c.Snapshots(); len(all) != tt.made || len(c.Torn()) > 0 {
-				t.Errorf("snapshots are %v, of a running instance %v; want %d", all, c.Torn(), tt.made)
+			if all := c.Snapshots(); len(all) != tt.made || len(c.Torn()) > 0 || len(c.Unplugged()) != tt.made {
+				t.Errorf("snapshots are %v, of a running instance %v, of an unplugged one %v; want %d", all, c.Torn(), c.Unplugged(), tt.made)
 			}
 		})
 	}

@@ -102,6 +102,9 @@ func (p *Provider) checkPlan(ctx context.Context, subject, name string, settings
 	if err == nil {
 		err = fits(opCheck, plan, settings)
 	}
+	if cloud.KindOf(err) == cloud.Capacity {
+		return Finding{LevelWarning, subject, brief(err) + "; if that lasts, take another plan, or a provider of another region"}
+	}
 	if err != nil {
 		return finding(subject, "", err)
 	}
@@ -112,7 +115,7 @@ func (p *Provider) checkPlan(ctx context.Context, subject, name string, settings
 	case len(have) > 0 && !have[name]:
 		return Finding{LevelWarning, subject, fmt.Sprintf("none is left in %s now", p.c.Region)}
 	}
-	return Finding{LevelOK, subject, fmt.Sprintf("%s has it, at %.3f USD per begun hour", p.c.Region, plan.hourly(p.c.Region))}
+	return Finding{LevelOK, subject, fmt.Sprintf("%s has it, at %.3f USD per begun hour", p.c.Region, plan.price(p.c.Region).Hourly)}
 }
 
 func (p *Provider) checkKeys(ctx context.Context, subject string, settings Pool) Finding {

@@ -40,20 +40,21 @@ func TestCheck(t *testing.T) {
 		}
 	})
 	got := found(p.Check(t.Context(), []vultr.CheckPool{
-		{Name: "good", Plans: []string{vultrtest.Plan, vultrtest.Plan2}, Image: vultrtest.OSName},
+		{Name: "good", Plans: []string{vultrtest.Plan, vultrtest.Plan2, vultrtest.Unlisted}, Image: vultrtest.OSName},
 		{Name: "bad", Plans: []string{"c6i.large", vultrtest.GPUPlan, vultrtest.Metal}, Image: "snapshot:none"},
 	}))
 	want := []string{
 		"ok account: hpc@example.org in lhr at " + c.URL(),
-		"ok pool good, plan vhp-8c-16gb: lhr has it, at 0.143 USD per begun hour",
+		"ok pool good, plan vhp-8c-16gb-amd: lhr has it, at 0.132 USD per begun hour",
 		"warning pool good, plan vc2-2c-4gb: none is left in lhr now",
+		"ok pool good, plan vcg-a40-24c-120g-48vram: lhr has it, at 1.712 USD per begun hour",
 		"ok pool good, image: Debian 12 x64 (bookworm) is operating system 2136",
 		"ok pool good, SSH keys: SHA256:+DiY3wvvV6TuJJhbpZisF/zLDA0zPMSvHdkr4UvCOqU will be given to the account by the first launch",
 		`ok pool good, firewall_group: "nodes", 3 rules`,
 		`ok pool good, startup_script: "first boot"`,
 		"ok pool good, vpc: 192.168.0.0/16 in lhr",
 		`wrong pool bad, plan c6i.large: Vultr has no plan "c6i.large": its console and "vultr-cli plans list" show them`,
-		"wrong pool bad, plan vcg-a100-6c-60gb: Vultr has no plan vcg-a100-6c-60gb in lhr: it is in ewr",
+		"warning pool bad, plan vcg-a100-6c-60gb: plan vcg-a100-6c-60gb is not in lhr now: Vultr lists it for ewr; if that lasts, take another plan, or a provider of another region",
 		"wrong pool bad, plan vbm-6c-32gb: vbm-6c-32gb is bare metal, which Vultr puts into no VPC at its launch: remove vpc, or take a plan of cloud compute",
 		"wrong pool bad, image: this account has no snapshot none",
 		`wrong pool bad, SSH keys: the account has no SSH key "nobody", by id or name`,

@@ -2,20 +2,49 @@ package vultr
 
 import (
 	"fmt"
+	"math/big"
+	"regexp"
 	"strings"
 
 	"github.com/burst-hpc/burst/cloud"
 )
 
-// gpuMemory is what each of Vultr's GPUs has, in GB as its lists count: they say of a plan
-// how much memory its GPUs have together, and not how many they are. An A16 is a
+// gpuCount is how many GPUs a plan has, as Vultr's lists write it: a number, or a text as "8"
+// or "1/16". Empty: they do not say.
+type gpuCount string
+
+var gpuCounts = regexp.MustCompile(`^[0-9]{1,4}([./][0-9]{1,4})?$`)
+
+// UnmarshalJSON implements json.Unmarshaler. What is none of these is not known: the other plans are.
+func (c *gpuCount) UnmarshalJSON(raw []byte) error {
+	*c = ""
+	if text := strings.Trim(string(raw), `"`); gpuCounts.MatchString(text) {
+		*c = gpuCount(text)
+	}
+	return nil
+}
+
+// whole is how many they are; 0: a part of one. ok is false where it is not known.
+func (c gpuCount) whole() (n int, ok bool) {
+	r, ok := new(big.Rat).SetString(string(c))
+	if !ok || r.Sign() <= 0 {
+		return 0, false
+	}
+	if !r.IsInt() {
+		return 0, r.Cmp(big.NewRat(1, 1)) < 0
+	}
+	return int(r.Num().Int64()), true
+}
+
+// gpuMemory is what each of Vultr's GPUs has, in GB as its lists count: not all of them say
+// how many GPUs a plan has, but how much memory they have together. An A16 is a
 // card of four GPUs of 16 GB.
 var gpuMemory = map[string]int{
 	"a16": 16, "a40": 48, "a100": 80, "l40s": 48, "h100": 80, "gh200": 96, "b200": 192,
 	"mi300x": 192, "mi325x": 256, "mi355x": 288,
 }
 
-// gpus are the plan's. What is not whole GPUs by its memory, as the part of one that
+// gpus are the plan's. What is not whole GPUs by their number, or else by its memory, as the part of one that
 // cloud compute sells, is none: the note says so.
 func (pl plan) gpus() (all []cloud.GPU, note string) {
 	name := gpuName(pl.GPU)
@@ -23,7 +52,12 @@ func (pl plan) gpus() (all []cloud.GPU, note string) {
 		return nil, ""
 	}
 	each := gpuMemory[name]
+	n, counted := pl.GPUs.whole()
 	switch {
+	case counted && n > 0:
+		return []cloud.GPU{{Name: name, Count: n}}, ""
+	case counted:
+		return nil, fmt.Sprintf("%s has a part of a GPU (%s): %s", pl.ID, name, pl.GPUs)
 	case each > 0 && pl.VRAM > 0 && pl.VRAM%each == 0:
 		return []cloud.GPU{{Name: name, Count: pl.VRAM / each}}, ""
 	case each > 0 && pl.VRAM > 0 && pl.VRAM < each:

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/vultr/govultr/v3"
 
@@ -25,10 +26,25 @@ const (
 // tagImage marks snapshots of ours; its value is the image that they were made from.
 const tagImage = "burst:image"
 
-// A snapshot has no tags, but a description: ours is our tags, in the order of
-// their keys, with one blank between.
+// maxDescription is what is sure to be kept of a description: Vultr says of none that it is too long.
+const maxDescription = 255
+
+// A snapshot has no tags, but a description: ours is our tags with one blank between, what it
+// is found again by before what people read, of which is left out what has no room.
 func describe(r cloud.ImageRequest) string {
-	return strings.Join(writeTags(map[string]string{tagCluster: r.Cluster, tagPool: r.Pool, tagToken: r.Token, tagImage: r.Source}), " ")
+	text := ""
+	for _, t := range [][2]string{{tagToken, r.Token}, {tagCluster, r.Cluster}, {tagPool, r.Pool}} {
+		text += writeTags(map[string]string{t[0]: t[1]})[0] + " "
+	}
+	source := r.Source
+	for {
+		whole := text + writeTags(map[string]string{tagImage: source})[0]
+		if len(whole) <= maxDescription || source == "" {
+			return whole
+		}
+		_, last := utf8.DecodeLastRuneInString(source)
+		source = source[:len(source)-last]
+	}
 }
 
 // imageAs reads a snapshot; false: it is none of ours, or Vultr shows it as deleted.
@@ -51,8 +67,9 @@ func imageAs(s govultr.Snapshot) (cloud.Image, bool) {
 	return one, true
 }
 
-// MakeImage implements cloud.Imager. Vultr halts the instance first, and it is
-// waited for until it is stopped, so that its file systems do not change under the snapshot. It knows no tokens: a snapshot is
+// MakeImage implements cloud.Imager. The instance has to be stopped, so that its file systems do
+// not change under the snapshot: it is waited for to stop by itself, and what does not is
+// halted. Vultr knows no tokens: a snapshot is
 // looked for by its description before it is asked for, and for a Lag after an answer
 // to that was lost. What a process that has died has asked for, another one's
 // MakeImage may ask for again: then both are shown.
@@ -89,9 +106,10 @@ func (p *Provider) MakeImage(ctx context.Context, r cloud.ImageRequest) (cloud.I
 // haltTime is how long an instance may take to stop, until the caller is to ask again.
 const haltTime = 5 * time.Minute
 
-// halt stops the instance and returns when Vultr shows it as stopped: its answer to the request
-// says only that it will.
+// halt returns when Vultr shows the instance as stopped. Vultr's halt is a power cut, and its answer
+// says only that it will come: it is asked for what has not shut itself down after 3 Lags.
 func (p *Provider) halt(ctx context.Context, id string) error {
+	byItself := time.Now().Add(3 * p.c.Lag)
 	ctx, cancel := context.WithTimeoutCause(ctx, haltTime, fmt.Errorf("instance %s is not stopped after %s", id, haltTime))
 	defer cancel()
 	asked := false
@@ -112,7 +130,7 @@ func (p *Provider) halt(ctx context.Context, id string) error {
 			return err
 		case power == "stopped":
 			return nil
-		case !asked:
+		case !asked && !time.Now().Before(byItself):
 			if err := call(ctx, opImage, "halting "+id, func(ctx context.Context) error { return p.api.Instance.Halt(ctx, id) }); err != nil {
 				return err
 			}

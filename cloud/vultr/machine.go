@@ -62,7 +62,8 @@ const haltedAfter = 30 * time.Minute
 //	pending  any      any                 Pending
 //	active   stopped  locked, installing  Pending: it is being set up
 //	active   running  not "ok"            Pending: it boots, or is installed
-//	active   running  "ok", or metal      Running
+//	active   running  "ok"                Running
+//	active   not "stopped", or no word    Running, if it is metal, whose power not all answers have
 //	active   stopped  "ok", or metal      Terminating, if it is old enough: somebody has stopped it
 //	suspended                             Terminating: by Vultr, for abuse or unpaid bills
 //
@@ -71,12 +72,13 @@ const haltedAfter = 30 * time.Minute
 // again until Vultr shows it no more.
 func (m machine) state(now time.Time) cloud.State {
 	ready := m.server == "ok" || m.metal
+	on := m.power == "running" || m.metal && m.power != "stopped"
 	switch {
 	case m.status == "suspended", m.status == "closed":
 		return cloud.Terminating
 	case m.status != "active":
 		return cloud.Pending
-	case m.power == "running" && ready:
+	case on && ready:
 		return cloud.Running
 	case m.power == "stopped" && ready && !m.created.IsZero() && now.Sub(m.created) > haltedAfter:
 		return cloud.Terminating

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/vultr/govultr/v3"
@@ -26,11 +27,13 @@ type plan struct {
 	RAM          int          `json:"ram"`         // MiB
 	Disk         int          `json:"disk"`        // GB, of each
 	GPU          string       `json:"gpu_type"`
+	GPUs         gpuCount     `json:"gpu_count"`
 	VRAM         int          `json:"gpu_vram_gb"` // of all its GPUs, or of its part of one
 	Locations    []string     `json:"locations"`
 	MonthlyCost  float64      `json:"monthly_cost"`
 	HourlyCost   float64      `json:"hourly_cost"`
 	LocationCost locationCost `json:"location_cost"`
+	OnDemand     *bool        `json:"deploy_ondemand"` // nil: it is not said, and so it is sold
 
 	metal bool
 }
@@ -97,10 +100,30 @@ func (p *Provider) plan(ctx context.Context, op, name string) (plan, error) {
 		return plan{}, err
 	}
 	i := slices.IndexFunc(all, func(pl plan) bool { return pl.ID == name })
+	if near := alike(all, name); i < 0 && len(near) > 0 {
+		return plan{}, invalid(op, "Vultr has no plan %q; it has %s", name, strings.Join(near, ", "))
+	}
 	if i < 0 {
 		return plan{}, invalid(op, "Vultr has no plan %q: its console and \"vultr-cli plans list\" show them", name)
 	}
 	return all[i], nil
+}
+
+// alike are the plans whose names begin with this one, or, if there is none, as it does up to
+// its first dash; not more than a line takes.
+func alike(all []plan, name string) (near []string) {
+	family, _, _ := strings.Cut(name, "-")
+	for _, begin := range []string{name, family + "-"} {
+		for _, pl := range all {
+			if strings.HasPrefix(pl.ID, begin) {
+				near = append(near, pl.ID)
+			}
+		}
+		if len(near) > 0 {
+			break
+		}
+	}
+	return near[:min(len(near), 12)]
 }
 
 // available are the plans of a kind that the region has now.
@@ -162,17 +185,17 @@ func (p *Provider) Types(ctx context.Context, names []string) ([]cloud.InstanceT
 	return types, nil
 }
 
-// hourly is the price of an hour in a region; 0: not known. Where only a month's is listed,
-// it is that by the hours that a month is billed with at most.
-func (pl plan) hourly(region string) float64 {
+// price is that of an hour in a region, and of a month at most; 0: not known. Where only
+// a month's is listed, the hour's is that by the hours that a month is billed with at most.
+func (pl plan) price(region string) cost {
 	c := cost{pl.MonthlyCost, pl.HourlyCost}
 	if own, ok := pl.LocationCost[region]; ok && (own.Hourly > 0 || own.Monthly > 0) {
 		c = own
 	}
-	if c.Hourly > 0 {
-		return c.Hourly
+	if c.Hourly <= 0 {
+		c.Hourly = c.Monthly / price.PerHour.Month.Hours()
 	}
-	return c.Monthly / price.Of("vultr", pl.ID).Month.Hours()
+	return c
 }
 
 // Prices implements cloud.Pricer, from the lists of plans.
@@ -187,8 +210,8 @@ func (p *Provider) Prices(ctx context.Context, offerings []cloud.Offering) ([]cl
 		if i < 0 || o.Market != cloud.OnDemand || o.Zone != "" {
 			continue
 		}
-		if usd := all[i].hourly(p.c.Region); usd > 0 {
-			known = append(known, cloud.OfferingPrice{Offering: o, USDPerHour: usd, Date: time.Now(), Source: "plans-api"})
+		if c := all[i].price(p.c.Region); c.Hourly > 0 {
+			known = append(known, cloud.OfferingPrice{Offering: o, USDPerHour: c.Hourly, USDPerMonth: c.Monthly, Date: time.Now(), Source: "plans-api"})
 		}
 	}
 	return known, nil

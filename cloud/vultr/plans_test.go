@@ -1,6 +1,7 @@
 package vultr
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 
@@ -17,7 +18,7 @@ func TestGPUsOfPlans(t *testing.T) {
 		want    []cloud.GPU
 		note    string
 	}{
-		{"vhp-8c-16gb", "", 0, nil, ""},
+		{"vhp-8c-16gb-amd", "", 0, nil, ""},
 		{"vbm-6c-32gb", "none", 0, nil, ""},
 		{"vcg-a100-12c-120g-80vram", "NVIDIA_A100", 80, []cloud.GPU{{Name: "a100", Count: 1}}, ""},
 		{"vcg-a100-24c-240g-160vram", "NVIDIA_A100", 160, []cloud.GPU{{Name: "a100", Count: 2}}, ""},
@@ -37,17 +38,67 @@ func TestGPUsOfPlans(t *testing.T) {
 	}
 }
 
-// A month's price is that of the hours that the ledger charges of a month at most.
+// TestGPUCount: the number that a list says is before the memory; of what is no number the memory tells.
+func TestGPUCount(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		count string // as the list has it
+		want  int    // of a plan with the memory of 8 GPUs
+		note  string
+	}{
+		{`8`, 8, ""},
+		{`"8"`, 8, ""},
+		{`"4"`, 4, ""},
+		{`8.0`, 8, ""},
+		{`"1/16"`, 0, "b has a part of a GPU (b200): 1/16"},
+		{`0.25`, 0, "b has a part of a GPU (b200): 0.25"},
+		{`"16/16"`, 1, ""},
+		{`0`, 8, ""},
+		{`null`, 8, ""},
+		{`""`, 8, ""},
+		{`"3/2"`, 8, ""},
+		{`"1/0"`, 8, ""},
+		{`"many"`, 8, ""},
+		{`1e99`, 8, ""},
+		{`[8]`, 8, ""},
+	} {
+		var pl plan
+		if err := json.Unmarshal([]byte(`{"id": "b", "gpu_type": "NVIDIA_B200", "gpu_vram_gb": 1536, "gpu_count": `+tt.count+`}`), &pl); err != nil {
+			t.Fatalf("%s: %v", tt.count, err)
+		}
+		got, note := pl.gpus()
+		if n := len(got); note != tt.note || n > 1 || (n == 1) != (tt.want > 0) || n == 1 && got[0] != (cloud.GPU{Name: "b200", Count: tt.want}) {
+			t.Errorf("gpu_count %s: %v, %q; want %d, %q", tt.count, got, note, tt.want, tt.note)
+		}
+	}
+	// Without the memory, and of a GPU that is not known.
+	for text, want := range map[string]int{`{"gpu_type": "AMD_MI999", "gpu_count": 8}`: 8, `{"gpu_type": "AMD_MI999"}`: 0, `{"gpu_count": 8}`: 0} {
+		var pl plan
+		if err := json.Unmarshal([]byte(text), &pl); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := pl.gpus(); len(got) > 0 != (want > 0) || want > 0 && got[0].Count != want {
+			t.Errorf("%s: %v, want %d", text, got, want)
+		}
+	}
+}
+
+// The hours of a month that the ledger charges at most cost the month's price, but for the rounding of the hour's,
+// whether Vultr lists both or the month's alone, and in the region's own price too.
 func TestMonthsHours(t *testing.T) {
 	t.Parallel()
+	own := locationCost{"sao": {Monthly: 144, Hourly: 0.197}, "blr": {Monthly: 144}}
 	for _, pl := range []plan{
-		{ID: "vhp-8c-16gb"}, {ID: "vcg-a100-12c-120g-80vram", GPU: "NVIDIA_A100"}, {ID: "vbm-48c-1024gb-4-a100-gpu", GPU: "NVIDIA_A100", metal: true},
-		{ID: "vbm-new", GPU: "NVIDIA_A100", metal: true}, // of a name that the ledger knows no GPU by
-		{ID: "vbm-112c-2048gb-8-h100-gpu", metal: true},  // of which the list names no GPU
+		{ID: "vhp-8c-16gb-amd", MonthlyCost: 96, HourlyCost: 0.132, LocationCost: own}, {ID: "vhp-8c-16gb-intel", MonthlyCost: 96, LocationCost: own},
+		{ID: "vc2-2c-4gb", MonthlyCost: 20, HourlyCost: 0.027}, {ID: "vx1-g-2c-8g", MonthlyCost: 55.48, HourlyCost: 0.076},
+		{ID: "vcg-a100-12c-120g-80vram", GPU: "NVIDIA_A100", MonthlyCost: 1750}, {ID: "vbm-112c-2048gb-8-h100-gpu", metal: true, MonthlyCost: 16790, HourlyCost: 23},
 	} {
-		pl.MonthlyCost = 7000
-		if month := pl.hourly("lhr") * price.Of("vultr", pl.ID).Month.Hours(); month < 6999.99 || month > 7000.01 {
-			t.Errorf("%s: the hours of a month that are charged cost %g USD, its price is 7000", pl.ID, month)
+		for _, region := range []string{"lhr", "sao", "blr"} {
+			c := pl.price(region)
+			month := c.Hourly * price.Of("vultr").UpTo(c.Hourly, c.Monthly).Month.Hours()
+			if diff := month - c.Monthly; c.Monthly == 0 || c.Hourly == 0 || diff > c.Hourly/2+1e-9 || diff < -c.Hourly/2-1e-9 {
+				t.Errorf("%s in %s: the hours of a month that are charged cost %g USD, its price is %g", pl.ID, region, month, c.Monthly)
+			}
 		}
 	}
 }

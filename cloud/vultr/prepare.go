@@ -88,16 +88,28 @@ func (p *Provider) specOf(ctx context.Context, op string, r cloud.LaunchRequest)
 	return s, p.resolve(ctx, op, r.Image, &s)
 }
 
-// regional is a plan that is sold in the region.
+// regional is a plan that is sold in the region. Vultr's list of plans has some with fewer
+// locations than sell them, or none: what a region itself has now is sold there too. One
+// that neither names may be there later, as what is sold out may be all that is wrong. One that is
+// not sold on demand is no lack of capacity.
 func (p *Provider) regional(ctx context.Context, op, name string) (plan, error) {
 	found, err := p.plan(ctx, op, name)
-	if err != nil {
-		return plan{}, err
+	if err == nil && found.OnDemand != nil && !*found.OnDemand {
+		return plan{}, invalid(op, "Vultr sells plan %s preemptible only, which Burst does not buy: take another plan", name)
 	}
-	if !slices.Contains(found.Locations, p.c.Region) {
-		return plan{}, invalid(op, "Vultr has no plan %s in %s: it is in %s", name, p.c.Region, strings.Join(found.Locations, ", "))
+	if err != nil || slices.Contains(found.Locations, p.c.Region) {
+		return found, err
 	}
-	return found, nil
+	have, err := p.available(ctx, op, found)
+	if err != nil || have[found.ID] {
+		return found, err
+	}
+	where := "no region"
+	if len(found.Locations) > 0 {
+		where = strings.Join(found.Locations, ", ")
+	}
+	return plan{}, &cloud.Error{Kind: cloud.Capacity, Op: op, Offering: cloud.Offering{Type: name, Market: cloud.OnDemand}, Settled: true,
+		Err: fmt.Errorf("plan %s is not in %s now: Vultr lists it for %s", name, p.c.Region, where)}
 }
 
 // sold refuses what Vultr does not sell at all.

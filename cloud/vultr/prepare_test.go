@@ -119,6 +119,7 @@ func TestRefusedAsItIs(t *testing.T) {
 	t.Parallel()
 	c := fakeCloud(t, vultrtest.Options{})
 	c.SetCapacity(vultrtest.Plan2, 0)
+	c.SetCapacity(vultrtest.Unlisted, 0)
 	p := over(t, c, func(v *vultr.Config) {
 		v.Pools = map[string]vultr.Pool{"pool": {}, "vpc": {VPC: vultrtest.VPC}, "fire": {FirewallGroup: vultrtest.VPC}, "keys": {SSHKeys: []string{"nobody"}}}
 	})
@@ -130,8 +131,11 @@ func TestRefusedAsItIs(t *testing.T) {
 		"spot":               {func(r *cloud.LaunchRequest) { r.Offering.Market = cloud.Spot }, cloud.Invalid, "on demand"},
 		"a zone":             {func(r *cloud.LaunchRequest) { r.Offering.Zone = "lhr-1" }, cloud.Invalid, "no zones"},
 		"a choice":           {func(r *cloud.LaunchRequest) { r.Or = []cloud.Offering{r.Offering} }, cloud.Invalid, "one plan"},
+		"a part of a name":   {func(r *cloud.LaunchRequest) { r.Offering.Type = "vhp-8c-16gb" }, cloud.Invalid, `no plan "vhp-8c-16gb"; it has vhp-8c-16gb-amd`},
+		"alike":              {func(r *cloud.LaunchRequest) { r.Offering.Type = "vcg-b200" }, cloud.Invalid, `no plan "vcg-b200"; it has vcg-a100-6c-60gb, vcg-a40-24c-120g-48vram`},
 		"no such plan":       {func(r *cloud.LaunchRequest) { r.Offering.Type = "c6i.large" }, cloud.Invalid, `no plan "c6i.large"`},
-		"not in the region":  {func(r *cloud.LaunchRequest) { r.Offering.Type = vultrtest.GPUPlan }, cloud.Invalid, "it is in ewr"},
+		"not in the region":  {func(r *cloud.LaunchRequest) { r.Offering.Type = vultrtest.GPUPlan }, cloud.Capacity, "is not in lhr now: Vultr lists it for ewr"},
+		"nowhere":            {func(r *cloud.LaunchRequest) { r.Offering.Type = vultrtest.Unlisted }, cloud.Capacity, "is not in lhr now: Vultr lists it for no region"},
 		"none left":          {func(r *cloud.LaunchRequest) { r.Offering.Type = vultrtest.Plan2 }, cloud.Capacity, "no vc2-2c-4gb is left at Vultr in lhr"},
 		"metal in a VPC":     {func(r *cloud.LaunchRequest) { r.Pool, r.Offering.Type = "vpc", vultrtest.Metal }, cloud.Invalid, "no VPC"},
 		"metal and firewall": {func(r *cloud.LaunchRequest) { r.Pool, r.Offering.Type = "fire", vultrtest.Metal }, cloud.Invalid, "no firewall groups"},
@@ -149,6 +153,49 @@ func TestRefusedAsItIs(t *testing.T) {
 	}
 	if n := c.Count(posts); n != 0 {
 		t.Errorf("%d instances were asked for", n)
+	}
+}
+
+// TestUnlistedPlan: Vultr's list of plans has some for no region, or not for all, that a region
+// sells all the same.
+func TestUnlistedPlan(t *testing.T) {
+	t.Parallel()
+	c := fakeCloud(t, vultrtest.Options{})
+	p := over(t, c)
+	r := []cloud.LaunchRequest{ask("t-1", 1)}
+	r[0].Offering.Type = vultrtest.Unlisted
+	if err := p.Prepare(t.Context(), r)[0]; err != nil {
+		t.Fatal(err)
+	}
+	if got := launched(t, c, p, r[0]); got["plan"] != vultrtest.Unlisted {
+		t.Errorf("launched is %v", got)
+	}
+	if got, err := p.BuilderType(t.Context(), cloud.BuilderNeeds{Types: []string{vultrtest.Unlisted}}); err != nil || got != vultrtest.Unlisted {
+		t.Errorf("an image is made on %q, %v", got, err)
+	}
+	q := over(t, c)
+	c.Fail("GET regions", vultrtest.Fault{Status: http.StatusBadRequest, Message: "Invalid region."})
+	if err := q.Prepare(t.Context(), r)[0]; err == nil || cloud.KindOf(err) == cloud.Capacity {
+		t.Errorf("where the region does not say what it has: %v", err)
+	}
+}
+
+// TestPreemptibleOnly: a plan that is not sold on demand is refused, whatever regions sell it; one of which that is
+// not said is sold.
+func TestPreemptibleOnly(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]string{"": "", `"deploy_ondemand": true,`: "", `"deploy_ondemand": false,`: "sells plan " + vultrtest.Plan + " preemptible only"} {
+		c := fakeCloud(t, vultrtest.Options{})
+		c.Fail("GET plans", vultrtest.Fault{Body: `{"plans": [{"id": "` + vultrtest.Plan + `", "vcpu_count": 8, "ram": 16384, "disk": 350, ` + said +
+			`"locations": ["lhr"]}], "meta": {"total": 1, "links": {"next": "", "prev": ""}}}`})
+		p := over(t, c)
+		err := p.Prepare(t.Context(), []cloud.LaunchRequest{ask("t-1", 1)})[0]
+		if (err == nil) != (want == "") || err != nil && (cloud.KindOf(err) != cloud.Invalid || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v", said, err)
+		}
+		if got, err := p.BuilderType(t.Context(), cloud.BuilderNeeds{Types: []string{vultrtest.Plan}}); (err == nil) != (want == "") || err == nil && got != vultrtest.Plan {
+			t.Errorf("%q: an image is made on %q, %v", said, got, err)
+		}
 	}
 }
 
@@ -277,8 +324,8 @@ func TestCatalogAndPrices(t *testing.T) {
 	spot := offering(vultrtest.Plan)
 	spot.Market = cloud.Spot
 	for region, want := range map[string]map[string]float64{
-		vultrtest.Region: {vultrtest.Plan: 0.143, vultrtest.Plan2: 20.0 / 672, vultrtest.GPUPlan: 1314.0 / 730, vultrtest.Metal: 0.275},
-		"sao":            {vultrtest.Plan: 0.214, vultrtest.Plan2: 20.0 / 672, vultrtest.GPUPlan: 1314.0 / 730, vultrtest.Metal: 0.275},
+		vultrtest.Region: {vultrtest.Plan: 0.132, vultrtest.Plan2: 0.027, vultrtest.GPUPlan: 1314.0 / 730, vultrtest.Metal: 0.253},
+		"sao":            {vultrtest.Plan: 0.197, vultrtest.Plan2: 0.027, vultrtest.GPUPlan: 1314.0 / 730, vultrtest.Metal: 0.253},
 	} {
 		q := over(t, c, func(v *vultr.Config) { v.Region = region })
 		prices, err := q.Prices(t.Context(), []cloud.Offering{offering(vultrtest.Plan), spot, offering("c6i.large"), offering(vultrtest.Plan2), offering(vultrtest.GPUPlan), offering(vultrtest.Metal)})
@@ -286,7 +333,11 @@ func TestCatalogAndPrices(t *testing.T) {
 			t.Fatalf("%s: %v, %v", region, prices, err)
 		}
 		for _, got := range prices {
-			if got.USDPerHour != want[got.Offering.Type] || got.Source != "plans-api" || time.Since(got.Date) > time.Minute {
+			month := map[string]float64{vultrtest.Plan: 96, vultrtest.Plan2: 20, vultrtest.GPUPlan: 1314, vultrtest.Metal: 185}[got.Offering.Type]
+			if region == "sao" && got.Offering.Type == vultrtest.Plan {
+				month = 144
+			}
+			if got.USDPerHour != want[got.Offering.Type] || got.USDPerMonth != month || got.Source != "plans-api" || time.Since(got.Date) > time.Minute {
 				t.Errorf("%s: %+v, want %v", region, got, want[got.Offering.Type])
 			}
 		}

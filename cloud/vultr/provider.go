@@ -85,7 +85,7 @@ const maxLaunch = 100
 
 // Limits implements cloud.Provider.
 func (p *Provider) Limits() cloud.Limits {
-	return cloud.Limits{Lag: p.c.Lag, MaxLaunch: maxLaunch}
+	return cloud.Limits{Lag: p.c.Lag, MaxLaunch: maxLaunch, HardStop: true}
 }
 
 var (

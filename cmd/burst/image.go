@@ -74,6 +74,8 @@ type builtImage struct {
 	Instance string             `json:"instance"`
 	USD      *float64           `json:"usd"`     // of the instance; null: its price is not known
 	Seconds  map[string]float64 `json:"seconds"` // of the stages
+
+	slow string // why nodes of it boot slowly; "": they need no longer than they have
 }
 
 func runImageBuild(ctx context.Context, s streams, o imageBuildOptions) error {
@@ -140,7 +142,8 @@ func runImageBuild(ctx context.Context, s streams, o imageBuildOptions) error {
 		fmt.Fprintf(s.err, "the instance cost about %.3f USD, which burst cost does not have\n", *usd)
 	}
 	if result.Image.State == cloud.ImageAvailable {
-		if werr := tellImage(s.out, o, builtImage{Image: result.Image, Provider: pool.Power.Provider, Instance: result.Instance, USD: usd}, result.Took); werr != nil {
+		if werr := tellImage(s.out, o, builtImage{Image: result.Image, Provider: pool.Power.Provider, Instance: result.Instance, USD: usd,
+			slow: slowImage(cfg, pool, result.Image.ID)}, result.Took); werr != nil {
 			err = errors.Join(err, werr)
 		}
 	}
@@ -176,9 +179,22 @@ func tellImage(w io.Writer, o imageBuildOptions, b builtImage, took map[imaging.
 	if o.provider != "" {
 		where = fmt.Sprintf("what pool %s says of provider %s", o.pool, b.Provider)
 	}
-	_, err := fmt.Fprintf(w, "%s is made, in %s (%s). For nodes of it, write into %s:\n\nimage = %q\n",
+	text := fmt.Sprintf("%s is made, in %s (%s). For nodes of it, write into %s:\n\nimage = %q\n",
 		printable(b.ID), total.Round(time.Second), strings.Join(parts, ", "), where, b.ID)
+	if b.slow != "" {
+		text += fmt.Sprintf("\nand, as %s, into [pool.%s]:\n\nresume_timeout = %q\n\nThat is Slurm's too: run \"burst genconf\" again.\n", b.slow, o.pool, inToml(config.SlowTimeout))
+	}
+	_, err := io.WriteString(w, text)
 	return err
+}
+
+// slowImage says why nodes of the image need longer to boot than those of the pool have now.
+func slowImage(cfg *config.Config, pool config.Pool, id string) string {
+	pool.Power.Image = id
+	if pool.Slurm.ResumeTimeout >= config.SlowTimeout {
+		return ""
+	}
+	return cfg.SlowBoot(pool)
 }
 
 // buildError shows the output of a failing setup line before the error that names it.

@@ -111,17 +111,17 @@ func builderCost(ctx context.Context, cfg *config.Config, provider cloud.Provide
 	if err != nil {
 		return nil // what is wrong with the table, burst check says
 	}
-	usd := rows[0].USDPerHour
+	usd, by := rows[0].USDPerHour, price.Of(p.Kind)
 	if pricer, ok := provider.(cloud.Pricer); ok && len(left) > 0 {
 		known, _ := pricer.Prices(ctx, left) // what is not known is not said
 		for _, k := range known {
-			usd = k.USDPerHour
+			usd, by = k.USDPerHour, by.UpTo(k.USDPerHour, k.USDPerMonth)
 		}
 	}
 	if usd <= 0 {
 		return nil
 	}
-	usd = price.Of(p.Kind, r.Offering.Type).Cost(usd, r.Launched, r.Ended)
+	usd = by.Cost(usd, r.Launched, r.Ended)
 	return &usd
 }
 

@@ -46,7 +46,7 @@ real_memory = 1000
 ports = "17001"
 [[pool.v.then]]
 provider = "lon"
-instance_types = ["vhp-8c-16gb", "vc2-2c-4gb"]
+instance_types = ["vhp-8c-16gb-amd", "vc2-2c-4gb"]
 image = "os:2136"
 munge_key = "ssh:%[1]s/munge.key"
 ssh = { key = "%[1]s/none", host_key = "user-data" }
@@ -131,6 +131,22 @@ func TestImageOfASource(t *testing.T) {
 	if err := tellImage(&out, imageBuildOptions{pool: "v", provider: "lon"}, builtImage{Image: cloud.Image{ID: "snapshot:s"}, Provider: "lon"}, nil); err != nil ||
 		!strings.Contains(out.String(), "write into what pool v says of provider lon:\n\nimage = \"snapshot:s\"\n") {
 		t.Errorf("%v, printed:\n%s", err, out.String())
+	}
+	for _, tt := range []struct {
+		pool config.Pool
+		id   string
+		has  time.Duration
+		want bool
+	}{
+		{source, "snapshot:s", 15 * time.Minute, true}, {source, "snapshot:s", 45 * time.Minute, false},
+		{cfg.Pools[0].Sources()[0], "ami-0123456789abcdef0", 15 * time.Minute, false},
+	} {
+		tt.pool.Slurm.ResumeTimeout = tt.has
+		out.Reset()
+		err := tellImage(&out, imageBuildOptions{pool: "v"}, builtImage{Image: cloud.Image{ID: tt.id}, slow: slowImage(cfg, tt.pool, tt.id)}, nil)
+		if text := out.String(); err != nil || strings.Contains(text, "into [pool.v]:\n\nresume_timeout = \"45m\"\n") != tt.want || strings.Contains(text, "resume_timeout") != tt.want {
+			t.Errorf("%s, with %s: %v, printed:\n%s", tt.id, tt.has, err, text)
+		}
 	}
 }
 

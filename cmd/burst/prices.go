@@ -116,7 +116,7 @@ func pricesOf(ctx context.Context, cfg *config.Config, p config.Pool, open *open
 	rows := make([]priced, len(offerings))
 	provider, _ := cfg.Provider(p.Power.Provider)
 	for i, offering := range offerings {
-		rows[i] = priced{Pool: p.Power.Name, Provider: provider.Name, Offering: offering, Billed: billedBy(price.Of(provider.Kind, offering.Type))}
+		rows[i] = priced{Pool: p.Power.Name, Provider: provider.Name, Offering: offering, Billed: billedBy(price.Of(provider.Kind))}
 	}
 	left, err := fromTable(provider, rows)
 	if err != nil {
@@ -132,6 +132,7 @@ func pricesOf(ctx context.Context, cfg *config.Config, p config.Pool, open *open
 			for i := range rows {
 				if rows[i].Offering == k.Offering {
 					rows[i].USDPerHour, rows[i].Date, rows[i].Source = k.USDPerHour, k.Date, k.Source
+					rows[i].Billed = billedBy(price.Of(provider.Kind).UpTo(k.USDPerHour, k.USDPerMonth))
 				}
 			}
 		}

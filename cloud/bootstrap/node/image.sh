@@ -59,5 +59,10 @@ step_finish() {
 	rm -f "$SBIN/burst-bootstrap" "$SBIN/burst-slurmd"
 	find "$R/var/log" -xdev -type f -delete
 	sync
+	# By force: no service is stopped, which might write what has been removed, but all file systems are unmounted.
+	if [ "$POWER_OFF" = 1 ] && systemd; then
+		systemd-run --collect --no-block --unit=burst-off /bin/sh -c 'sleep 30; exec systemctl poweroff --force' 3>&- 9>&- ||
+			say 'this instance cannot shut itself down: the cloud stops it'
+	fi
 	say 'image ready'
 }

@@ -3,7 +3,10 @@
 step_clock() { # MUNGE and AWS refuse who lives at another time
 	local conf
 	if ! have chronyc; then
-		if [ -z "$NTP" ] && [ "$(timedatectl show -p NTPSynchronized --value)" = yes ]; then return; fi
+		# The image's own service, as systemd-timesyncd, may not have come to it since the boot.
+		if [ -z "$NTP" ]; then
+			if timed NTPSynchronized || { timed NTP && retry 120 timed NTPSynchronized; }; then return; fi
+		fi
 		packages chrony chrony chrony
 	fi
 	if [ -n "$NTP" ] && ! grep -rqsE "^(server|pool) +${NTP//./\\.}( |\$)" "$R"/etc/chrony* "$R/run/chrony.d"; then
@@ -14,6 +17,7 @@ step_clock() { # MUNGE and AWS refuse who lives at another time
 	fi
 	retry 120 in_time || die "the clock is not within 1 s of ${NTP:-its time servers} after 120 s: $(chronyc tracking | tr '\n' '|')"
 }
+timed() { [ "$(timedatectl show -p "$1" --value)" = yes ]; }
 in_time() { timeout 20 chronyc waitsync 1 1 0 1 || { timeout 20 chronyc makestep && false; }; }
 
 step_metadata() {

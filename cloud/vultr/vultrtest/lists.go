@@ -55,12 +55,14 @@ func systems() []any {
 func computePlans() []any {
 	elsewhere := []string{Region, "ewr", "sao"}
 	return []any{
-		object{"id": Plan, "vcpu_count": 8, "ram": 16384, "disk": 350, "disk_count": 1, "bandwidth": 8192, "monthly_cost": 96, "hourly_cost": 0.143,
-			"type": "vhp", "locations": elsewhere, "location_cost": object{"sao": object{"monthly_cost": 144, "hourly_cost": 0.214}}},
-		object{"id": Plan2, "vcpu_count": 2, "ram": 4096, "disk": 80, "disk_count": 1, "bandwidth": 3072, "monthly_cost": 20,
+		object{"id": Plan, "vcpu_count": 8, "ram": 16384, "disk": 350, "disk_count": 1, "bandwidth": 8192, "monthly_cost": 96, "hourly_cost": 0.132,
+			"type": "vhp", "locations": elsewhere, "location_cost": object{"sao": object{"monthly_cost": 144, "hourly_cost": 0.197}}},
+		object{"id": Plan2, "vcpu_count": 2, "ram": 4096, "disk": 80, "disk_count": 1, "bandwidth": 3072, "monthly_cost": 20, "hourly_cost": 0.027,
 			"type": "vc2", "locations": elsewhere, "location_cost": []any{}},
 		object{"id": GPUPlan, "vcpu_count": 6, "ram": 61440, "disk": 700, "disk_count": 1, "bandwidth": 8192, "monthly_cost": 1314,
 			"type": "vcg", "gpu_vram_gb": 40, "gpu_type": "NVIDIA_A100", "locations": []string{"ewr"}},
+		object{"id": Unlisted, "vcpu_count": 24, "ram": 122880, "disk": 1400, "disk_count": 1, "bandwidth": 10240, "monthly_cost": 1250,
+			"type": "vcg", "gpu_vram_gb": 48, "gpu_type": "NVIDIA_A40", "locations": []string{}},
 	}
 }
 
@@ -68,7 +70,7 @@ func computePlans() []any {
 func metalPlans() []any {
 	return []any{
 		object{"id": Metal, "physical_cpus": 1, "cpu_count": 6, "cpu_cores": 6, "cpu_threads": 12, "cpu_model": "E-2286G", "cpu_mhz": 4000, "ram": 32768,
-			"disk": 960, "disk_count": 2, "bandwidth": 10240, "monthly_cost": 185, "hourly_cost": 0.275, "type": "SSD", "locations": []string{Region}},
+			"disk": 960, "disk_count": 2, "bandwidth": 10240, "monthly_cost": 185, "hourly_cost": 0.253, "type": "SSD", "locations": []string{Region}},
 	}
 }
 
@@ -76,7 +78,7 @@ func planIDs(metal bool) []string {
 	if metal {
 		return []string{Metal}
 	}
-	return []string{Plan, Plan2, GPUPlan}
+	return []string{Plan, Plan2, GPUPlan, Unlisted}
 }
 
 // availability lists the plans that the region has room for.

@@ -15,6 +15,7 @@ type machine struct {
 	status string // "suspended" where a test has said so
 	ended  time.Time
 	halted time.Time // when it was asked to stop
+	cut    bool      // by Vultr
 }
 
 // Machine is what a test may see of one.
@@ -144,6 +145,9 @@ func (c *Cloud) view(m *machine) object {
 		"features": []string{}, "default_password": "not-for-logs", "user_scheme": m.Asked["user_scheme"],
 	}
 	if m.Metal {
+		if power != "stopped" {
+			delete(v, "power_status") // not all answers of the real one have it
+		}
 		v["ram"], v["disk"], v["cpu_count"], v["mac_address"] = "32768 MB", "2x 480GB SSD", 6, 2199756823533
 		return v
 	}

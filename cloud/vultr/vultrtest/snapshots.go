@@ -17,6 +17,7 @@ type snapshot struct {
 
 	ready time.Time // of one that was made of an instance
 	live  bool      // of one that was not stopped
+	hard  bool      // of one that was stopped by Vultr
 }
 
 // Torn are the descriptions of the snapshots that were made of an instance that still ran.
@@ -25,6 +26,19 @@ func (c *Cloud) Torn() (all []string) {
 	defer c.mu.Unlock()
 	for _, s := range c.snapshots {
 		if s.live {
+			all = append(all, s.Description)
+		}
+	}
+	return all
+}
+
+// Unplugged are the descriptions of the snapshots of instances that Vultr has halted, which is a
+// power cut.
+func (c *Cloud) Unplugged() (all []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.snapshots {
+		if s.hard {
 			all = append(all, s.Description)
 		}
 	}
@@ -83,8 +97,10 @@ func (c *Cloud) addSnapshot(body []byte) reply {
 	}
 	m := c.machines[i]
 	now := time.Now()
+	asked.Description = asked.Description[:min(len(asked.Description), 255)] // without a word
 	s := snapshot{ID: newID(), Created: now.UTC().Format(time.RFC3339), Description: asked.Description, Status: "pending", OS: OS, ready: now.Add(c.options.Snapshot)}
 	s.live = !m.Halted || now.Sub(m.halted) < c.options.Halt
+	s.hard = m.cut
 	c.snapshots = append(c.snapshots, s)
 	return reply{http.StatusCreated, object{"snapshot": s}}
 }
@@ -103,8 +119,21 @@ func (c *Cloud) halt(id string) reply {
 	if i < 0 {
 		return unknown(false)
 	}
-	if !c.machines[i].Halted {
-		c.machines[i].Halted, c.machines[i].halted = true, time.Now()
-	}
+	c.machines[i].stop(true)
 	return reply{http.StatusNoContent, nil}
+}
+
+// Off is an instance that shuts itself down.
+func (c *Cloud) Off(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := c.at(id, false); i >= 0 {
+		c.machines[i].stop(false)
+	}
+}
+
+func (m *machine) stop(cut bool) {
+	if !m.Halted {
+		m.Halted, m.halted, m.cut = true, time.Now(), cut
+	}
 }

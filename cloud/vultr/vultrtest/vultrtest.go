@@ -16,14 +16,15 @@ import (
 
 // What the cloud has from the start.
 const (
-	Key      = "VULTRTESTKEY"     // the API key
-	Email    = "hpc@example.org"  // of the account
-	Region   = "lhr"              // where all plans are sold; other regions are known and empty
-	Plan     = "vhp-8c-16gb"      // cloud compute
-	Plan2    = "vc2-2c-4gb"       // cloud compute
-	Metal    = "vbm-6c-32gb"      // bare metal
-	GPUPlan  = "vcg-a100-6c-60gb" // cloud compute with a GPU
-	OS       = 2136               // OSName
+	Key      = "VULTRTESTKEY"            // the API key
+	Email    = "hpc@example.org"         // of the account
+	Region   = "lhr"                     // where all plans are sold; other regions are known and empty
+	Plan     = "vhp-8c-16gb-amd"         // cloud compute
+	Plan2    = "vc2-2c-4gb"              // cloud compute
+	Metal    = "vbm-6c-32gb"             // bare metal
+	GPUPlan  = "vcg-a100-6c-60gb"        // cloud compute with a GPU, elsewhere
+	Unlisted = "vcg-a40-24c-120g-48vram" // sold in Region, though the list of plans has it nowhere
+	OS       = 2136                      // OSName
 	OSName   = "Debian 12 x64 (bookworm)"
 	VPC      = "e3f2a3de-8e57-4a0b-b9a0-3a3f4d4b7c55"
 	Firewall = "fda87416-9e46-4cbb-abee-3f0a15be17b5"

@@ -16,7 +16,7 @@ import (
 const (
 	hourlySeeds = 41
 	hourlyNodes = 24
-	hourlyUSD   = 0.143 // an hour of vhp-8c-16gb
+	hourlyUSD   = 0.132 // an hour of vhp-8c-16gb-amd
 	hourlyFloor = 8.0   // per cent that burstd's rule saves in each of these seeds at each load; no promise for other days
 )
 

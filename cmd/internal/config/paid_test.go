@@ -13,7 +13,7 @@ import (
 // idle nodes go.
 func TestPaidHours(t *testing.T) {
 	const head = "cluster = \"c\"\n[daemon]\nlisten = \"head:9811\"\n[slurm]\n%s\n[provider.lon]\nkind = \"vultr\"\nregion = \"lhr\"\n[provider.here]\nkind = \"local\"\n"
-	const vhp = "[pool.v]\nprovider = \"lon\"\nnodes = \"v1\"\npartition = \"%s\"\ninstance_types = [\"vhp-8c-16gb\"]\nimage = \"os:1\"\nmunge_key = \"image\"\n%s\n"
+	const vhp = "[pool.v]\nprovider = \"lon\"\nnodes = \"v1\"\npartition = \"%s\"\ninstance_types = [\"vhp-8c-16gb-amd\"]\nimage = \"os:1\"\nmunge_key = \"image\"\n%s\n"
 	const other = "[pool.h]\nprovider = \"here\"\nnodes = \"h1\"\npartition = \"h\"\ninstance_types = [\"small\"]\ncpus = 1\nreal_memory = 1000\nports = \"17001\"\n"
 	for _, c := range []struct {
 		name, slurm, partition, pool string
@@ -49,7 +49,7 @@ func TestPaidHours(t *testing.T) {
 func TestPaidHoursInASharedPartition(t *testing.T) {
 	const head = "cluster = \"c\"\n[daemon]\nlisten = \"head:9811\"\n[provider.lon]\nkind = \"vultr\"\nregion = \"lhr\"\n[provider.ewr]\nkind = \"vultr\"\nregion = \"ewr\"\n" +
 		"[provider.east]\nkind = \"aws\"\nregion = \"us-east-1\"\n"
-	const vultr = "instance_types = [\"vhp-8c-16gb\"]\nimage = \"os:1\"\nmunge_key = \"image\"\n"
+	const vultr = "instance_types = [\"vhp-8c-16gb-amd\"]\nimage = \"os:1\"\nmunge_key = \"image\"\n"
 	const aws = "instance_types = [\"c6i.large\"]\nimage = \"ami-0123456789abcdef0\"\nsubnets = [\"subnet-0a\"]\nsecurity_groups = [\"sg-0a\"]\nmunge_key = \"image\"\n"
 	pool := func(name, provider, rest string) string {
 		return fmt.Sprintf("[pool.%s]\nprovider = %q\nnodes = \"%[1]s1\"\npartition = \"cloud\"\n", name, provider) + rest

@@ -44,11 +44,8 @@ func poolTimes(s *section, def times) times {
 // pool reads a [pool.NAME] section; c has the providers, def the times of [slurm].
 func pool(s *section, c *Config, def times) Pool {
 	s.checkName()
-	subs := s.tables("then", `{ provider = "lon", instance_types = ["vhp-8c-16gb"] }`)
+	subs := s.tables("then", `{ provider = "lon", instance_types = ["vhp-8c-16gb-amd"] }`)
 	all := append([]*section{s}, subs...)
-	if slices.ContainsFunc(all, func(s *section) bool { return hasMetal(c, s.table) }) {
-		def.resumeTimeout = max(def.resumeTimeout, metalTimeout)
-	}
 	server := serves(s)
 	t := poolTimes(s, def)
 	t.said = t.said || server // which is idle for ever
@@ -99,7 +96,7 @@ func pool(s *section, c *Config, def times) Pool {
 func paidUnit(c *Config, t times, s *section) time.Duration {
 	named, _ := s.table["provider"].(string)
 	provider, _ := c.Provider(named)
-	if unit := price.Of(provider.Kind, "").Unit; !t.said && unit >= time.Hour {
+	if unit := price.Of(provider.Kind).Unit; !t.said && unit >= time.Hour {
 		return unit
 	}
 	return 0

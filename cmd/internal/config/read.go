@@ -45,8 +45,13 @@ func (f *file) config(tree map[string]any) *Config {
 		c.Providers = append(c.Providers, provider(s, c.Endpoint.State))
 	}
 	subs := top.named("pool")
+	slow := slowPartitions(c, subs)
 	for _, s := range subs {
-		c.Pools = append(c.Pools, pool(s, c, times))
+		def := times
+		if slow[inPartition(s)] {
+			def.resumeTimeout = max(def.resumeTimeout, SlowTimeout)
+		}
+		c.Pools = append(c.Pools, pool(s, c, def))
 	}
 	f.together(subs, c.Pools)
 	f.serverPools(subs, c)

@@ -27,7 +27,7 @@ region = "ewr"
 provider = "lon"
 nodes = "vhp-[1-4]"
 partition = "vultr"
-instance_types = ["vhp-8c-16gb"]
+instance_types = ["vhp-8c-16gb-amd"]
 image = "os:Debian 12 x64 (bookworm)"
 vpc = "e3f2a3de-8e57-4a0b-b9a0-3a3f4d4b7c55"
 mounts = [{ kind = "nfs", source = "pool:lon-nfs", target = "/shared" }, { kind = "nfs", source = "nas:/home", target = "/home" }]

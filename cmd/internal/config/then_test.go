@@ -18,7 +18,7 @@ func TestLoadThen(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := c.Pools[0]
-	want := []power.Source{{Provider: "lon", Fleet: fleet.Config{Types: []string{"vhp-8c-16gb"}, Market: fleet.OnDemandOnly},
+	want := []power.Source{{Provider: "lon", Fleet: fleet.Config{Types: []string{"vhp-8c-16gb-amd"}, Market: fleet.OnDemandOnly},
 		Image: "snapshot:burst", Tags: map[string]string{"project": "x"}}}
 	if d := cmp.Diff(want, p.Power.Then); d != "" {
 		t.Errorf("Then (-want +got):\n%s", d)
@@ -38,7 +38,7 @@ func TestLoadThen(t *testing.T) {
 	}
 	lon, ok := p.Source("lon")
 	if !ok || lon.Power.Name != "c6i" || lon.Power.UserData != "" || lon.SSH == nil || lon.SSH.Auth.KeyFile != "/etc/burst/other" ||
-		lon.Boot.Setup[0] != "echo lon" || lon.Power.Fleet.MaxPrice != 0 || len(lon.Power.Nodes) != 10 || lon.Slurm.ResumeTimeout != 15*time.Minute {
+		lon.Boot.Setup[0] != "echo lon" || lon.Power.Fleet.MaxPrice != 0 || len(lon.Power.Nodes) != 10 || lon.Slurm.ResumeTimeout != 45*time.Minute {
 		t.Errorf("the second source is %v, %+v", ok, lon)
 	}
 	if _, ok := p.Source("west"); ok {
@@ -50,7 +50,7 @@ func TestLoadThen(t *testing.T) {
 	if v, _ := c.Provider("lon"); v.Vultr.Pools["c6i"].VPC == "" {
 		t.Errorf("lon launches %+v", v.Vultr.Pools)
 	}
-	if got := c.Power("id").Pools[0]; len(got.Then) != 1 || got.BootTimeout != 15*time.Minute {
+	if got := c.Power("id").Pools[0]; len(got.Then) != 1 || got.BootTimeout != 45*time.Minute {
 		t.Errorf("the engine's pool is %+v", got)
 	}
 }

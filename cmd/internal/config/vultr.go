@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/burst-hpc/burst/cloud/fleet"
 	"github.com/burst-hpc/burst/cloud/vultr"
@@ -103,21 +102,6 @@ func vultrLaunch(s *section, p *Pool) vultr.Pool {
 	}
 	p.Slurm.Configless = true
 	return l
-}
-
-// metalTimeout is the least default of a pool with bare metal: Vultr installs it
-// in more time than Slurm's nodes have by ours.
-const metalTimeout = 45 * time.Minute
-
-// hasMetal says whether a source names plans of Vultr's bare metal.
-func hasMetal(c *Config, source map[string]any) bool {
-	named, _ := source["provider"].(string)
-	provider, _ := c.Provider(named)
-	list, _ := source["instance_types"].([]any)
-	return provider.Kind == "vultr" && slices.ContainsFunc(list, func(t any) bool {
-		plan, _ := t.(string)
-		return strings.HasPrefix(plan, "vbm-")
-	})
 }
 
 func vultrUUID(s *section, key string) string {

@@ -43,7 +43,7 @@ func (h *hourly) restart() {
 		h.Fatal(err)
 	}
 	d := &Daemon{store: st, log: slog.New(slog.DiscardHandler), cfg: &config.Config{Providers: []config.Provider{{Name: "lon", Kind: "vultr"}}}}
-	lon := &plans{usd: map[string]float64{"vhp": 0.143, "vcg-a100": 2}}
+	lon := &plans{usd: map[string]float64{"vhp": 0.143, "vcg-a100": 2, "real": 0.132}, month: map[string]float64{"vhp": 672 * 0.143, "vcg-a100": 1460, "real": 96}}
 	d.prices = newPrices(d.cfg.Providers, map[string]cloud.Provider{"lon": lon}, d.log)
 	d.meters = newMeters(nil, func() *slurm.Snapshot { return nil })
 	h.Daemon = d
@@ -52,13 +52,13 @@ func (h *hourly) restart() {
 // plans is a cloud that says the prices of its plans, on demand.
 type plans struct {
 	cloud.Provider
-	usd map[string]float64
+	usd, month map[string]float64
 }
 
 func (p *plans) Prices(_ context.Context, offerings []cloud.Offering) (all []cloud.OfferingPrice, err error) {
 	for _, o := range offerings {
 		if p.usd[o.Type] > 0 {
-			all = append(all, cloud.OfferingPrice{Offering: o, USDPerHour: p.usd[o.Type], Source: "plans-api"})
+			all = append(all, cloud.OfferingPrice{Offering: o, USDPerHour: p.usd[o.Type], USDPerMonth: p.month[o.Type], Source: "plans-api"})
 		}
 	}
 	return all, nil
@@ -221,6 +221,49 @@ func TestHoursAreBooked(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestMonthsPrice: an instance that has been up for all of a month has cost what its plan costs a month, as Vultr's
+// list says both prices, also over a restart.
+func TestMonthsPrice(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHourly(t)
+		defer func() { h.store.Close() }()
+		i := ofPlan("i-1", "real", time.Now()) // January 1st
+		h.put(i)
+		h.pass(726*time.Hour, time.Hour)
+		h.costs("726 hours", 726*0.132)
+		h.pass(5*time.Hour, time.Hour)
+		h.costs("the month is paid", 727*0.132)
+		h.restart()
+		h.pass(13*time.Hour, time.Hour)
+		h.costs("and stays so", 727*0.132)
+		if usd := 727 * 0.132; usd < 96-0.07 || usd > 96+0.07 {
+			t.Errorf("a month costs %g USD, and the plan 96", usd)
+		}
+		h.pass(time.Minute, time.Minute)
+		h.costs("February's first", 728*0.132)
+	})
+}
+
+// TestMonthPaidBefore: what is booked as paid by a most that has changed since stays so, and is counted on.
+func TestMonthPaidBefore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHourly(t)
+		defer func() { h.store.Close() }()
+		i := ofPlan("i-1", "vhp", time.Now())
+		h.put(i)
+		h.pass(700*time.Hour, time.Hour)
+		h.costs("672 hours are the most", 672*0.143)
+		h.prices.pricers["lon"] = &plans{usd: map[string]float64{"vhp": 0.143}, month: map[string]float64{"vhp": 727 * 0.143}}
+		h.pass(2*time.Hour, time.Hour) // in which it asks again
+		begun := 702 - 700
+		h.costs("and more of them now", float64(672+begun)*0.143)
+		h.pass(42*time.Hour, time.Hour)
+		h.costs("until they are 727", float64(672+727-700)*0.143)
+	})
 }
 
 // TestAUserSeesNothingOfBegunHours: they are nobody's.

@@ -94,7 +94,7 @@ func (d *Daemon) book(ctx context.Context, snap *slurm.Snapshot) error {
 // increment is how a provider bills an offering.
 func (d *Daemon) increment(provider string, o cloud.Offering) price.Increment {
 	p, _ := d.cfg.Provider(provider)
-	return price.Of(p.Kind, o.Type)
+	return price.Of(p.Kind).UpTo(d.prices.month(provider, o))
 }
 
 // begun is the least that a provider bills of an offering's instance, however soon it ends.

@@ -54,6 +54,7 @@ func withHours(t *testing.T, d *Daemon, ages map[string]time.Duration, now time.
 	}
 	pool := power.Pool{Name: "vhp", Provider: "lon", Nodes: nodes}
 	d.cfg = &config.Config{Providers: []config.Provider{{Name: "lon", Kind: "vultr"}}, Pools: []config.Pool{{Power: pool, PaidUnit: time.Hour}, {Power: power.Pool{Name: "other"}}}}
+	d.prices = newPrices(d.cfg.Providers, nil, slog.New(slog.DiscardHandler))
 	d.journal = d.store
 	var c power.Change
 	for n, age := range ages {
@@ -285,10 +286,11 @@ func TestPaidHoursRounds(t *testing.T) {
 		defer p.stop()
 		p.journal = p.store
 		p.cfg = twoClouds(t)
+		p.prices = newPrices(nil, nil, p.log)
 		if text := conf.Fragment(conf.Site{}, p.cfg.Slurm("/opt")); !strings.Contains(text, "PartitionName=cloud Nodes=c[1-2] State=UP SuspendTime=600 ") {
 			t.Errorf("genconf has not the usual SuspendTime:\n%s", text)
 		}
-		for _, tt := range []struct{ provider, plan, went string }{{"east", "c6i.large", ""}, {"lon", "vhp-8c-16gb", "c1"}} {
+		for _, tt := range []struct{ provider, plan, went string }{{"east", "c6i.large", ""}, {"lon", "vhp-8c-16gb-amd", "c1"}} {
 			id := "i-" + tt.provider
 			if err := p.store.CommitPower(t.Context(), power.Change{
 				Nodes: []power.Node{{Name: "c1", Pool: "mixed", Phase: power.Up, Instance: id}},
@@ -381,7 +383,7 @@ security_groups = ["sg-0a"]
 munge_key = "image"
 [[pool.mixed.then]]
 provider = "lon"
-instance_types = ["vhp-8c-16gb"]
+instance_types = ["vhp-8c-16gb-amd"]
 image = "os:1"
 munge_key = "image"
 `), 0o600); err != nil {
@@ -398,10 +400,13 @@ munge_key = "image"
 // most of its own plan.
 func TestFreeHoursAreUsed(t *testing.T) {
 	d := &Daemon{cfg: &config.Config{Providers: []config.Provider{{Name: "lon", Kind: "vultr"}}}}
+	lon := &plans{usd: map[string]float64{"vhp-8c-16gb-amd": 1, "vcg-a100-6c-60gb": 1}, month: map[string]float64{"vhp-8c-16gb-amd": 672, "vcg-a100-6c-60gb": 730}}
+	d.prices = newPrices(d.cfg.Providers, map[string]cloud.Provider{"lon": lon}, slog.New(slog.DiscardHandler))
 	h := d.newHours()
 	of := power.Instance{Provider: "lon", Instance: cloud.Instance{Launched: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}}
-	for plan, want := range map[string]time.Time{"vhp-8c-16gb": time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC), "vcg-a100-6c-60gb": time.Date(2026, 1, 30, 1, 0, 0, 0, time.UTC)} {
-		of.Offering.Type = plan
+	for plan, want := range map[string]time.Time{"vhp-8c-16gb-amd": time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC), "vcg-a100-6c-60gb": time.Date(2026, 1, 30, 1, 0, 0, 0, time.UTC)} {
+		of.Offering = cloud.Offering{Type: plan, Market: cloud.OnDemand}
+		d.prices.learn(t.Context(), []power.Instance{of})
 		now := time.Date(2026, 1, 30, 0, 57, 0, 0, time.UTC)
 		if got := h.paid(of); !got.Until(now).Equal(want) || got.Due(now) != (want.Day() == 30) {
 			t.Errorf("%s is paid until %s, due %v; want %s", plan, got.Until(now), got.Due(now), want)

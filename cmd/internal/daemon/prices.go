@@ -41,7 +41,8 @@ type priceKey struct {
 // when it is asked again.
 type quote struct {
 	ledger.Price
-	again time.Time
+	usdPerMonth float64 // at most; 0: not known
+	again       time.Time
 }
 
 func newPrices(all []config.Provider, providers map[string]cloud.Provider, log *slog.Logger) *prices {
@@ -70,6 +71,18 @@ func (p *prices) price(provider string, o cloud.Offering) ledger.Price {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known[priceKey{provider, o}].Price
+}
+
+// month is the cloud's own word on the prices of an hour and, at most, of a month; zeros
+// where there is none, or the site has a price of its own, of which no month's is known.
+func (p *prices) month(provider string, o cloud.Offering) (usdPerHour, usdPerMonth float64) {
+	if _, ok := p.tables[provider].Price(o); ok {
+		return 0, 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := p.known[priceKey{provider, o}]
+	return q.USDPerHour, q.usdPerMonth
 }
 
 // learn asks the clouds for the prices of the instances that no table has and
@@ -108,7 +121,7 @@ func (p *prices) ask(ctx context.Context, provider string, offerings []cloud.Off
 	defer p.mu.Unlock()
 	for _, f := range found {
 		if f.USDPerHour > 0 {
-			p.known[priceKey{provider, f.Offering}] = quote{ledger.Price{USDPerHour: f.USDPerHour, Date: f.Date, Source: f.Source}, time.Now().Add(priceAge)}
+			p.known[priceKey{provider, f.Offering}] = quote{ledger.Price{USDPerHour: f.USDPerHour, Date: f.Date, Source: f.Source}, f.USDPerMonth, time.Now().Add(priceAge)}
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // vultrHourly is what the fake's plan costs.
-const vultrHourly = 0.143
+const vultrHourly = 0.132
 
 // bill is what a provider is to charge: so many instances, for a time between least and most together.
 type bill struct {

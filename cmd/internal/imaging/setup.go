@@ -106,7 +106,11 @@ func (w Way) SetUp(ctx context.Context, i cloud.Instance) error {
 			return err
 		}
 	}
-	script, err := bootstrap.ForHost(w.Pool.Boot.ForImage(), i.ID, addr)
+	boot := w.Pool.Boot.ForImage()
+	if w.Provider.Limits().HardStop {
+		boot = boot.ThenOff()
+	}
+	script, err := bootstrap.ForHost(boot, i.ID, addr)
 	if err != nil {
 		return fmt.Errorf("writing the bootstrap: %w", err)
 	}

@@ -12,6 +12,9 @@ import (
 
 var launched = time.Date(2026, 3, 29, 0, 30, 0, 0, time.UTC)
 
+// fourWeeks is an increment with a most that is as long as the shortest month.
+var fourWeeks = price.PerHour.UpTo(1, 672)
+
 func TestDue(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -41,7 +44,7 @@ func TestDue(t *testing.T) {
 			}
 		})
 	}
-	if (Paid{time.Time{}, price.PerHour}).Due(launched) || (Paid{launched.Add(time.Hour), price.PerHour}).Due(launched.Add(57*time.Minute)) {
+	if (Paid{time.Time{}, fourWeeks}).Due(launched) || (Paid{launched.Add(time.Hour), fourWeeks}).Due(launched.Add(57*time.Minute)) {
 		t.Error("due without a launch, or before it")
 	}
 }
@@ -78,15 +81,15 @@ func TestFree(t *testing.T) {
 		until         time.Time
 		due           bool
 	}{
-		{"before the most", at(1, 0, 0), at(28, 22, 57), price.PerHour, at(28, 23, 0), true},
-		{"the last hour that costs", at(1, 0, 0), at(28, 23, 57), price.PerHour, at(32, 0, 0), false},
-		{"a free one", at(1, 0, 0), at(30, 12, 57), price.PerHour, at(32, 0, 0), false},
-		{"the last free one", at(1, 0, 0), at(31, 23, 57), price.PerHour, at(32, 0, 0), true},
-		{"which may reach into the next month", at(1, 0, 30), at(31, 23, 57), price.PerHour, at(32, 0, 30), false},
-		{"and be its end", at(1, 0, 30), at(32, 0, 27), price.PerHour, at(32, 0, 30), true},
-		{"the next month", at(1, 0, 0), at(32, 0, 57), price.PerHour, at(32, 1, 0), true},
-		{"a GPU has more of them", at(1, 0, 0), at(30, 8, 57), price.PerHourGPU, at(30, 9, 0), true},
-		{"and then it has", at(1, 0, 0), at(31, 9, 57), price.PerHourGPU, at(32, 0, 0), false},
+		{"before the most", at(1, 0, 0), at(28, 22, 57), fourWeeks, at(28, 23, 0), true},
+		{"the last hour that costs", at(1, 0, 0), at(28, 23, 57), fourWeeks, at(32, 0, 0), false},
+		{"a free one", at(1, 0, 0), at(30, 12, 57), fourWeeks, at(32, 0, 0), false},
+		{"the last free one", at(1, 0, 0), at(31, 23, 57), fourWeeks, at(32, 0, 0), true},
+		{"which may reach into the next month", at(1, 0, 30), at(31, 23, 57), fourWeeks, at(32, 0, 30), false},
+		{"and be its end", at(1, 0, 30), at(32, 0, 27), fourWeeks, at(32, 0, 30), true},
+		{"the next month", at(1, 0, 0), at(32, 0, 57), fourWeeks, at(32, 1, 0), true},
+		{"another plan has more of them", at(1, 0, 0), at(30, 8, 57), price.PerHour, at(30, 9, 0), true},
+		{"and then it has", at(1, 0, 0), at(31, 9, 57), price.PerHour, at(32, 0, 0), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := Paid{c.launched, c.by}
@@ -100,7 +103,7 @@ func TestFree(t *testing.T) {
 // What Until says is true of what is charged: until then not more, and from then on more.
 func TestUntilProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := Paid{launched, rapid.SampledFrom([]price.Increment{price.PerHour, price.PerHourGPU}).Draw(t, "by")}
+		p := Paid{launched, rapid.SampledFrom([]price.Increment{fourWeeks, price.PerHour}).Draw(t, "by")}
 		now := launched.Add(time.Duration(rapid.Int64Range(0, 100*86400).Draw(t, "age")) * time.Second)
 		charged := func(at time.Time) time.Duration { return p.By.Charged(launched, at) }
 		if end := p.Until(now); !end.After(now) || charged(end) != charged(now.Add(1)) || charged(end.Add(1)) <= charged(end) {
