@@ -9,14 +9,17 @@ import (
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/hostlist"
 )
 
 // A job whose pool's providers do not take our credentials waits for new ones, as long as
 // ResumeTimeout lasts: nothing else can launch its nodes. But where another pool may have all of them it is
 // given back after a minute, and goes there as from a dry pool.
 
-// refusedSince is since when all providers that may launch for the node refuse our credentials; zero: not all do.
+// refusedSince is since when the node has waited for providers of which all that may launch for it refuse our
+// credentials; zero: not all do. Where they have refused again since it was ordered, it is not the first to wait.
 func (p planning) refusedSince(n Node) (since time.Time) {
+	again := true
 	for _, s := range p.wished(group{nodes: []Node{n}}, p.pools[n.Pool]) {
 		if _, stopped := p.mem.stopped(s.Name, s.Provider); stopped {
 			continue
@@ -24,9 +27,13 @@ func (p planning) refusedSince(n Node) (since time.Time) {
 		if !p.market.refuses(s.Provider, p.now) {
 			return time.Time{}
 		}
-		since = later(since, p.market.denied[s.Provider].since)
+		d := p.market.denied[s.Provider]
+		since, again = later(since, d.since), again && d.last.After(n.Made)
 	}
-	return since
+	if since.IsZero() || again {
+		return since
+	}
+	return later(since, n.Made)
 }
 
 // turnBack gives jobs back that have waited for a minute for providers which refuse our credentials, where another
@@ -43,7 +50,7 @@ func (e *Engine) turnBack(ctx context.Context) (due time.Duration, err error) {
 			continue
 		}
 		waits[n.Job] = append(waits[n.Job], n)
-		if wait := doubtFor - p.now.Sub(later(since, n.Made)); wait > 0 {
+		if wait := doubtFor - p.now.Sub(since); wait > 0 {
 			due, begun[n.Job] = sooner(due, wait), true
 		}
 		begun[n.Job] = begun[n.Job] || n.Phase == Launching && (e.flying[n.Token] || e.doubt[n.Token])
@@ -57,8 +64,9 @@ func (e *Engine) turnBack(ctx context.Context) (due time.Duration, err error) {
 		return sooner(due, wait), nil
 	}
 	snap, err := e.slurm.Fresh(ctx, p.now)
-	if err != nil {
-		return 0, fmt.Errorf("jobs whose launches are refused wait for Slurm's answer: %w", err)
+	if err != nil { // other pools' launches do not wait for it
+		e.log.Warn("jobs whose launches are refused wait for Slurm's answer", "error", err)
+		return sooner(due, e.failed(what)), nil
 	}
 	if err := e.commit(ctx, e.booted(snap, e.mem.inPhase(Booting))); err != nil { // what has registered is not given back
 		return 0, err
@@ -67,12 +75,16 @@ func (e *Engine) turnBack(ctx context.Context) (due time.Duration, err error) {
 	ids := slices.Sorted(maps.Keys(waits))
 	dry, needs := p.dryPools(), e.needsOf(ctx, ids)
 	for _, id := range ids {
-		j := snap.Jobs[id]
-		if j.State != "CONFIGURING" || !j.Batch || j.HetID != 0 {
-			continue // without a script it would end, and of a heterogeneous job's parts each may need another pool
+		given := e.mem.whole(waits[id], snap)
+		moves := func(j slurm.Job) bool {
+			if j.State != "CONFIGURING" || !j.Batch || j.HetID != 0 {
+				return false // without a script it would end, and of a heterogeneous job's parts each may need another pool
+			}
+			r := e.route(asksOf(j, needs), dry, snap)
+			return len(r.to) > 0 && slices.Contains(r.dry, waits[id][0].Pool)
 		}
-		if r := e.route(asksOf(j, needs), dry, snap); len(r.to) > 0 && slices.Contains(r.dry, waits[id][0].Pool) {
-			e.giveBack(&c, id, waits[id], snap)
+		if moves(snap.Jobs[id]) && alone(snap, id, given, moves) {
+			e.giveBack(&c, id, given)
 		}
 	}
 	if len(c.Holds) == 0 {
@@ -82,10 +94,33 @@ func (e *Engine) turnBack(ctx context.Context) (due time.Duration, err error) {
 	return due, e.commit(ctx, c)
 }
 
+// alone says that the nodes are all the job's, and whatever else has one of them moves, too: Slurm takes a node
+// that goes down from all its jobs.
+func alone(snap *slurm.Snapshot, job uint32, nodes []Node, moves func(slurm.Job) bool) bool {
+	mine := 0
+	for id, j := range snap.Jobs {
+		names, err := hostlist.Expand(j.Nodes)
+		if err != nil {
+			return false // nobody knows
+		}
+		has := 0
+		for _, n := range nodes {
+			if slices.Contains(names, n.Name) {
+				has++
+			}
+		}
+		if id == job {
+			mine = has
+		} else if has > 0 && j.State != "PENDING" && !moves(j) {
+			return false
+		}
+	}
+	return mine == len(nodes)
+}
+
 // giveBack plans that a job's nodes are given back for which no launch has begun, with the refusal as the reason.
-func (e *Engine) giveBack(c *Change, job uint32, nodes []Node, snap *slurm.Snapshot) {
+func (e *Engine) giveBack(c *Change, job uint32, given []Node) {
 	now := time.Now()
-	given := e.mem.whole(nodes, snap)
 	for _, n := range given {
 		l, open := e.mem.launches[n.Token]
 		if n.Phase != Launching || !open || slices.ContainsFunc(c.Launches, func(o Launch) bool { return o.Token == l.Token }) || e.flying[l.Token] || e.doubt[l.Token] {
@@ -101,7 +136,7 @@ func (e *Engine) giveBack(c *Change, job uint32, nodes []Node, snap *slurm.Snaps
 			}
 		}
 	}
-	why := e.market.troubles(e.pools[nodes[0].Pool])
+	why := e.market.troubles(e.pools[given[0].Pool])
 	give(c, e.mem, given, why, now)
 	hold(c, e.mem, job, retryAt(e.mem.holds[job], now), why)
 }

@@ -154,6 +154,13 @@ func TestAHoldNamesItsPool(t *testing.T) {
 	}
 }
 
+// unread is a Slurm that cannot be read.
+type unread struct{ *scripted }
+
+func (unread) Fresh(context.Context, time.Time) (*slurm.Snapshot, error) {
+	return nil, errors.New("no answer")
+}
+
 func changeJob(s *scripted, change func(*slurm.Job)) {
 	j := s.snap.Jobs[7]
 	change(&j)
@@ -176,6 +183,7 @@ func TestOnlyRefusedJobsAreTurnedBack(t *testing.T) {
 		{"long ago", func(e *Engine, _ *scripted) {
 			e.market.denied["east"] = denial{op: opLaunch, since: time.Now().Add(-maxRetry), last: time.Now().Add(-maxRetry)}
 		}, ""},
+		{"Slurm does not answer", func(e *Engine, s *scripted) { e.slurm = unread{s} }, ""},
 		{"its lists alone", func(e *Engine, _ *scripted) { e.market.denied["east"] = denial{op: opList, last: time.Now()} }, ""},
 		{"a call is under way", func(e *Engine, _ *scripted) { e.flying["t"] = true }, ""},
 		{"it may have begun", func(e *Engine, _ *scripted) { e.doubt["t"] = true }, ""},
@@ -195,6 +203,30 @@ func TestOnlyRefusedJobsAreTurnedBack(t *testing.T) {
 		{"it runs by now", func(_ *Engine, s *scripted) { changeJob(s, func(j *slurm.Job) { j.State = "RUNNING" }) }, ""},
 		{"it has no script, and would end", func(_ *Engine, s *scripted) { changeJob(s, func(j *slurm.Job) { j.Batch = false }) }, ""},
 		{"it is a part of one", func(_ *Engine, s *scripted) { changeJob(s, func(j *slurm.Job) { j.HetID = 6 }) }, ""},
+		{"it got other nodes meanwhile", func(_ *Engine, s *scripted) { changeJob(s, func(j *slurm.Job) { j.Nodes = "d[1-2]" }) }, ""},
+		{"one without a script shares a node", func(_ *Engine, s *scripted) {
+			s.snap.Jobs[8] = slurm.Job{ID: 8, State: "CONFIGURING", NumNodes: 1, Partition: "both", Nodes: "c2"}
+		}, ""},
+		{"one that would go there, too, shares a node", func(_ *Engine, s *scripted) {
+			s.snap.Jobs[8] = slurm.Job{ID: 8, State: "CONFIGURING", Batch: true, Requeue: true, NumNodes: 1, Partition: "both", Nodes: "c2"}
+		}, given},
+		{"one waits that had a node of it", func(_ *Engine, s *scripted) {
+			s.snap.Jobs[8] = slurm.Job{ID: 8, State: "PENDING", NumNodes: 1, Partition: "both", Nodes: "c2"}
+		}, given},
+		{"it has just come, and it is refused for long", func(e *Engine, _ *scripted) {
+			for _, name := range []string{"c1", "c2"} {
+				n := e.mem.nodes[name]
+				n.Made = time.Now().Add(-time.Second)
+				e.mem.nodes[name] = n
+			}
+		}, given},
+		{"it has just come, and has not been refused", func(e *Engine, _ *scripted) {
+			for _, name := range []string{"c1", "c2"} {
+				n := e.mem.nodes[name]
+				n.Made = time.Now().Add(time.Second)
+				e.mem.nodes[name] = n
+			}
+		}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			node := func(name string, phase Phase, token string) Node {

@@ -75,15 +75,16 @@ func TestAddressesOfTheNodes(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	p := &program{environ: []string{"SLURM_JOB_NODELIST=lon-[1-2]"}}
-	for addr, want := range map[string]string{"10.1.0.4": "[10.1.0.3 10.1.0.4]", "lon-2": "[]", "": "[]"} {
+	for second, want := range map[string]string{"10.1.0.4 +CLOUD": "[10.1.0.3 10.1.0.4]", "10.1.0.4 ": "[]", "lon-2 +CLOUD": "[]", "": "[]"} {
+		addr, flag, _ := strings.Cut(second, " ")
 		script := "#!/bin/sh\n[ \"$*\" = '-o show nodes lon-1,lon-2' ] && [ '" + addr + "' ] || exit 1\n" +
 			"echo 'NodeName=lon-1 Arch=x86_64 CPUAlloc=1 CPUTot=2 NodeAddr=10.1.0.3 NodeHostName=lon-1 State=ALLOCATED+CLOUD Partitions=cloud '\n" +
-			"echo 'NodeName=lon-2 Arch=x86_64 CPUAlloc=1 CPUTot=2 NodeAddr=" + addr + " NodeHostName=lon-2 State=ALLOCATED+CLOUD Partitions=cloud '\n"
+			"echo 'NodeName=lon-2 Arch=x86_64 CPUAlloc=1 CPUTot=2 NodeAddr=" + addr + " NodeHostName=lon-2 State=ALLOCATED" + flag + " Partitions=cloud '\n"
 		if err := os.WriteFile(filepath.Join(dir, "scontrol"), []byte(script), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		if got := fmt.Sprint(p.addresses(t.Context())); got != want {
-			t.Errorf("%q: %s, want %s", addr, got, want)
+			t.Errorf("%q: %s, want %s", second, got, want)
 		}
 	}
 	if got := (&program{}).addresses(t.Context()); got != nil {

@@ -127,7 +127,8 @@ func (p *program) mpiWorld(ctx context.Context, k known, f mpi.Found) mpi.World 
 }
 
 // addresses are those by which Slurm reaches the nodes of the job, as Burst gives them to nodes of a
-// cloud; none: one of them has a name for its address, or Slurm does not say.
+// cloud; none: one of them is the site's own, which may have a faster network than that, or has a name for its
+// address, or Slurm does not say.
 func (p *program) addresses(ctx context.Context) (all []netip.Addr) {
 	names, err := hostlist.Expand(p.env("SLURM_JOB_NODELIST"))
 	if err != nil || len(names) == 0 {
@@ -139,7 +140,7 @@ func (p *program) addresses(ctx context.Context) (all []netip.Addr) {
 	}
 	for _, n := range nodes {
 		a, err := netip.ParseAddr(n.Addr)
-		if err != nil {
+		if err != nil || !n.State.Has("CLOUD") {
 			return nil
 		}
 		all = append(all, a)

@@ -3,21 +3,23 @@ package mpi
 import (
 	"net"
 	"net/netip"
+	"slices"
 )
 
 // Network is one of this host's, and the interface that leads to it.
 type Network struct {
 	Interface string
-	Prefix    netip.Prefix
+	Prefix    netip.Prefix // of Networks with this host's own address
 }
 
-// Choose is the network in which the nodes of a job have their addresses, where this host has
-// another one as well: that may be closed between the nodes, as is a cloud's public one. Zero:
-// there is nothing to choose, or no network has them all. nodes is asked for only if there is.
+// Choose is the network in which the nodes of a job have their addresses, where this host, one
+// of them, has another one as well: that may be closed between the nodes, as is a cloud's public one. Zero:
+// there is nothing to choose, no network has them all, or this host is none of them, as under salloc: its
+// interfaces say nothing of theirs. nodes is asked for only if there is something to choose.
 func Choose(all []Network, nodes func() []netip.Addr) Network {
 	several := false
 	for _, n := range all {
-		several = several || n.Prefix != all[0].Prefix
+		several = several || n.Prefix.Masked() != all[0].Prefix.Masked()
 	}
 	if !several {
 		return Network{}
@@ -25,12 +27,12 @@ func Choose(all []Network, nodes func() []netip.Addr) Network {
 	addresses := nodes()
 	var found Network
 	for _, n := range all {
-		in := len(addresses) > 1
+		in := len(addresses) > 1 && slices.Contains(addresses, n.Prefix.Addr())
 		for _, a := range addresses {
 			in = in && n.Prefix.Contains(a)
 		}
 		if in && (found.Interface == "" || n.Prefix.Bits() > found.Prefix.Bits()) { // as the kernel's routes
-			found = n
+			found = Network{n.Interface, n.Prefix.Masked()}
 		}
 	}
 	return found
@@ -54,7 +56,7 @@ func Networks() (all []Network) {
 		for _, a := range addresses {
 			p, err := netip.ParsePrefix(a.String())
 			if err == nil && p.Addr().Is4() && p.Addr().IsGlobalUnicast() {
-				all = append(all, Network{i.Name, p.Masked()})
+				all = append(all, Network{i.Name, p})
 			}
 		}
 	}

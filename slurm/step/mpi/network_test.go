@@ -11,16 +11,17 @@ func TestChoose(t *testing.T) {
 	for _, c := range []struct {
 		name, host, nodes, want string
 	}{
-		{"a public network beside", "eth0 203.0.113.0/24,eth1 10.1.0.0/20", "10.1.0.3 10.1.0.4", "eth1 10.1.0.0/20"},
-		{"the first one", "eth0 10.1.0.0/20,eth1 10.2.0.0/20", "10.1.0.3 10.1.0.4", "eth0 10.1.0.0/20"},
-		{"the narrower of two", "eth0 10.0.0.0/8,eth1 10.1.0.0/20", "10.1.0.3 10.1.0.4", "eth1 10.1.0.0/20"},
-		{"several interfaces of one network", "eth0 10.1.0.0/20,eth1 10.1.0.0/20", "ASKED IN VAIN", ""},
-		{"one network", "eth0 10.1.0.0/20", "ASKED IN VAIN", ""},
+		{"a public network beside", "eth0 203.0.113.7/24,eth1 10.1.0.3/20", "10.1.0.3 10.1.0.4", "eth1 10.1.0.0/20"},
+		{"the first one", "eth0 10.1.0.3/20,eth1 10.2.0.3/20", "10.1.0.3 10.1.0.4", "eth0 10.1.0.0/20"},
+		{"the narrower of two", "eth0 10.1.0.3/8,eth1 10.1.0.3/20", "10.1.0.3 10.1.0.4", "eth1 10.1.0.0/20"},
+		{"several interfaces of one network", "eth0 10.1.0.3/20,eth1 10.1.0.7/20", "ASKED IN VAIN", ""},
+		{"one network", "eth0 10.1.0.3/20", "ASKED IN VAIN", ""},
 		{"none", "", "ASKED IN VAIN", ""},
-		{"a node elsewhere", "eth0 203.0.113.0/24,eth1 10.1.0.0/20", "10.1.0.3 10.1.16.4", ""},
-		{"addresses that are routed", "eth0 203.0.113.0/24,eth1 10.1.0.3/32", "10.1.0.3 10.1.0.4", ""},
-		{"addresses that are not known", "eth0 203.0.113.0/24,eth1 10.1.0.0/20", "", ""},
-		{"IPv6", "eth0 203.0.113.0/24,eth1 10.1.0.0/20", "fd00::3 fd00::4", ""},
+		{"a login node with other interfaces", "eno1 203.0.113.9/24,eno2 10.1.0.9/20", "10.1.0.3 10.1.0.4", ""},
+		{"a node elsewhere", "eth0 203.0.113.7/24,eth1 10.1.0.3/20", "10.1.0.3 10.1.16.4", ""},
+		{"addresses that are routed", "eth0 203.0.113.7/24,eth1 10.1.0.3/32", "10.1.0.3 10.1.0.4", ""},
+		{"addresses that are not known", "eth0 203.0.113.7/24,eth1 10.1.0.3/20", "", ""},
+		{"IPv6", "eth0 203.0.113.7/24,eth1 10.1.0.3/20", "fd00::3 fd00::4", ""},
 	} {
 		var all []Network
 		for one := range strings.SplitSeq(c.host, ",") {
