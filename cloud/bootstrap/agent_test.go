@@ -26,6 +26,7 @@ func zipped(t *testing.T, text string) string {
 
 // TestTheAgentIsFetched from burstd where the image has none, after slurmd has started, and once.
 func TestTheAgentIsFetched(t *testing.T) {
+	oneOfSeveral(t)
 	t.Parallel()
 	w := newWorld(t)
 	w.remove("burst-agent")
@@ -58,6 +59,7 @@ func TestTheAgentIsFetched(t *testing.T) {
 }
 
 func TestWithoutSystemd(t *testing.T) {
+	oneOfSeveral(t)
 	t.Parallel()
 	w := newWorld(t)
 	w.removeAll(w.root + "/run/systemd")

@@ -65,6 +65,7 @@ func TestGiven(t *testing.T) {
 // TestGivenWaitsForAnother: after a restart in the middle of a setup the unit may be at it; our end must not be
 // taken for the node's.
 func TestGivenWaitsForAnother(t *testing.T) {
+	oneOfSeveral(t)
 	t.Parallel()
 	w, _ := given(t)
 	if err := os.MkdirAll(w.root+"/run/burst", 0o700); err != nil {
