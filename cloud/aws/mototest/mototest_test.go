@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -38,6 +39,7 @@ func TestInstances(t *testing.T) {
 		t.Skip("moto: slow end-to-end, run by make test")
 	}
 	m := Start(t, Options{CIDRs: []string{"127.50.0.0/20"}})
+	began := time.Now().Truncate(time.Second) // as EC2 tells it
 	_, err := m.EC2.RunInstances(t.Context(), &ec2.RunInstancesInput{
 		ImageId: &m.Image, InstanceType: "c6i.large", MinCount: aws.Int32(2), MaxCount: aws.Int32(2), SubnetId: &m.Subnets[0].ID,
 		UserData: aws.String(base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\n"))),
@@ -55,11 +57,11 @@ func TestInstances(t *testing.T) {
 	for i, addr := range []string{"127.50.0.4", "127.50.0.5"} { // AWS keeps the first four
 		got := all[i]
 		want := Instance{
-			ID: got.ID, State: "running", Addr: addr, Type: "c6i.large", Zone: "us-east-1a", Subnet: m.Subnets[0].ID,
+			ID: got.ID, State: "running", Addr: addr, Type: "c6i.large", Zone: "us-east-1a", Subnet: m.Subnets[0].ID, Launched: got.Launched,
 			Tags: map[string]string{"k": "v"}, UserData: "#!/bin/sh\n",
 		}
-		if !reflect.DeepEqual(got, want) {
-			t.Errorf("instance is %+v, want %+v", got, want)
+		if !reflect.DeepEqual(got, want) || got.Launched.Before(began) || got.Launched.After(time.Now()) {
+			t.Errorf("instance is %+v, want %+v, launched since %s", got, want, began)
 		}
 	}
 	m.Terminate(t, all[0].ID)
