@@ -63,6 +63,7 @@ type sighting struct {
 	what  string
 	since time.Time
 	times int
+	sure  time.Time // since when nothing speaks against it; zero: something does
 }
 
 // seen counts one more sighting of what; another what begins anew.

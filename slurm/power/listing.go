@@ -80,9 +80,15 @@ func (e *Engine) takeAbsent(c *Change, l *listing, name string, listed map[strin
 			continue
 		}
 		s := e.missing[id].seen(string(absent), now)
-		e.missing[id] = s
 		answers := e.mem.nodes[i.Assigned].Instance == id && l.answer[i.Assigned]
-		if !l.believed(i, s.since, answers) && i.State != cloud.Terminated {
+		switch doubt := !l.believed(i, s.since, answers); {
+		case doubt:
+			s.sure = time.Time{}
+		case s.sure.IsZero():
+			s.sure = now
+		}
+		e.missing[id] = s
+		if s.sure.IsZero() && i.State != cloud.Terminated {
 			doubted = append(doubted, i)
 			continue
 		}
@@ -90,7 +96,10 @@ func (e *Engine) takeAbsent(c *Change, l *listing, name string, listed map[strin
 			continue
 		}
 		if i.Ended.IsZero() {
-			i.Ended = s.since // not when that is believed: some clouds bill whole hours
+			i.Ended = s.sure // not when that is acted upon: some clouds bill whole hours
+			if s.sure.IsZero() {
+				i.Ended = now
+			}
 		}
 		if i.Doomed != "" {
 			e.gone(c, i)

@@ -212,7 +212,7 @@ func (e *Engine) refuse(c *Change, l Launch, err error, a answer) {
 					continue
 				}
 				done[o] = true
-				cool := paid(e.mem.cool[key].Fail(now), of(o, a.back, asked), e.cfg.least(l.Provider, o), now)
+				cool := paid(e.mem.cool[key].Fail(now), of(o, a.back, asked), l.Request.Count, e.cfg.least(l.Provider, o), now)
 				e.market.why[key] = refusal{ce.Kind, brief(ce.Err)}
 				c.Coolings = append(c.Coolings, Cooling{l.Provider, o, cool})
 				if first.IsZero() || cool.Until.Before(first) {

@@ -45,8 +45,9 @@ func (e *Engine) bookEnds(c *Change, l Launch, all []cloud.Instance, why string)
 const cameShort = "too few others came for its job"
 
 // paid is an offering's memory after some of its instances came, which were too few: as long
-// as they are paid for, which is at least for so long each, no job that needs more has it asked again.
-func paid(cool fleet.Cooldown, back []cloud.Instance, least time.Duration, now time.Time) fleet.Cooldown {
+// as they are paid for, which is at least for so long each, no job that needs more has it asked again. wanted is
+// how many were: if the memory would have kept that from being asked for, this came beside what it is of.
+func paid(cool fleet.Cooldown, back []cloud.Instance, wanted int, least time.Duration, now time.Time) fleet.Cooldown {
 	var until time.Time
 	for _, i := range back {
 		launched := i.Launched
@@ -55,9 +56,14 @@ func paid(cool fleet.Cooldown, back []cloud.Instance, least time.Duration, now t
 		}
 		until = later(until, launched.Add(min(maxPaid, least)))
 	}
-	if until.After(now) {
-		cool.Most, cool.Paid = len(back), until
+	if !until.After(now) {
+		return cool
 	}
+	came := len(back)
+	if cool.Paid.After(now) && wanted > cool.Most {
+		came += cool.Most
+	}
+	cool.Most, cool.Paid = came, later(until, cool.Paid)
 	return cool
 }
 
@@ -95,7 +101,7 @@ func (p planning) waste(c *Change, nodes []Node) {
 		if !p.now.Before(old.Until) {
 			continue // it is not for want of more of it
 		}
-		if cool := paid(old, back, p.least(key.provider, key.offering), p.now); cool != old {
+		if cool := paid(old, back, len(nodes), p.least(key.provider, key.offering), p.now); cool != old {
 			c.Coolings = append(c.Coolings, Cooling{key.provider, key.offering, cool})
 		}
 	}

@@ -214,10 +214,18 @@ func TestAbsentEndedWhenItWasMissed(t *testing.T) {
 		}
 		e, p := testEngine(State{Nodes: []Node{{Name: "c1", Phase: Up, Instance: "c1"}, {Name: "c4", Phase: Up, Instance: "c4"}},
 			Instances: []Instance{i("c1", ""), i("c2", "suspended"), i("c4", "")}})
+		mine := i("c3", "suspended")
+		mine.Account = "ours"
+		e.mem.instances["c3"] = mine
 		begin := time.Now()
+		const foreign = 4 * time.Minute // the account of the lists is another one than c3's
 		for time.Since(begin) < 2*absentFor {
 			l := newListing(time.Now())
 			l.lists["east"] = []cloud.Instance{i("c4", "").Instance}
+			l.accounts["east"] = "ours"
+			if time.Since(begin) < foreign {
+				l.accounts["east"] = "another"
+			}
 			var c Change
 			e.takeLists(&c, l, reading(nil))
 			if err := e.commit(t.Context(), c); err != nil {
@@ -233,10 +241,33 @@ func TestAbsentEndedWhenItWasMissed(t *testing.T) {
 				}
 			}
 		}
-		if len(ended) != 2 || ended["c1"] != 0 || ended["c2"] != 0 {
-			t.Errorf("ended so long after they were first missed: %v, want c1 and c2 at once", ended)
+		if len(ended) != 3 || ended["c1"] != 0 || ended["c2"] != 0 || ended["c3"] != foreign {
+			t.Errorf("ended so long after they were first missed: %v, want c1 and c2 at once, and c3 %s later", ended, foreign)
 		}
 	})
+}
+
+// TestPaid: what came beside others that came short counts with them; what was asked for within the limit is the limit.
+func TestPaid(t *testing.T) {
+	running := fleet.Cooldown{Most: 4, Paid: at.Add(time.Minute)}
+	for _, tt := range []struct {
+		name         string
+		old          fleet.Cooldown
+		wanted, back int
+		most         int
+	}{
+		{"the first", fleet.Cooldown{}, 40, 7, 7},
+		{"asked for before that was known", running, 40, 3, 7},
+		{"another part of the same job", running, 5, 3, 7},
+		{"one that the limit let through", running, 4, 3, 3},
+		{"after the hour", fleet.Cooldown{Most: 4, Paid: at}, 40, 3, 3},
+		{"none came", running, 40, 0, 4},
+	} {
+		back := make([]cloud.Instance, tt.back)
+		if got := paid(tt.old, back, tt.wanted, time.Hour, at); got.Most != tt.most || tt.back > 0 && !got.Paid.Equal(at.Add(time.Hour)) {
+			t.Errorf("%s: %+v, want %d", tt.name, got, tt.most)
+		}
+	}
 }
 
 // TestOfSeveralLaunches: of a job's two launches one came, and the other did not. What came is ended,
