@@ -3,6 +3,7 @@ package ft
 import (
 	"time"
 
+	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/directive"
 )
 
@@ -23,6 +24,9 @@ type Config struct {
 	// Sessions are those of burst-srun, whose jobs are asked by them, and get no
 	// signal; nil: there are none.
 	Sessions Sessions
+	// Scarce says of a job that Slurm has given up (BadConstraints) that it waits for nodes
+	// of a provider, which others see to: it is not held. Nil: of none.
+	Scarce func(*slurm.Snapshot, slurm.Job) bool
 }
 
 // Pool says what is done about notices that are no interruption.

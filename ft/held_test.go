@@ -159,6 +159,30 @@ func TestAJobThatCannotStartAgain(t *testing.T) {
 	}
 }
 
+// TestAScarceJobIsNotHeld: Slurm gives it up as long as its provider's nodes are few, which others see to.
+func TestAScarceJobIsNotHeld(t *testing.T) {
+	for _, scarce := range []bool{true, false} {
+		bubble(t, "c1", func(w *world) {
+			id := w.begin(leaves(w, 1, 75))[0]
+			w.rewrite = func(s *slurm.Snapshot) {
+				if j := s.Jobs[id]; j.Restarts == 1 && j.State == "PENDING" {
+					j.Reason = "BadConstraints"
+					s.Jobs[id] = j
+				}
+			}
+			w.start(ft.Config{Scarce: func(_ *slurm.Snapshot, j slurm.Job) bool { return scarce && j.ID == id }}, 0)
+			w.evict("c1", 2*time.Minute)
+			w.until(time.Minute, "it is requeued", func() bool { return w.info(id).State == "PENDING" })
+			w.scontrol("uhold", "1") // it must not start; the guard does not see why
+			w.closed(time.Minute)
+			time.Sleep(20 * time.Minute)
+			if held := w.count("held"); (held == 0) != scarce {
+				t.Errorf("scarce %v: held %d times", scarce, held)
+			}
+		})
+	}
+}
+
 // TestRetriesWithoutASession: what its user says holds for a job whose steps have no
 // session when it is evicted, or never have one. One that says nothing is requeued.
 func TestRetriesWithoutASession(t *testing.T) {

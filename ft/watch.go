@@ -86,6 +86,8 @@ func (g *Guard) lookAfter(ctx context.Context, seen map[attemptKey]bool) (soon b
 		case e.Hold && e.Kind == Died:
 			soon = soon || now.Sub(e.Ended) < soonTime
 			continue
+		case waits && j.Reason == "BadConstraints" && g.cfg.Scarce != nil && g.cfg.Scarce(snap, j):
+			continue
 		case waits && j.Reason == "BadConstraints": // Slurm has set its priority to 0, or will try in vain
 			text = fmt.Sprintf("%s; no node suits it, says Slurm (BadConstraints), and it is held: mend the nodes, or what it asks for (\"scontrol update jobid=%d\"), then \"scontrol release %d\" lets it start from its checkpoints",
 				e.Outcome, e.Job, e.Job)

@@ -57,6 +57,13 @@ func (f *Fake) Inject(op Op, fault Fault) {
 	f.faults[op] = append(f.faults[op], fault)
 }
 
+// Heal takes back all faults that have not been met.
+func (f *Fake) Heal() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.faults)
+}
+
 // nextFault takes the fault that the present call of op meets, if any.
 func (f *Fake) nextFault(op Op) Fault {
 	queue := f.faults[op]

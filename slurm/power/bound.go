@@ -25,13 +25,10 @@ func (e *Engine) unbind(ctx context.Context, snap *slurm.Snapshot) error {
 	var errs []error
 	for _, id := range slices.Sorted(maps.Keys(snap.Jobs)) {
 		j := snap.Jobs[id]
-		if j.State != "PENDING" || j.Reason != badConstraints || j.Features == "" {
+		if j.State != "PENDING" || j.Reason != badConstraints || !e.Scarce(snap, j) {
 			continue
 		}
 		pools := e.binds(snap, j)
-		if len(pools) == 0 {
-			continue
-		}
 		s := e.bound[id].seen(badConstraints, snap.Taken)
 		if seen[id] = s; s.times&(s.times-1) != 0 {
 			continue
@@ -42,6 +39,11 @@ func (e *Engine) unbind(ctx context.Context, snap *slurm.Snapshot) error {
 	}
 	e.bound = seen
 	return errors.Join(errs...)
+}
+
+// Scarce says that unbind sees to the job as soon as Slurm gives it up.
+func (e *Engine) Scarce(snap *slurm.Snapshot, j slurm.Job) bool {
+	return j.Features != "" && len(e.binds(snap, j)) > 0
 }
 
 // binds finds the pools of the job's partitions to some of whose sources it keeps.

@@ -200,6 +200,10 @@ func (p *played) calm() {
 	p.moody.set(false, false)
 	p.ctl.Up()
 	p.rejoin()
+	p.fake.Heal()
+	if p.other != nil {
+		p.other.Heal()
+	}
 	for _, o := range p.offerings {
 		p.fake.SetCapacity(o, -1)
 	}

@@ -189,7 +189,8 @@ func (w *world) start(at string) *life {
 		providers["other"] = crash.InProvider(w.other, l.point)
 	}
 	l.engine = power.New(power.Config{Cluster: id, Pools: append([]power.Pool{w.pool}, w.more...), BootTimeout: w.boot, Held: w.held}, journal, ctl, providers, log)
-	l.guard = ft.New(ft.Config{Pools: w.rules, Ask: func(instance string) { l.engine.Ask(instance) }}, journal, ctl, providers, log)
+	l.guard = ft.New(ft.Config{Pools: w.rules, Ask: func(instance string) { l.engine.Ask(instance) },
+		Scarce: func(snap *slurm.Snapshot, j slurm.Job) bool { return l.engine.Scarce(snap, j) }}, journal, ctl, providers, log)
 	if err := l.engine.Load(l.ctx); err != nil {
 		w.t.Fatal(err)
 	}

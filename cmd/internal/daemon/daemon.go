@@ -178,7 +178,8 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	d.hub = session.NewHub(session.HubConfig{AtOnce: o.Config.Checkpoint.AtOnce, Interval: d.rates.interval}, d.journal, o.Log)
 	d.guard = ft.New(ft.Config{Signal: o.Config.Checkpoint.Signal, Grace: o.Config.Checkpoint.Grace, Margin: o.Config.Checkpoint.Margin, Pools: poolRules(o.Config),
 		Sessions: ft.SessionsOf(d.hub, d.store),
-		Ask:      func(instance string) { d.engine.Ask(instance) }}, d.journal, ctl, providers, o.Log)
+		Ask:      func(instance string) { d.engine.Ask(instance) },
+		Scarce:   d.engine.Scarce}, d.journal, ctl, providers, o.Log)
 	sick := o.Config.Health
 	d.health = health.New(health.Limits{SlurmdRestarts: sick.SlurmdRestarts, SlurmdWindow: sick.SlurmdWindow, SpoolFull: sick.SpoolFull,
 		AgentSilent: sick.AgentSilent}, wards{d.engine, d.journal}, ctl, o.Log)
