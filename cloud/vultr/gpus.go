@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/big"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/burst-hpc/burst/cloud"
@@ -44,10 +45,27 @@ var gpuMemory = map[string]int{
 	"mi300x": 192, "mi325x": 256, "mi355x": 288,
 }
 
+// gpuPlan is the name of a plan of cloud compute with GPUs: vcg-a100-24c-240g-160vram. Of those with whole GPUs
+// the list of plans may say nothing else about them.
+var gpuPlan = regexp.MustCompile(`^vcg-([a-z0-9]+)-(?:.*-)?([0-9]{1,5})vram$`)
+
+// gpu is the kind of the plan's GPUs, and their memory in GB, by its list or else its name.
+func (pl plan) gpu() (kind string, memory int) {
+	if m := gpuPlan.FindStringSubmatch(pl.ID); gpuName(pl.GPU) == "" && m != nil {
+		memory, _ = strconv.Atoi(m[2]) // the pattern is right
+		return m[1], memory
+	}
+	return pl.GPU, pl.VRAM
+}
+
 // gpus are the plan's. What is not whole GPUs by their number, or else by its memory, as the part of one that
 // cloud compute sells, is none: the note says so.
 func (pl plan) gpus() (all []cloud.GPU, note string) {
-	name := gpuName(pl.GPU)
+	kind, memory := pl.gpu()
+	name := gpuName(kind)
+	if name == "" && strings.HasPrefix(pl.ID, "vcg-") {
+		return nil, fmt.Sprintf("%s has GPUs, and Vultr does not say which", pl.ID)
+	}
 	if name == "" {
 		return nil, ""
 	}
@@ -58,14 +76,14 @@ func (pl plan) gpus() (all []cloud.GPU, note string) {
 		return []cloud.GPU{{Name: name, Count: n}}, ""
 	case counted:
 		return nil, fmt.Sprintf("%s has a part of a GPU (%s): %s", pl.ID, name, pl.GPUs)
-	case each > 0 && pl.VRAM > 0 && pl.VRAM%each == 0:
-		return []cloud.GPU{{Name: name, Count: pl.VRAM / each}}, ""
-	case each > 0 && pl.VRAM > 0 && pl.VRAM < each:
-		return nil, fmt.Sprintf("%s has a part of a GPU (%s): %d of its %d GB", pl.ID, name, pl.VRAM, each)
-	case pl.VRAM > 0:
-		return nil, fmt.Sprintf("%s has GPUs (%s) with %d GB, and it is not clear how many", pl.ID, pl.GPU, pl.VRAM)
+	case each > 0 && memory > 0 && memory%each == 0:
+		return []cloud.GPU{{Name: name, Count: memory / each}}, ""
+	case each > 0 && memory > 0 && memory < each:
+		return nil, fmt.Sprintf("%s has a part of a GPU (%s): %d of its %d GB", pl.ID, name, memory, each)
+	case memory > 0:
+		return nil, fmt.Sprintf("%s has GPUs (%s) with %d GB, and it is not clear how many", pl.ID, kind, memory)
 	}
-	return nil, fmt.Sprintf("%s has GPUs (%s), and Vultr does not say how many", pl.ID, pl.GPU)
+	return nil, fmt.Sprintf("%s has GPUs (%s), and Vultr does not say how many", pl.ID, kind)
 }
 
 // gpuName is the GRES name of "NVIDIA_A100", and of "NVIDIA_A100_SXM".

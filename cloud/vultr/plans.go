@@ -34,6 +34,7 @@ type plan struct {
 	HourlyCost   float64      `json:"hourly_cost"`
 	LocationCost locationCost `json:"location_cost"`
 	OnDemand     *bool        `json:"deploy_ondemand"` // nil: it is not said, and so it is sold
+	Storage      string       `json:"storage_type"`
 
 	metal bool
 }
@@ -152,12 +153,13 @@ func (p *Provider) available(ctx context.Context, op string, pl plan) (map[strin
 	return have, nil
 }
 
-// kind is the type of plans that a region's list of available ones is asked for.
+// kind is the type of plans that a region's list of available ones is asked for; empty: of all, of which
+// what Vultr calls "all" may lack those with whole GPUs.
 func (pl plan) kind() string {
 	if pl.metal {
 		return "vbm"
 	}
-	return "all"
+	return ""
 }
 
 // Types implements cloud.Catalog. Vultr does not say which vCPUs of cloud compute

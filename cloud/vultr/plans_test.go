@@ -28,6 +28,11 @@ func TestGPUsOfPlans(t *testing.T) {
 		{"vbm-112c-2048gb-8-a100-gpu", "NVIDIA_A100_SXM", 640, []cloud.GPU{{Name: "a100", Count: 8}}, ""},
 		{"vcg-a100-1c-6g-4vram", "NVIDIA_A100", 4, nil, "has a part of a GPU (a100): 4 of its 80 GB"},
 		{"vcg-a100-120vram", "NVIDIA_A100", 120, nil, "has GPUs (NVIDIA_A100) with 120 GB, and it is not clear how many"},
+		{"vcg-a100-24c-240g-160vram", "", 0, []cloud.GPU{{Name: "a100", Count: 2}}, ""}, // as it is listed
+		{"vcg-a40-96c-480g-192vram", "none", 0, []cloud.GPU{{Name: "a40", Count: 4}}, ""},
+		{"vcg-a16-2c-8g-2vram", "", 0, nil, "has a part of a GPU (a16): 2 of its 16 GB"},
+		{"vcg-x9-8c-64g-32vram", "", 0, nil, "has GPUs (x9) with 32 GB, and it is not clear how many"},
+		{"vcg-newest", "", 0, nil, "has GPUs, and Vultr does not say which"},
 		{"vcg-new", "NVIDIA_X1", 32, nil, "has GPUs (NVIDIA_X1) with 32 GB, and it is not clear how many"},
 		{"vbm-48c-1024gb-4-a100-gpu", "NVIDIA_A100", 0, nil, "has GPUs (NVIDIA_A100), and Vultr does not say how many"},
 	} {

@@ -91,11 +91,14 @@ func (p *Provider) specOf(ctx context.Context, op string, r cloud.LaunchRequest)
 // regional is a plan that is sold in the region. Vultr's list of plans has some with fewer
 // locations than sell them, or none: what a region itself has now is sold there too. One
 // that neither names may be there later, as what is sold out may be all that is wrong. One that is
-// not sold on demand is no lack of capacity.
+// not sold on demand, or has no disk, is no lack of capacity.
 func (p *Provider) regional(ctx context.Context, op, name string) (plan, error) {
 	found, err := p.plan(ctx, op, name)
 	if err == nil && found.OnDemand != nil && !*found.OnDemand {
 		return plan{}, invalid(op, "Vultr sells plan %s preemptible only, which Burst does not buy: take another plan", name)
+	}
+	if err == nil && found.Storage == "block_storage" {
+		return plan{}, invalid(op, "plan %s has no disk of its own, but block devices, which Burst makes none of: take another plan", name)
 	}
 	if err != nil || slices.Contains(found.Locations, p.c.Region) {
 		return found, err

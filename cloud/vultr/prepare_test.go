@@ -136,6 +136,7 @@ func TestRefusedAsItIs(t *testing.T) {
 		"no such plan":       {func(r *cloud.LaunchRequest) { r.Offering.Type = "c6i.large" }, cloud.Invalid, `no plan "c6i.large"`},
 		"not in the region":  {func(r *cloud.LaunchRequest) { r.Offering.Type = vultrtest.GPUPlan }, cloud.Capacity, "is not in lhr now: Vultr lists it for ewr"},
 		"nowhere":            {func(r *cloud.LaunchRequest) { r.Offering.Type = vultrtest.Unlisted }, cloud.Capacity, "is not in lhr now: Vultr lists it for no region"},
+		"no disk":            {func(r *cloud.LaunchRequest) { r.Offering.Type = vultrtest.Diskless }, cloud.Invalid, "has no disk of its own"},
 		"none left":          {func(r *cloud.LaunchRequest) { r.Offering.Type = vultrtest.Plan2 }, cloud.Capacity, "no vc2-2c-4gb is left at Vultr in lhr"},
 		"metal in a VPC":     {func(r *cloud.LaunchRequest) { r.Pool, r.Offering.Type = "vpc", vultrtest.Metal }, cloud.Invalid, "no VPC"},
 		"metal and firewall": {func(r *cloud.LaunchRequest) { r.Pool, r.Offering.Type = "fire", vultrtest.Metal }, cloud.Invalid, "no firewall groups"},
@@ -342,8 +343,8 @@ func TestCatalogAndPrices(t *testing.T) {
 			}
 		}
 	}
-	if n := c.Count("GET plans"); n != 2*3 {
-		t.Errorf("the plans were listed by %d requests, want 2 pages by each of 3 providers", n)
+	if n := c.Count("GET plans"); n != 3*3 {
+		t.Errorf("the plans were listed by %d requests, want 3 pages by each of 3 providers", n)
 	}
 }
 

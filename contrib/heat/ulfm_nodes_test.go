@@ -32,6 +32,8 @@ func TestULFMNodes(t *testing.T) {
 		"nobody tells":        {"exit 1", "doomed h1 h2", "", true},
 		"one is not told of":  {`echo "NodeName=h1 State=MIXED"`, "doomed h1 h2", "", true},
 		"nothing to leave by": {"exit 1", "leave h2", "", true},
+		"Slurm refuses to take it": {`case $* in *update*) echo asked >>"$ULFM_DIR/asked"; exit 1 ;; *job*) echo "JobId=7 NodeList=h[1-2]" ;; *) printf 'h1\nh2\n' ;; esac`,
+			"leave h2; leave h2; SECONDS=60; leave h2; cat $ULFM_DIR/asked", "asked\nasked\n", false},
 		"a node like the job's": {`echo "JobId=7 Partition=east Account=lab QOS=high NumNodes=2 CPUs/Task=4 MinMemoryNode=500M MinTmpDiskNode=0 Features=[a|b]&* OverSubscribe=NO Reservation=r1 ExcNodeList=h9 NodeList=h[1-2]"`,
 			"alike h1,h2", "--partition=east\n--account=lab\n--qos=high\n--cpus-per-task=4\n--mem=500M\n--exclusive\n--reservation=r1\n--constraint=[a|b]&*\n--exclude=h1,h2,h9\n", false},
 		"a node of its provider": {`case $* in *job*) echo "JobId=7 Partition=east Features=east|lon" ;; *) printf 'NodeName=h1 AvailableFeatures=rack ActiveFeatures=rack\nNodeName=h2 AvailableFeatures=x86,east,lon ActiveFeatures=x86,lon\n' ;; esac`,

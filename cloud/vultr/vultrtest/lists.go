@@ -62,7 +62,9 @@ func computePlans() []any {
 		object{"id": GPUPlan, "vcpu_count": 6, "ram": 61440, "disk": 700, "disk_count": 1, "bandwidth": 8192, "monthly_cost": 1314,
 			"type": "vcg", "gpu_vram_gb": 40, "gpu_type": "NVIDIA_A100", "locations": []string{"ewr"}},
 		object{"id": Unlisted, "vcpu_count": 24, "ram": 122880, "disk": 1400, "disk_count": 1, "bandwidth": 10240, "monthly_cost": 1250,
-			"type": "vcg", "gpu_vram_gb": 48, "gpu_type": "NVIDIA_A40", "locations": []string{}},
+			"type": "vdm", "gpu_brand": "nvidia", "locations": []string{}},
+		object{"id": Diskless, "vcpu_count": 2, "ram": 8192, "disk": 0, "disk_count": 0, "bandwidth": 5120, "monthly_cost": 55.48, "hourly_cost": 0.076,
+			"type": "vx1", "storage_type": "block_storage", "locations": elsewhere},
 	}
 }
 
@@ -78,7 +80,7 @@ func planIDs(metal bool) []string {
 	if metal {
 		return []string{Metal}
 	}
-	return []string{Plan, Plan2, GPUPlan, Unlisted}
+	return []string{Plan, Plan2, GPUPlan, Unlisted, Diskless}
 }
 
 // availability lists the plans that the region has room for.
@@ -89,7 +91,7 @@ func (c *Cloud) availability(region, kind string) reply {
 			continue
 		}
 		for _, id := range planIDs(metal) {
-			if room, limited := c.capacity[id]; region == Region && id != GPUPlan && (!limited || room > 0) {
+			if room, limited := c.capacity[id]; region == Region && id != GPUPlan && (id != Unlisted || kind != "all") && (!limited || room > 0) {
 				have = append(have, id)
 			}
 		}

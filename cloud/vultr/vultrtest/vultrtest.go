@@ -24,6 +24,7 @@ const (
 	Metal    = "vbm-6c-32gb"             // bare metal
 	GPUPlan  = "vcg-a100-6c-60gb"        // cloud compute with a GPU, elsewhere
 	Unlisted = "vcg-a40-24c-120g-48vram" // sold in Region, though the list of plans has it nowhere
+	Diskless = "vx1-g-2c-8g"             // has block devices alone
 	OS       = 2136                      // OSName
 	OSName   = "Debian 12 x64 (bookworm)"
 	VPC      = "e3f2a3de-8e57-4a0b-b9a0-3a3f4d4b7c55"
