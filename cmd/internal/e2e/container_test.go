@@ -247,7 +247,7 @@ func (c *contained) userns(t *testing.T) {
 }
 
 // parts: a step of a heterogeneous job's components has its image made ready on the nodes of all.
-// srun of Slurm 22.05 hangs in one of some hundred such steps with --mpi=pmix: docs/slurm-states.md.
+// srun of Slurm 22.05 hangs now and then in such a step with PMIx: docs/slurm-states.md.
 func (c *contained) parts(t *testing.T) {
 	cache := filepath.Join(c.Dir, "parts-%n")
 	out := c.batch(t, fmt.Sprintf(`export BURST_CONTAINER_CACHE=%s
