@@ -36,9 +36,9 @@ func (b byOffering) others(job uint32, keys []coolKey) (until time.Time) {
 	return until
 }
 
-// takeTurns has jobs pass whose nodes are to be launched as what another job's launch is under way for. They do
-// not go to another offering or source instead, as in a moment it is known. It returns when the first of them need
-// not wait any longer, though that launch has had no answer.
+// takeTurns passes jobs over whose nodes are to be launched as what another job's launch is under way for, or is
+// due for. They do not go to another offering or source instead, as in a moment it is known. It returns when to look
+// again, though that launch has had no answer.
 func (p planning) takeTurns(groups []group, picks []pick, passed map[uint32]bool) (wait time.Time) {
 	if p.least == nil {
 		return wait
@@ -60,8 +60,8 @@ func (p planning) takeTurns(groups []group, picks []pick, passed map[uint32]bool
 			continue
 		}
 		until := busy.others(g.job, wanted[g.job])
+		busy.take(g.job, p.now.Add(doubtFor), wanted[g.job]) // also one that waits: no younger job is before it
 		if until.IsZero() {
-			busy.take(g.job, p.now.Add(doubtFor), wanted[g.job])
 			continue
 		}
 		passed[g.job] = true

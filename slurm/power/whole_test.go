@@ -85,6 +85,7 @@ func TestAllOrNothingTakesTurns(t *testing.T) {
 		{"a cloud that bills seconds", State{Nodes: both, Launches: []Launch{open}},
 			func(p *planning) { p.least = func(string, cloud.Offering) time.Duration { return time.Minute } }, second, 0},
 		{"all parts of a job wait", State{Nodes: slices.Concat(launching, wholeJob(8, "q", Wanted, "d1"), wholeJob(8, "p", Wanted, "c3")), Launches: []Launch{open}}, nil, "", end},
+		{"an older job waits for that, too", State{Nodes: slices.Concat(launching, wholeJob(8, "p", Wanted, "c3"), wholeJob(8, "q", Wanted, "d1"), wholeJob(9, "q", Wanted, "d2")), Launches: []Launch{open}}, nil, "", doubtFor},
 		{"the first of two waits for something else", State{Nodes: slices.Concat(wholeJob(7, "p", Wanted, "c1"), wholeJob(7, "q", Wanted, "d1"), others)},
 			func(p *planning) { p.shut["q@west"] = shut{brief: true} }, second, 0},
 	} {
