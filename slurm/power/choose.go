@@ -127,7 +127,7 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 			}
 			return pick{}, false
 		}
-		left.add(p.none(s, ch)+p.tooMany(&out.Change, g, s, ch.Tried), ch.Retry)
+		left.add(p.none(s, ch)+p.tooMany(g, s, ch.Tried), ch.Retry)
 	}
 	moves, soon := p.elsewhere(g, pool)
 	if found && soon && !moves {
@@ -179,7 +179,7 @@ func earlier(a, b time.Time) time.Time {
 
 // offer is what a source offers a group, of the kind that the job's other nodes have.
 func (p planning) offer(g group, source Pool, k kind, found bool) fleet.Choice {
-	q, f := p.query(source, g), p.fleetFor(source, g.nodes)
+	q, f := p.query(source, g, Wanted), p.fleetFor(source, g.nodes)
 	if found {
 		q.Only = func(o cloud.Offering) bool { return k == kindOf(source.Provider, o) }
 		if len(f.Zones) == 0 {
@@ -189,13 +189,13 @@ func (p planning) offer(g group, source Pool, k kind, found bool) fleet.Choice {
 	return f.Choose(q)
 }
 
-// elsewhere says that some source would have something for all of a job's nodes, if need be when
+// elsewhere says that some source would have something for all of a job's nodes, which begin anew there, if need be when
 // spot has been waited for; soon: one may have that is busy for a moment.
 func (p planning) elsewhere(g group, pool Pool) (now, soon bool) {
 	for _, s := range p.allowed(g, pool) {
 		_, stopped := p.mem.stopped(s.Name, s.Provider)
 		sh, is := p.shut[sourceKey(s.Name, s.Provider)]
-		q := p.query(s, g)
+		q := p.query(s, g, Wanted, Launching, Booting, Up)
 		q.Waited = math.MaxInt64
 		if stopped || p.market.refuses(s.Provider, p.now) || is && !sh.brief || !s.Fleet.Choose(q).Retry.IsZero() {
 			continue

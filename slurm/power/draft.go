@@ -29,20 +29,15 @@ func (p planning) fleetFor(source Pool, nodes []Node) fleet.Config {
 	return f
 }
 
-// query is what the choice for a group depends on.
-func (p planning) query(pool Pool, g group) fleet.Query {
+// query is what the choice for a group depends on, for whose job its nodes in these phases are launched there.
+func (p planning) query(pool Pool, g group, phases ...Phase) fleet.Query {
 	q := fleet.Query{Cool: p.cooled(pool.Provider), Now: p.now}
 	for _, n := range g.nodes {
 		if !n.Made.IsZero() {
 			q.Waited = max(q.Waited, p.now.Sub(p.since(n, pool)))
 		}
 	}
-	size := p.size(g, pool.Provider)
-	for k, c := range p.mem.cool {
-		if whole := c.Whole(size, p.now); k.provider == pool.Provider && whole != c {
-			q.Cool[k.offering] = whole
-		}
-	}
+	p.limit(q.Cool, pool.Provider, p.sizes(g, pool.Provider, phases...))
 	if p.price != nil {
 		q.Price = func(o cloud.Offering) (float64, bool) { return p.price(pool.Provider, o) }
 	}

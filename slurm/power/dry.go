@@ -5,17 +5,20 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/hostlist"
 )
 
 // A pool is dry while none of its sources has anything to launch. Slurm knows nothing
 // of that: it would give a job the same nodes again, though another pool of the job's
-// partitions has some. So those of the dry pool's nodes that are off are set aside:
+// partitions has some. So those of the dry pool's nodes that are off are set aside, for a moment if it is dry
+// only for a job that needs so many nodes:
 //
 //	        a job found it dry, and another pool may serve it: reserved
 //	in use -------------------------------------------------------------> set aside
@@ -44,6 +47,7 @@ type aside struct {
 	made, until time.Time
 	nodes       []string
 	asked       []string // of names kept from jobs: also those that Slurm does not know
+	size        int      // of the job, if the pool is dry for such; 0: it is for all
 }
 
 func newDryness(pools []Pool) dryness {
@@ -65,7 +69,7 @@ func (e *Engine) failOver(ctx context.Context) (time.Duration, error) {
 	}
 	p, _ := e.planning()
 	dry := p.dryPools()
-	due, err := e.takeBack(ctx, dry)
+	due, err := e.takeBack(ctx, dry, p.now)
 	holds := e.undecided(dry, p.now)
 	if err != nil || len(holds) == 0 {
 		return due, err
@@ -81,7 +85,7 @@ func (e *Engine) failOver(ctx context.Context) (time.Duration, error) {
 // are told when they start.
 func (e *Engine) undecided(dry dryPools, now time.Time) map[uint32]Hold {
 	holds := map[uint32]Hold{}
-	pools := slices.Collect(maps.Keys(dry))
+	pools := slices.Collect(maps.Keys(dry(math.MaxInt))) // reroute sees how many nodes the job needs
 	for id, h := range e.mem.holds {
 		if h.Released || e.releasing[id] || !h.Start.After(now) || h.Start.Equal(e.dry.waits[id]) || len(e.pools) < 2 {
 			continue
@@ -108,22 +112,28 @@ func (h Hold) names(pool string) bool {
 
 func (h Hold) namesAny(pools []string) bool { return slices.ContainsFunc(pools, h.names) }
 
-// dryPools are the pools that are dry, each with the time when it may have something again.
-type dryPools map[string]time.Time
+// dryPools tells the pools that are dry for a job of so many nodes, each with the time when it may have something
+// again; for 0 those that are dry for all jobs.
+type dryPools func(nodes int) map[string]time.Time
 
 func (p planning) dryPools() dryPools {
-	all := dryPools{}
-	for name := range p.pools {
-		if until := p.dry(name); !until.IsZero() {
-			all[name] = until
+	by := map[int]map[string]time.Time{}
+	return func(nodes int) map[string]time.Time {
+		if by[nodes] == nil {
+			by[nodes] = map[string]time.Time{}
+			for name := range p.pools {
+				if until := p.dry(name, nodes); !until.IsZero() {
+					by[nodes][name] = until
+				}
+			}
 		}
+		return by[nodes]
 	}
-	return all
 }
 
-// dry is when a pool may have something to launch that has nothing now; zero: it has, or
+// dry is when a pool may have something to launch that has nothing now for a job of so many nodes; zero: it has, or
 // only pauses.
-func (p planning) dry(pool string) (until time.Time) {
+func (p planning) dry(pool string, nodes int) (until time.Time) {
 	for _, s := range p.pools[pool].Sources() {
 		again := p.now.Add(maxRetry)
 		_, stopped := p.mem.stopped(pool, s.Provider)
@@ -133,6 +143,7 @@ func (p planning) dry(pool string) (until time.Time) {
 			again = later(p.market.denied[s.Provider].last.Add(maxRetry), p.now.Add(leastWait))
 		default:
 			q := p.query(s, group{})
+			p.limit(q.Cool, s.Provider, func(cloud.Offering) int { return nodes })
 			q.Waited = 24 * time.Hour // by then on-demand is no market to be waited for
 			ch := p.fleetFor(s, nil).Choose(q)
 			if again = ch.Retry; again.IsZero() {
@@ -153,9 +164,14 @@ func (p planning) dry(pool string) (until time.Time) {
 // takeBack has Slurm use the nodes again whose pool is dry no more. Where Slurm refuses,
 // as of a reservation that a job names, it is asked again later: nothing else waits for that. When it does not
 // answer, nothing more is asked: each command would take its whole time.
-func (e *Engine) takeBack(ctx context.Context, dry dryPools) (due time.Duration, err error) {
+func (e *Engine) takeBack(ctx context.Context, dry dryPools, now time.Time) (due time.Duration, err error) {
 	for _, pool := range slices.Sorted(maps.Keys(e.dry.aside)) {
-		if until, is := dry[pool]; is {
+		was := e.dry.aside[pool]
+		until, is := dry(was.size)[pool]
+		if was.size > 0 {
+			until, is = earlier(until, was.until), is && now.Before(was.until)
+		}
+		if is {
 			due = sooner(due, max(time.Millisecond, time.Until(until)))
 			continue
 		}
@@ -174,7 +190,6 @@ func (e *Engine) takeBack(ctx context.Context, dry dryPools) (due time.Duration,
 			continue
 		}
 		delete(e.backoff, what)
-		was := e.dry.aside[pool]
 		delete(e.dry.aside, pool)
 		if was.until.IsZero() {
 			continue
@@ -260,7 +275,11 @@ func (e *Engine) putAside(ctx context.Context, c *Change, r route, dry dryPools,
 				nodes = append(nodes, name)
 			}
 		}
-		until := dry[pool].Truncate(time.Second).Add(time.Second) // Slurm has whole seconds
+		until, size, what := time.Now().Add(leastWait), r.size, fmt.Sprintf("too little to launch for a job of %d nodes", r.size)
+		if all, is := dry(0)[pool]; is {
+			until, size, what = all, 0, "nothing to launch"
+		}
+		until = until.Truncate(time.Second).Add(time.Second) // Slurm has whole seconds
 		had := e.dry.aside[pool]
 		fresh := slices.ContainsFunc(nodes, func(n string) bool { return !slices.Contains(had.nodes, n) })
 		if len(nodes) == 0 || !fresh && !had.until.Before(until) && time.Since(had.made) < justMade {
@@ -270,10 +289,10 @@ func (e *Engine) putAside(ctx context.Context, c *Change, r route, dry dryPools,
 			e.log.Warn("a pool without capacity keeps its nodes, and the jobs that found it so wait for it", "pool", pool, "error", err)
 			return false
 		}
-		e.dry.aside[pool] = aside{made: time.Now(), until: until, nodes: nodes}
+		e.dry.aside[pool] = aside{made: time.Now(), until: until, nodes: nodes, size: size}
 		c.Events = append(c.Events, Event{Time: time.Now(), Kind: "pool-dry", Pool: pool,
-			Text: fmt.Sprintf("nothing to launch before %s: %s, which are off, are set aside (reservation %s), and jobs go to pool %s",
-				until.Format(time.TimeOnly), hostlist.Fold(nodes), asideName(pool), strings.Join(r.to, " or "))})
+			Text: fmt.Sprintf("%s: %s, which are off, are set aside before %s (reservation %s), and jobs go to pool %s",
+				what, hostlist.Fold(nodes), until.Format(time.TimeOnly), asideName(pool), strings.Join(r.to, " or "))})
 	}
 	return true
 }

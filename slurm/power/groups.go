@@ -105,7 +105,7 @@ func (p planning) owed(g group, pool Pool) (r remains) {
 		why, retry := p.place(s)+": what became of a launch is not known yet", retryAt(p.mem.holds[g.job], p.now)
 		if text, stopped := p.mem.stopped(s.Name, s.Provider); stopped {
 			why, retry = text, p.now.Add(maxRetry)
-		} else if ch := s.Fleet.Choose(p.query(s, g)); !ch.Retry.IsZero() {
+		} else if ch := s.Fleet.Choose(p.query(s, g, Wanted)); !ch.Retry.IsZero() {
 			why, retry = p.none(s, ch), ch.Retry
 		}
 		r.add(why, retry)

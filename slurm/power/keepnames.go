@@ -154,7 +154,7 @@ func (p planning) leaveNames(out *planned) (given map[string]bool) {
 		if provider == "" {
 			continue
 		}
-		g := group{pool: n.Pool, nodes: []Node{n}, not: map[string]bool{provider: true}}
+		g := groupOf(n, map[string]bool{provider: true})
 		if now, _ := p.elsewhere(g, p.pools[n.Pool]); !now {
 			continue
 		}

@@ -152,6 +152,15 @@ func (m *memory) inPhase(phases ...Phase) []Node {
 	return all
 }
 
+// byJob are the nodes that are on their way or up, by job.
+func (m *memory) byJob() map[uint32][]Node {
+	by := map[uint32][]Node{}
+	for _, n := range m.inPhase(Wanted, Launching, Booting, Up) {
+		by[n.Job] = append(by[n.Job], n)
+	}
+	return by
+}
+
 // whole adds to some nodes every other node on its way for a job of theirs
 // that needs them all, but for what a reading of Slurm (nil: none) has up: Slurm
 // may have given that to another job.

@@ -15,7 +15,7 @@ type planning struct {
 	market      market
 	cluster     string
 	bootTimeout time.Duration // of pools that have none of their own
-	now         time.Time
+	now, loaded time.Time     // loaded: when the journal was
 	price       func(provider string, o cloud.Offering) (float64, bool)
 	cores       func(provider, instanceType string) (int, bool)
 	least       func(provider string, o cloud.Offering) time.Duration
@@ -23,7 +23,7 @@ type planning struct {
 	servers     serving             // which are not counted on any more, and why they were given back
 	wants       map[string][]string // features that jobs want, by node
 	taken       map[uint32]kind     // what this round chose for a job
-	of          map[uint32][]Node   // the nodes of each job
+	of          map[uint32][]Node   // the nodes of each job that are on their way or up
 }
 
 // planned is what a plan comes to.
@@ -53,6 +53,15 @@ type group struct {
 	not   map[string]bool // providers at which an older launch for a node may still come to something
 }
 
+// groupOf is the group of one node, of which no launch at these providers can be made.
+func groupOf(n Node, not map[string]bool) group {
+	g := group{pool: n.Pool, nodes: []Node{n}, not: not}
+	if n.Whole {
+		g.job = n.Job
+	}
+	return g
+}
+
 // plan returns the launches to write for the wanted nodes, and the freeing of
 // those for which no offering is left. A node is passed over while an older
 // instance of it still lives (it may hold the node's port, and its processes
@@ -61,10 +70,7 @@ type group struct {
 func (p planning) plan() planned {
 	var out planned
 	groups := p.groups()
-	p.taken, p.of = map[uint32]kind{}, map[uint32][]Node{}
-	for _, n := range p.mem.inPhase(Wanted, Launching, Booting, Up) {
-		p.of[n.Job] = append(p.of[n.Job], n)
-	}
+	p.taken, p.of = map[uint32]kind{}, p.mem.byJob()
 	picks := make([]pick, len(groups))
 	p.quietEnds(&out)
 	given := p.leaveNames(&out)
@@ -81,12 +87,17 @@ func (p planning) plan() planned {
 		}
 	}
 	for i, g := range groups {
+		if !p.limits[picks[i].pool.Provider].Choice || parts[g.job] > 1 || len(p.of[g.job]) > len(g.nodes) && g.job != 0 {
+			picks[i].Or = nil // the parts of a job are to be of one kind
+		}
+	}
+	if turn := p.takeTurns(groups, picks, passed); !turn.IsZero() && (out.wait.IsZero() || turn.Before(out.wait)) {
+		out.wait = turn
+	}
+	for i, g := range groups {
 		ch := picks[i]
 		if ch.Offering == (cloud.Offering{}) || passed[g.job] {
 			continue
-		}
-		if !p.limits[ch.pool.Provider].Choice || parts[g.job] > 1 || len(p.of[g.job]) > len(g.nodes) && g.job != 0 {
-			ch.Or = nil // the parts of a job are to be of one kind
 		}
 		for nodes := range slices.Chunk(g.nodes, p.most(ch.pool)) {
 			out.drafts = append(out.drafts, p.draft(g, ch, nodes))

@@ -37,7 +37,7 @@ func (p planning) refusedSince(n Node) (since time.Time) {
 }
 
 // turnBack gives jobs back that have waited for a minute for providers which refuse our credentials, where another
-// pool may have them. A launch that may have begun is waited for.
+// pool may have them. A launch that may have begun is waited for, of whichever of a job's nodes.
 func (e *Engine) turnBack(ctx context.Context) (due time.Duration, err error) {
 	if len(e.pools) < 2 || len(e.market.denied) == 0 {
 		return 0, nil
@@ -45,6 +45,7 @@ func (e *Engine) turnBack(ctx context.Context) (due time.Duration, err error) {
 	p, _ := e.planning()
 	waits, begun := map[uint32][]Node{}, map[uint32]bool{}
 	for _, n := range e.mem.inPhase(Wanted, Launching) {
+		begun[n.Job] = begun[n.Job] || n.Phase == Launching && (e.flying[n.Token] || e.doubt[n.Token])
 		since := p.refusedSince(n)
 		if n.Job == 0 || since.IsZero() {
 			continue
@@ -53,7 +54,6 @@ func (e *Engine) turnBack(ctx context.Context) (due time.Duration, err error) {
 		if wait := doubtFor - p.now.Sub(since); wait > 0 {
 			due, begun[n.Job] = sooner(due, wait), true
 		}
-		begun[n.Job] = begun[n.Job] || n.Phase == Launching && (e.flying[n.Token] || e.doubt[n.Token])
 	}
 	maps.DeleteFunc(waits, func(job uint32, _ []Node) bool { return begun[job] })
 	const what = "jobs whose launches are refused"

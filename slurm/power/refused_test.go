@@ -32,7 +32,7 @@ func TestARefusalEnds(t *testing.T) {
 		dry := func(until time.Time) {
 			t.Helper()
 			p, _ := e.planning()
-			if got := p.dry("q"); !got.Equal(until) {
+			if got := p.dry("q", 0); !got.Equal(until) {
 				t.Errorf("dry until %s, want %s", got, until)
 			}
 			now, _ := p.elsewhere(group{pool: "q", nodes: []Node{{Name: "d1", Pool: "q"}}}, e.pools["q"])
@@ -189,6 +189,9 @@ func TestOnlyRefusedJobsAreTurnedBack(t *testing.T) {
 		{"it may have begun", func(e *Engine, _ *scripted) { e.doubt["t"] = true }, ""},
 		{"q is stopped", func(e *Engine, _ *scripted) {
 			e.mem.breakers["q"] = Breaker{Pool: "q", Stopped: time.Now(), Why: "x"}
+		}, ""},
+		{"q has too few for it", func(e *Engine, _ *scripted) {
+			e.apply(Change{Coolings: shortOf("west", 1, time.Now().Add(time.Hour), bigX)})
 		}, ""},
 		{"q is of another partition", func(_ *Engine, s *scripted) {
 			n := s.snap.Nodes["d2"]

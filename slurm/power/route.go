@@ -12,14 +12,15 @@ import (
 
 // route is where a job may have its nodes of.
 type route struct {
-	dry   []string  // pools
+	size  int       // how many nodes it needs
+	dry   []string  // pools that are dry for it
 	to    []string  // pools that are not, and have room for it
 	first time.Time // when the first of the dry ones may have something
 }
 
 // route finds the pools that have nodes in the partitions of a job that waits.
 func (e *Engine) route(a asks, dry dryPools, snap *slurm.Snapshot) route {
-	var r route
+	r := route{size: a.job.NumNodes}
 	var others []Pool
 	parts := strings.Split(a.job.Partition, ",")
 	for _, name := range slices.Sorted(maps.Keys(e.pools)) {
@@ -27,7 +28,7 @@ func (e *Engine) route(a asks, dry dryPools, snap *slurm.Snapshot) route {
 		if !slices.ContainsFunc(pool.Nodes, func(n string) bool { return within(parts, snap.Nodes[n]) }) || pool.Serves {
 			continue
 		}
-		until, is := dry[name]
+		until, is := dry(r.size)[name]
 		if !is {
 			others = append(others, pool)
 			continue

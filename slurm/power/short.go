@@ -3,7 +3,6 @@ package power
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
@@ -107,57 +106,51 @@ func (p planning) waste(c *Change, nodes []Node) {
 	}
 }
 
-// size is how many nodes of a group's job are still to be launched, in all pools that buy of a
-// provider; 0: they serve on their own.
-func (p planning) size(g group, provider string) int {
+// sizes is how many nodes of a group's job are launched as an offering of a provider, of those in these phases and in
+// all pools that buy it there. It is 0 if they serve on their own.
+func (p planning) sizes(g group, provider string, phases ...Phase) func(cloud.Offering) int {
 	if g.job == 0 {
-		return 0
+		return func(cloud.Offering) int { return 0 }
 	}
-	n := 0
-	for _, o := range p.of[g.job] {
-		if _, may := p.pools[o.Pool].source(provider); may && o.Phase == Wanted {
-			n++
+	by := map[string]int{} // by pool
+	for _, n := range p.of[g.job] {
+		if slices.Contains(phases, n.Phase) {
+			by[n.Pool]++
 		}
 	}
-	return max(n, len(g.nodes))
+	return func(o cloud.Offering) int {
+		all := 0
+		for pool, n := range by {
+			if s, may := p.pools[pool].source(provider); may && s.sells(o) {
+				all += n
+			}
+		}
+		return max(all, len(g.nodes))
+	}
+}
+
+// limit has those of a provider's offerings cool of which fewer came last than a launch of such a size needs, and are
+// paid for.
+func (p planning) limit(cool map[cloud.Offering]fleet.Cooldown, provider string, size func(cloud.Offering) int) {
+	for k, c := range p.mem.cool {
+		if k.provider != provider || !p.now.Before(c.Paid) {
+			continue
+		}
+		if whole := c.Whole(size(k.offering), p.now); whole != c {
+			cool[k.offering] = whole
+		}
+	}
 }
 
 // tooMany says of the offerings that a source does not launch for a group, as it needs more
-// nodes than came last and those are paid for, that it is so; empty: of none. Where
-// there are other pools the job may go there, as the pool is dry for a moment, or until
-// another may have something: jobs that need fewer nodes wait as long.
-func (p planning) tooMany(c *Change, g group, source Pool, tried []cloud.Offering) (why string) {
+// nodes than came last and those are paid for, that it is so; empty: of none.
+func (p planning) tooMany(g group, source Pool, tried []cloud.Offering) (why string) {
+	size := p.sizes(g, source.Provider, Wanted)
 	for _, o := range tried {
 		cool := p.mem.cool[coolKey{source.Provider, o}]
-		if cool.Whole(p.size(g, source.Provider), p.now) == cool {
-			continue
-		}
-		why += fmt.Sprintf("; %d of %s came last and are paid for: more are not asked for before %s", cool.Most, o, cool.Paid.Format(time.TimeOnly))
-		if first, ok := p.beside(g); ok && !p.now.Before(cool.Until) {
-			cool.Failures, cool.Until = max(1, cool.Failures), later(first, p.now.Add(leastWait))
-			c.Coolings = append(c.Coolings, Cooling{source.Provider, o, cool})
+		if cool.Whole(size(o), p.now) != cool {
+			why += fmt.Sprintf("; %d of %s came last and are paid for: more are not asked for before %s", cool.Most, o, cool.Paid.Format(time.TimeOnly))
 		}
 	}
 	return why
-}
-
-// beside is when the first of the other pools that the group's job may have could launch
-// something; false: there is none. They are those of its partition, or if there are none all: while a job has
-// nodes Slurm names one only of its partitions.
-func (p planning) beside(g group) (first time.Time, ok bool) {
-	parts := strings.Split(p.market.jobs[g.job].Partition, ",")
-	for _, all := range []bool{false, true} {
-		for name, pool := range p.pools {
-			if name == g.pool || !all && !slices.Contains(parts, pool.Partition) {
-				continue
-			}
-			if until := p.dry(name); !ok || until.Before(first) {
-				first, ok = until, true
-			}
-		}
-		if ok {
-			break
-		}
-	}
-	return first, ok
 }

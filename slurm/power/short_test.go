@@ -143,38 +143,6 @@ func TestTooFewCameOfACloudThatBillsSeconds(t *testing.T) {
 	})
 }
 
-// TestTheOtherPoolIsTried: a job that a pool has too few nodes for goes to another, as of a dry one.
-func TestTheOtherPoolIsTried(t *testing.T) {
-	st := State{}
-	for _, zone := range []string{"a", "b"} {
-		st.Coolings = append(st.Coolings, Cooling{"east", cloud.Offering{Type: "small", Zone: zone, Market: cloud.OnDemand}, fleet.Cooldown{Most: 1, Paid: at.Add(time.Hour)}})
-	}
-	for _, name := range []string{"c1", "c2"} {
-		st.Nodes = append(st.Nodes, Node{Name: name, Pool: "p", Phase: Wanted, Job: 7, Whole: true})
-	}
-	p := planning{mem: newMemory(st), pools: map[string]Pool{}, limits: map[string]cloud.Limits{"east": {MaxLaunch: 9}}, now: at}
-	for _, pool := range testPools() {
-		p.pools[pool.Name] = pool
-	}
-	if until := p.dry("p"); !until.IsZero() {
-		t.Errorf("before it is dry until %s", until)
-	}
-	p.mem.apply(p.plan().Change)
-	if until := p.dry("p"); !until.Equal(at.Add(leastWait)) {
-		t.Errorf("it is dry until %s, want %s from then", until, leastWait)
-	}
-	if h := p.mem.holds[7]; !h.names("p") || !h.Start.Equal(at.Add(time.Hour)) {
-		t.Errorf("the job is held as %+v", h)
-	}
-	// If that is dry too, until it may have something: else the job would come back each moment.
-	st.Coolings = append(st.Coolings, Cooling{"west", cloud.Offering{Type: "big", Zone: "x", Market: cloud.OnDemand}, fleet.Cooldown{Failures: 3, Until: at.Add(4 * time.Minute)}})
-	p.mem = newMemory(st)
-	p.mem.apply(p.plan().Change)
-	if until := p.dry("p"); !until.Equal(at.Add(4 * time.Minute)) {
-		t.Errorf("with the other one dry it is dry until %s", until.Sub(at))
-	}
-}
-
 // TestWhatALaunchTookBackIsNobodysNode: it is found when nobody waits for the launch any more, still
 // ending or ended, and goes into the books.
 func TestWhatALaunchTookBackIsNobodysNode(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/fleet"
 )
 
@@ -46,6 +47,12 @@ func (p Pool) source(provider string) (Pool, bool) {
 		return Pool{}, false
 	}
 	return all[i], true
+}
+
+// sells says that the source has the offering; where it names no zones any will do.
+func (p Pool) sells(o cloud.Offering) bool {
+	all := p.Fleet.Offerings()
+	return slices.Contains(all, o) || slices.Contains(all, cloud.Offering{Type: o.Type, Market: o.Market})
 }
 
 // ofRemoved are the nodes that boot on instances of a source that the pool has no more: nobody

@@ -79,7 +79,7 @@ func TestALaunchIsWaitedForWhereNoOtherSourceHasRoom(t *testing.T) {
 					if hangs {
 						e.flying["t"], e.market.called["t"] = true, time.Now()
 					}
-					time.Sleep(doubtFor + perInstance + time.Second)
+					time.Sleep(mayTake(1) + time.Second)
 					if !hangs {
 						e.launched(t.Context(), "t", nil, &cloud.Error{Kind: cloud.Transient, Err: errors.New("reset")})
 					} else if due, err := e.overstays(t.Context(), e.mem.launches["t"]); err != nil || !tt.forsook && due <= 0 {
@@ -266,7 +266,7 @@ func TestARefusingCloudHasNoRoom(t *testing.T) {
 				}
 			}
 			p, _ := e.planning()
-			if dry := p.dry("p"); dry.IsZero() != room {
+			if dry := p.dry("p", 0); dry.IsZero() != room {
 				t.Errorf("refused is %q: dry until %s", op, dry)
 			}
 			if now, _ := p.elsewhere(group{pool: "p", nodes: []Node{{Name: "c1", Pool: "p"}}}, e.pools["p"]); now != room {

@@ -109,8 +109,7 @@ func (e *Engine) fits(provider string, i cloud.Instance, n Node) bool {
 		return false
 	}
 	source, _ := e.pools[n.Pool].source(provider)
-	all := source.Fleet.Offerings()
-	return slices.Contains(all, i.Offering) || slices.Contains(all, cloud.Offering{Type: i.Offering.Type, Market: i.Offering.Market})
+	return source.sells(i.Offering)
 }
 
 func (e *Engine) reuse(c *Change, provider string, i cloud.Instance, n Node) {

@@ -60,10 +60,11 @@ func (e *Engine) others(l Launch, nodes []Node) bool {
 	})
 }
 
-// saved says that another provider would have something for the nodes of a launch, for each by itself.
-// Else nothing is gained by not waiting for what may come of the launch.
+// saved says that another provider would have something for the nodes of a launch, for each by itself or for all of
+// its job. Else nothing is gained by not waiting for what may come of the launch.
 func (e *Engine) saved(l Launch, nodes []Node) bool {
 	p, _ := e.planning()
+	p.of = e.mem.byJob()
 	return !slices.ContainsFunc(nodes, func(n Node) bool {
 		not := map[string]bool{l.Provider: true}
 		for token, o := range e.mem.launches {
@@ -71,7 +72,7 @@ func (e *Engine) saved(l Launch, nodes []Node) bool {
 				not[o.Provider] = true
 			}
 		}
-		now, soon := p.elsewhere(group{pool: n.Pool, nodes: []Node{n}, not: not}, e.pools[n.Pool])
+		now, soon := p.elsewhere(groupOf(n, not), e.pools[n.Pool])
 		return !now && !soon
 	})
 }
@@ -90,10 +91,10 @@ func (e *Engine) turnsAway(l Launch, nodes []Node, err error) bool {
 	return k == cloud.Auth
 }
 
-// perInstance is what a call may take for each instance beyond doubtFor: some clouds are asked for
-// one after the other. One that follows another of the same launch, whose outcome is not known, may take the
+// mayTake is how long a call for so many instances is waited for: some clouds are asked for one after the other.
+// One that follows another of the same launch, whose outcome is not known, may take the
 // provider's Lag beside: a cloud without launch tokens has to wait that long for what it may show late.
-const perInstance = 500 * time.Millisecond
+func mayTake(count int) time.Duration { return doubtFor + time.Duration(count)*500*time.Millisecond }
 
 // errNoAnswer is of a call that has been under way for too long.
 var errNoAnswer = &cloud.Error{Kind: cloud.Transient, Op: opLaunch, Err: fmt.Errorf("no answer for %s", doubtFor)}
@@ -108,11 +109,11 @@ func (e *Engine) overstays(ctx context.Context, l Launch) (time.Duration, error)
 	if !calling || l.State == Abandoned || e.overdue(nodes) || !e.others(l, nodes) {
 		return 0, nil
 	}
-	patience := doubtFor + time.Duration(l.Request.Count)*perInstance // after which it is forsaken
+	forsaken := mayTake(l.Request.Count)
 	if e.doubt[l.Token] {
-		patience += e.providers[l.Provider].Limits().Lag // it may first have to see what an earlier call has begun
+		forsaken += e.providers[l.Provider].Limits().Lag // it may first have to see what an earlier call has begun
 	}
-	if wait := patience - time.Since(since); wait > 0 {
+	if wait := forsaken - time.Since(since); wait > 0 {
 		return wait, nil
 	}
 	if !e.saved(l, nodes) {

@@ -137,6 +137,7 @@ func newPlayedWith(t *testing.T, seed uint64, features []string) *played {
 		OnRebalance: []string{ft.Ignore, ft.Drain, ft.Replace}[dice.IntN(3)], OnMaintenance: []string{ft.Ignore, ft.Drain, ft.Reserve}[dice.IntN(3)]}
 	p.rules = func(node string) (ft.Pool, bool) { return rules, slices.Contains(rules.Nodes, node) }
 	p.offerings = p.pool.Fleet.Offerings()
+	p.begun = time.Duration(seed%2) * time.Hour
 	return p
 }
 
