@@ -64,7 +64,7 @@ func (e *Engine) tried(l Launch, got []cloud.Instance, err error) {
 // overdue says that an instance that is launched now could not become any of
 // the nodes before Slurm gives them up.
 func (e *Engine) overdue(nodes []Node) bool {
-	p := planning{pools: e.pools, bootTimeout: e.cfg.BootTimeout, now: time.Now()}
+	p := planning{pools: e.pools, bootTimeout: e.cfg.BootTimeout, resume: e.cfg.ResumeTimeout, now: time.Now()}
 	return len(nodes) > 0 && !slices.ContainsFunc(nodes, func(n Node) bool { return !p.late(n) })
 }
 

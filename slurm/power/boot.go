@@ -1,7 +1,6 @@
 package power
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -120,7 +119,7 @@ func (e *Engine) watchBoots(ctx context.Context) (time.Duration, error) {
 
 // bootTimeout is that of a pool, which may have left the configuration.
 func (e *Engine) bootTimeout(pool string) time.Duration {
-	return cmp.Or(e.pools[pool].BootTimeout, e.cfg.BootTimeout)
+	return e.cfg.timeout(pool, e.pools[pool])
 }
 
 // lateMargin is what a boot is given beyond BootTimeout: until then it is

@@ -147,7 +147,7 @@ func (p planning) late(n Node) bool {
 
 // timeout is how long the nodes of a pool may take to boot; 0: for ever.
 func (p planning) timeout(pool string) time.Duration {
-	return cmp.Or(p.pools[pool].BootTimeout, p.bootTimeout)
+	return Config{BootTimeout: p.bootTimeout, ResumeTimeout: p.resume}.timeout(pool, p.pools[pool])
 }
 
 // tooLate says why nodes are given back that got no instance in time, with the trouble of each source.

@@ -67,6 +67,7 @@ type Daemon struct {
 	prices    *prices
 	stages    *prometheus.HistogramVec // of boots
 	meters    *meters
+	timeouts  timeouts
 	setups    *setups       // nil: no pool's nodes are set up over SSH
 	ended     chan struct{} // an instance has ended: the ledger is due
 	drills    chan struct{} // a drill has begun
@@ -168,7 +169,7 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	d.market = newMarket(o.Config.Sources(), d.prices.tables, providers, o.Log)
 	engine := o.Config.Power(id)
 	engine.Price, engine.Cores, engine.Tried = d.market.price, d.market.coresOf, d.meters.Tried
-	engine.Begun = d.begun
+	engine.Begun, engine.ResumeTimeout = d.begun, d.timeouts.get
 	builders := imaging.LeasesIn(ep.State)
 	engine.Held = func(i cloud.Instance) bool { return builders.Held(i.Token, time.Now()) }
 	engine.Kept = d.kept
@@ -233,6 +234,7 @@ func (d *Daemon) serve(ctx context.Context, srv *http.Server, ln net.Listener) e
 	part("after jobs", d.keepAfter)
 	part("paid hours", d.keepHours)
 	part("drills", d.endDrills)
+	part("timeouts", d.keepTimeouts)
 	part("nodes", d.serveNodes)
 	if d.setups != nil {
 		part("setups", d.setups.serve)
