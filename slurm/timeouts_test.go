@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"maps"
+	"os"
 	"testing"
 	"time"
 )
@@ -23,5 +24,25 @@ PartitionName=wait Nodes=c7,c1 ResumeTimeout=INFINITE
 	delete(want, "c6")
 	if got := ResumeTimeouts(nil, parsePartitions(out)); !maps.Equal(got, want) {
 		t.Errorf("without the cluster's: got %v, want %v", got, want)
+	}
+}
+
+// TestResumeTimeoutsOfRealOnes: a partition without one of its own shows none, or GLOBAL, as versions go.
+func TestResumeTimeoutsOfRealOnes(t *testing.T) {
+	for _, version := range []string{"22.05", "24.11"} {
+		config, err := os.ReadFile("testdata/" + version + "/config.txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		partitions, err := os.ReadFile("testdata/" + version + "/partitions.txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings := parseConfig(config)
+		settings["ResumeTimeout"] = "61 sec" // to tell it from the partitions'
+		got := ResumeTimeouts(settings, parsePartitions(partitions))
+		if got["c1"] != time.Minute || got["x3"] != time.Minute || got["onprem"] != 61*time.Second || len(got) != 8 {
+			t.Errorf("%s: %v", version, got)
+		}
 	}
 }
