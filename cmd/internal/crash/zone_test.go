@@ -11,7 +11,6 @@ import (
 	"github.com/burst-hpc/burst/slurm/slurmtest"
 )
 
-
 // TestAJobLeavesAnIdleNodeWhoseZoneIsDry: in a pool of one source its nodes begin anew in another zone, where Slurm would
 // give it the same idle node again and again.
 func TestAJobLeavesAnIdleNodeWhoseZoneIsDry(t *testing.T) {
