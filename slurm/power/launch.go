@@ -87,10 +87,11 @@ func (e *Engine) planning() (planning, time.Duration) {
 	now := time.Now()
 	maps.DeleteFunc(e.market.pauses, func(_ coolKey, until time.Time) bool { return now.After(until) })
 	p := planning{mem: e.mem, pools: e.pools, limits: map[string]cloud.Limits{}, market: e.market, wants: e.market.wants, cluster: e.cfg.Cluster,
-		bootTimeout: e.cfg.BootTimeout, resume: e.cfg.ResumeTimeout, now: now, price: e.cfg.Price, cores: e.cfg.Cores, least: e.cfg.least, shut: map[string]shut{}, servers: e.servers}
+		bootTimeout: e.cfg.BootTimeout, now: now, price: e.cfg.Price, cores: e.cfg.Cores, least: e.cfg.least, shut: map[string]shut{}, servers: e.servers}
 	for name, provider := range e.providers {
 		p.limits[name] = provider.Limits()
 	}
+	p.resume = e.cfg.ResumeTimeout
 	var due time.Duration
 	for _, pool := range e.pools {
 		for _, s := range pool.Sources() {

@@ -15,11 +15,11 @@ type planning struct {
 	market      market
 	cluster     string
 	bootTimeout time.Duration                   // of pools that have none of their own
-	resume      func(pool string) time.Duration // Config.ResumeTimeout
 	now         time.Time
 	price       func(provider string, o cloud.Offering) (float64, bool)
 	cores       func(provider, instanceType string) (int, bool)
 	least       func(provider string, o cloud.Offering) time.Duration
+	resume      func(pool string) time.Duration
 	shut        map[string]shut     // sources that launch nothing now, by sourceKey
 	servers     serving             // which are not counted on any more, and why they were given back
 	wants       map[string][]string // features that jobs want, by node
