@@ -14,7 +14,7 @@ type planning struct {
 	limits      map[string]cloud.Limits // by provider
 	market      market
 	cluster     string
-	bootTimeout time.Duration                   // of pools that have none of their own
+	bootTimeout time.Duration // of pools that have none of their own
 	now         time.Time
 	price       func(provider string, o cloud.Offering) (float64, bool)
 	cores       func(provider, instanceType string) (int, bool)
