@@ -169,7 +169,8 @@ func (s sites) compare(in conf.Input) report {
 		return report{Compared: []string{s.path}, Findings: conf.Check(s.file, in)}
 	}
 	if s.fileErr != nil {
-		return report{Compared: []string{"slurmctld"}, Findings: conf.Check(s.running, in)}
+		found := conf.Check(s.running, in)
+		return report{Compared: []string{"slurmctld"}, Findings: append(found, s.tooSoon(in, found)...)}
 	}
 	both := s.file
 	both.Settings = s.running.Settings
@@ -185,7 +186,7 @@ func (s sites) compare(in conf.Input) report {
 			found[i].Why = s.path + " says so already: restart slurmctld."
 		}
 	}
-	return report{Compared: []string{"slurmctld", s.path}, Findings: found}
+	return report{Compared: []string{"slurmctld", s.path}, Findings: append(found, s.tooSoon(in, found)...)}
 }
 
 // chained says whether the site calls, or must call, the script that chains its

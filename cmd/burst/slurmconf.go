@@ -56,8 +56,28 @@ type sites struct {
 	path    string // of slurm.conf
 	file    conf.Site
 	running conf.Site
-	fileErr error // why there is no file
-	askErr  error // why there is no running
+	fileErr error                    // why there is no file
+	askErr  error                    // why there is no running
+	waits   map[string]time.Duration // how long slurmctld lets nodes boot; lacks those of which it is not known
+}
+
+// tooSoon finds partitions whose nodes the running slurmctld gives up sooner than burst.toml has it, but for
+// those of which that is found already.
+func (s sites) tooSoon(in conf.Input, found []conf.Finding) (all []conf.Finding) {
+	done := map[string]bool{}
+	for _, f := range found {
+		done[f.Have] = done[f.Have] || f.Key == "PartitionName" && f.MustChange()
+	}
+	for _, p := range in.Pools {
+		for _, n := range p.Nodes {
+			if wait, known := s.waits[n]; known && wait < p.ResumeTimeout && !done[p.Partition] {
+				done[p.Partition] = true
+				all = append(all, conf.Finding{Level: conf.Wrong, Key: "PartitionName", Have: p.Partition, Why: fmt.Sprintf(
+					"slurmctld gives up its node %s after %s (ResumeTimeout), not after %s: restart slurmctld when slurm.conf has what \"burst genconf\" writes.", n, wait, p.ResumeTimeout)})
+			}
+		}
+	}
+	return all
 }
 
 // readSites asks slurmctld and reads slurm.conf: the one that cfg or the
@@ -69,6 +89,9 @@ func readSites(ctx context.Context, cfg *config.Config) (sites, error) {
 		path:    cmp.Or(cfg.Endpoint.SlurmConf, os.Getenv("SLURM_CONF"), settings["SLURM_CONF"], "/etc/slurm/slurm.conf"),
 		running: conf.Running(settings),
 		askErr:  askErr,
+	}
+	if partitions, err := client.ShowPartitions(ctx); askErr == nil && err == nil {
+		s.waits = slurm.ResumeTimeouts(settings, partitions)
 	}
 	s.file, s.fileErr = conf.Read(s.path)
 	if s.askErr != nil && s.fileErr != nil {

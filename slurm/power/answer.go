@@ -64,7 +64,7 @@ func (e *Engine) tried(l Launch, got []cloud.Instance, err error) {
 // overdue says that an instance that is launched now could not become any of
 // the nodes before Slurm gives them up.
 func (e *Engine) overdue(nodes []Node) bool {
-	p := planning{pools: e.pools, bootTimeout: e.cfg.BootTimeout, now: time.Now()}
+	p := planning{pools: e.pools, bootTimeout: e.cfg.BootTimeout, resume: e.cfg.ResumeTimeout, now: time.Now()}
 	return len(nodes) > 0 && !slices.ContainsFunc(nodes, func(n Node) bool { return !p.late(n) })
 }
 
@@ -190,12 +190,10 @@ func (e *Engine) resolve(ctx context.Context, l Launch, provider cloud.Provider)
 			delete(e.flying, l.Token)
 			var over []cloud.Instance
 			found = slices.DeleteFunc(found, func(i cloud.Instance) bool {
-				_, have := e.mem.instances[i.ID]
-				_, closed := e.closed[i.ID]
-				if err == nil && !have && !closed && i.State == cloud.Terminated && i.Node == "" {
+				if err == nil && i.State == cloud.Terminated && i.Node == "" {
 					over = append(over, i)
 				}
-				return have || !i.State.Live() || i.Node != ""
+				return e.mem.knows(i.ID) || !i.State.Live() || i.Node != ""
 			})
 			if err == nil && len(found) > 0 {
 				var snap *slurm.Snapshot
@@ -211,9 +209,6 @@ func (e *Engine) resolve(ctx context.Context, l Launch, provider cloud.Provider)
 				err = e.commit(ctx, c)
 			}
 			if err != nil {
-				for _, i := range over {
-					delete(e.closed, i.ID) // they are not in the journal yet
-				}
 				e.failed("launch " + l.Token)
 				return
 			}

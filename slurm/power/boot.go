@@ -1,84 +1,13 @@
 package power
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
-	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/slurm"
 )
-
-// setAddresses tells the provider which instance is which node, and Slurm the
-// addresses of all nodes that have one, in one update.
-func (e *Engine) setAddresses(ctx context.Context) (time.Duration, error) {
-	names := map[string]map[string]string{} // provider -> instance -> node
-	var u slurm.NodeUpdate
-	var ready []Node
-	for _, n := range e.mem.inPhase(Booting, Up) {
-		i, ok := e.mem.instances[n.Instance]
-		if n.AddrSet || !ok || i.Addr == "" {
-			continue
-		}
-		if names[i.Provider] == nil {
-			names[i.Provider] = map[string]string{}
-		}
-		names[i.Provider][i.ID] = n.Name
-		host := i.Hostname
-		if host == "" {
-			host = n.Name
-		}
-		u.Nodes, u.Addrs, u.Hostnames = append(u.Nodes, n.Name), append(u.Addrs, i.Addr), append(u.Hostnames, host)
-		ready = append(ready, n)
-	}
-	if len(ready) == 0 {
-		return 0, nil
-	}
-	// Slurm first: a node that registers before its address is known would be
-	// reached at the old one.
-	err := e.slurm.UpdateNodes(ctx, u)
-	var partial *slurm.PartialError
-	if err != nil && !errors.As(err, &partial) {
-		return 0, fmt.Errorf("setting the addresses of %d nodes: %w", len(ready), err)
-	}
-	unnamed := map[string]bool{} // providers
-	for _, provider := range slices.Sorted(maps.Keys(names)) {
-		if aerr := e.assignNames(ctx, provider, names[provider]); aerr != nil {
-			unnamed[provider] = true // the others' nodes go on
-			err = errors.Join(err, aerr)
-		}
-	}
-	var c Change
-	for _, n := range ready {
-		if partial != nil && partial.Failed[n.Name] != "" || unnamed[e.mem.instances[n.Instance].Provider] {
-			continue
-		}
-		n.AddrSet = true
-		c.Nodes = append(c.Nodes, n)
-	}
-	if cerr := e.commit(ctx, c); cerr != nil {
-		return 0, cerr
-	}
-	return 0, err
-}
-
-func (e *Engine) assignNames(ctx context.Context, provider string, ids map[string]string) error {
-	a, ok := e.providers[provider].(cloud.Assigner)
-	if !ok {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	if err := a.Assign(ctx, ids); err != nil {
-		e.note(provider, err)
-		return fmt.Errorf("naming %d instances of %s: %w", len(ids), provider, err)
-	}
-	return nil
-}
 
 // watchBoots looks at the nodes that are on their way: at the cloud for those
 // without an address, at Slurm for those that may have registered, or whose
@@ -120,7 +49,7 @@ func (e *Engine) watchBoots(ctx context.Context) (time.Duration, error) {
 
 // bootTimeout is that of a pool, which may have left the configuration.
 func (e *Engine) bootTimeout(pool string) time.Duration {
-	return cmp.Or(e.pools[pool].BootTimeout, e.cfg.BootTimeout)
+	return e.cfg.timeout(pool, e.pools[pool])
 }
 
 // lateMargin is what a boot is given beyond BootTimeout: until then it is
@@ -202,110 +131,4 @@ func jobless(snap *slurm.Snapshot, n Node) bool {
 	}
 	j, known := snap.Jobs[n.Job]
 	return !known || !slices.Contains([]string{"CONFIGURING", "RUNNING", "SUSPENDED", "COMPLETING", "STAGE_OUT"}, j.State)
-}
-
-// runningPace is the least time between two looks at instances of which
-// nothing is wanted but when they began to run.
-const runningPace = 2 * time.Second
-
-// findAddresses asks the clouds for instances that had no address at their
-// launch. The same call tells which run; those of which that alone is not known
-// are asked for less often, and not at all once the node has spoken.
-func (e *Engine) findAddresses(ctx context.Context, moving []Node) {
-	without := map[string][]string{}
-	youngest := map[string]time.Duration{}
-	urgent := map[string]bool{}
-	for _, n := range moving {
-		i, ok := e.mem.instances[n.Instance]
-		if !ok || i.Addr != "" && (i.State != cloud.Pending || !e.mem.boots[n.Name].Reachable.IsZero()) {
-			continue
-		}
-		urgent[i.Provider] = urgent[i.Provider] || i.Addr == ""
-		age := time.Since(n.Since)
-		if least, ok := youngest[i.Provider]; !ok || age < least {
-			youngest[i.Provider] = age
-		}
-		without[i.Provider] = append(without[i.Provider], i.ID)
-	}
-	for name, ids := range without {
-		what := "addresses of " + name
-		switch waited := youngest[name]; {
-		case urgent[name]:
-			e.look(ctx, what, name, ids, waited)
-		case waited >= runningPace && time.Since(e.looked[what]) >= runningPace:
-			e.look(ctx, what, name, ids, waited*2/3) // each at four thirds of the age of the last
-		}
-	}
-}
-
-// look lists instances beside Run and takes in what has changed of them,
-// unless that was done not long ago, measured by how long something has been
-// waited for. It returns when it is due again.
-func (e *Engine) look(ctx context.Context, what, name string, ids []string, waited time.Duration) time.Duration {
-	provider, ok := e.providers[name]
-	if !ok || e.flying[what] {
-		return 0 // its provider has left the configuration: said at the start
-	}
-	pace := min(30*time.Second, max(100*time.Millisecond, waited/2))
-	if wait := max(e.until(what), pace-time.Since(e.looked[what])); wait > 0 {
-		return wait
-	}
-	e.flying[what] = true
-	e.beside(ctx, func(ctx context.Context) func(context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
-		defer cancel()
-		list, err := provider.List(ctx, cloud.Filter{Cluster: e.cfg.Cluster, IDs: ids})
-		return func(ctx context.Context) {
-			delete(e.flying, what)
-			e.looked[what] = time.Now()
-			e.note(name, err)
-			if err == nil {
-				err = e.commit(ctx, e.learn(list))
-			}
-			if err != nil {
-				wait := e.refused(what, err)
-				e.log.Warn("will ask again", "what", what, "in", wait.Round(time.Millisecond), "error", err)
-				return
-			}
-			delete(e.backoff, what)
-		}
-	})
-	return 0
-}
-
-// learn plans what a list says of instances that the journal has.
-func (e *Engine) learn(list []cloud.Instance) Change {
-	var c Change
-	for _, i := range list {
-		rec, ok := e.mem.instances[i.ID]
-		closing := rec.Doomed != "" && i.State == cloud.Terminated
-		if !ok || !closing && rec.State == i.State && rec.Addr == i.Addr && rec.Hostname == i.Hostname {
-			continue
-		}
-		rec.State, rec.Addr, rec.Hostname, rec.Ended = i.State, i.Addr, i.Hostname, i.Ended
-		if closing {
-			e.gone(&c, rec)
-			continue
-		}
-		c.Instances = append(c.Instances, rec)
-	}
-	return c
-}
-
-// gone plans that an instance is closed: the cloud has confirmed its end.
-func (e *Engine) gone(c *Change, rec Instance) {
-	e.closeRecord(c, &rec)
-	c.Instances = append(c.Instances, rec)
-}
-
-// closeRecord is gone for a record that the change has already.
-func (e *Engine) closeRecord(c *Change, rec *Instance) {
-	rec.Gone = time.Now()
-	e.closed[rec.ID] = rec.Gone
-	if rec.Ended.IsZero() {
-		rec.Ended = rec.Gone
-	}
-	rec.State = cloud.Terminated
-	c.Events = append(c.Events, Event{Time: rec.Gone, Kind: "gone", Node: rec.Assigned, Instance: rec.ID, Pool: rec.Pool,
-		Text: fmt.Sprintf("%s ended after %s: %s", rec.Offering, rec.Ended.Sub(rec.Launched).Round(time.Second), rec.Doomed)})
 }

@@ -52,4 +52,19 @@ func TestBootTimeoutOfAPool(t *testing.T) {
 			t.Errorf("a launch for a node of %s that has waited 20 minutes comes too late: %v, want %v", pool, got, want)
 		}
 	}
+	// slurmctld has less for the one, and more for the other.
+	e.cfg.ResumeTimeout = func(pool string) time.Duration {
+		return map[string]time.Duration{"metal": time.Minute, "p": time.Hour}[pool]
+	}
+	p, _ := e.planning()
+	for pool, want := range map[string]time.Duration{"p": 15 * time.Minute, "metal": time.Minute} {
+		if a, b := e.bootTimeout(pool), p.timeout(pool); a != want || b != want {
+			t.Errorf("%s has %s and, in plans, %s, want %s", pool, a, b, want)
+		}
+		n := node("x", pool)
+		n.Made = time.Now().Add(-50 * time.Second)
+		if got := e.overdue([]Node{n}); got != (pool == "metal") {
+			t.Errorf("a launch for a node of %s that has waited 50 seconds comes too late: %v", pool, got)
+		}
+	}
 }

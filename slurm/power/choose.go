@@ -148,9 +148,10 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 	}
 	left.join(quiet)
 	left.join(owed)
-	if _, is := pool.source(k.provider); moves && (len(pool.Then) > 0 || !is) && p.leave(&out.Change, g, k) {
+	if moves && p.leave(&out.Change, g, k) {
 		// It need not wait for what those are of.
-		left.why = append(left.why, "its nodes begin anew at another provider")
+		_, to := k.words(pool)
+		left.why = append(left.why, "its nodes begin anew "+to)
 		left.retry = retryAt(p.mem.holds[g.job], p.now)
 	}
 	if g.job != 0 {

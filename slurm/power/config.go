@@ -4,6 +4,7 @@
 package power
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -58,6 +59,9 @@ type Config struct {
 	Pools       []Pool
 	Reconcile   time.Duration // between two rounds; 30 s
 	BootTimeout time.Duration // Slurm's ResumeTimeout, where a pool has none of its own: 15 min; after it and a margin a booting node is given up
+	// ResumeTimeout is what slurmctld has for a pool's nodes, where that is known: if it is less than
+	// BootTimeout it counts. It must not block; nil: it is never known.
+	ResumeTimeout func(pool string) time.Duration
 	// MaxTerminate bounds the instances without an owner that one round ends; 20.
 	MaxTerminate int
 	// Price is a provider's present price of an offering in USD per hour, Cores a
@@ -74,4 +78,17 @@ type Config struct {
 	Kept func(ctx context.Context) (func(slurm.Node) bool, error)
 	// Tried, unless nil, is told of each answer to a launch. It must not block.
 	Tried func(l Launch, got []cloud.Instance, err error)
+}
+
+// timeout is how long a pool's nodes may take to boot; 0: for ever. Of a pool that has left the configuration
+// it is that of one without a time of its own.
+func (c Config) timeout(name string, p Pool) time.Duration {
+	t := cmp.Or(p.BootTimeout, c.BootTimeout)
+	if c.ResumeTimeout == nil {
+		return t
+	}
+	if s := c.ResumeTimeout(name); s > 0 && (t == 0 || s < t) {
+		return s
+	}
+	return t
 }

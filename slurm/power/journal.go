@@ -185,6 +185,7 @@ type State struct {
 	Launches  []Launch
 	Instances []Instance
 	Served    []Instance // that were servers of files and are Gone: a list that shows one again finds files on it
+	Ended     []Instance // that are Gone, of Launches: their answers may show them again
 	Holds     []Hold
 	Coolings  []Cooling
 	Breakers  []Breaker

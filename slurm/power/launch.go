@@ -91,6 +91,7 @@ func (e *Engine) planning() (planning, time.Duration) {
 	for name, provider := range e.providers {
 		p.limits[name] = provider.Limits()
 	}
+	p.resume = e.cfg.ResumeTimeout
 	var due time.Duration
 	for _, pool := range e.pools {
 		for _, s := range pool.Sources() {

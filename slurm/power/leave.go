@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/burst-hpc/burst/slurm"
@@ -14,7 +15,8 @@ import (
 // the job's others cannot be had of it: else Slurm would give the job the same ones again,
 // as they are idle. Other jobs on them run to their end, and none comes after. It is false if there are none.
 func (p planning) leave(c *Change, g group, k kind) (some bool) {
-	why := fmt.Sprintf("job %d cannot have all its nodes of %s", g.job, k.provider)
+	what, _ := k.words(p.pools[g.pool])
+	why := fmt.Sprintf("job %d cannot have all its nodes of %s", g.job, what)
 	for _, n := range p.of[g.job] {
 		i, ok := p.mem.instances[n.Instance]
 		if _, serves := p.servers.pools[n.Name]; serves || !ok || n.Phase != Up || n.Pool != g.pool || kindOf(i.Provider, i.Offering) != k {
@@ -29,6 +31,14 @@ func (p planning) leave(c *Change, g group, k kind) (some bool) {
 			Text: why + ": it is powered down when its jobs have ended, and the job begins anew"})
 	}
 	return some
+}
+
+// words names what a job leaves whose nodes in a pool are of the kind, and where it goes.
+func (k kind) words(pool Pool) (what, to string) {
+	if _, is := pool.source(k.provider); is && len(pool.Then) == 0 {
+		return strings.Trim(k.instanceType+"/"+k.zone, "/"), "in another zone or of another type"
+	}
+	return k.provider, "at another provider"
 }
 
 // leaveNodes has Slurm power down the nodes that are up and are to go, until it shows that. Its

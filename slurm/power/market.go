@@ -46,6 +46,19 @@ func newMarket() market {
 type refusal struct {
 	kind cloud.Kind
 	text string
+	pool string // whose launch it was: the offering cools down for all pools that buy of the provider
+}
+
+// told is the refusal's text for a job of a pool. It must not read as if another pool had been
+// tried for the job (Hold.names).
+func (r refusal) told(pool string) string {
+	switch {
+	case r.kind == cloud.Capacity || r.kind == "":
+		return ""
+	case r.pool != "" && r.pool != pool:
+		return fmt.Sprintf("said of a launch for %s, %s", r.pool, r.text)
+	}
+	return r.text
 }
 
 // phrase is a kind of error in words for a job's user.
@@ -103,25 +116,25 @@ func (p planning) cooled(provider string) map[cloud.Offering]fleet.Cooldown {
 
 // none says why no offering of a pool is left, with the true reason of each.
 func (p planning) none(pool Pool, ch fleet.Choice) string {
-	by := map[cloud.Kind][]string{}
-	text := map[cloud.Kind]string{}
-	var kinds []cloud.Kind
+	type reason struct {
+		kind cloud.Kind
+		text string
+	}
+	by := map[reason][]string{}
+	var reasons []reason
 	for _, o := range ch.Tried {
 		r := p.market.why[coolKey{pool.Provider, o}]
-		k := cmp.Or(r.kind, cloud.Capacity)
+		k := reason{cmp.Or(r.kind, cloud.Capacity), r.told(pool.Name)}
 		if by[k] == nil {
-			kinds = append(kinds, k)
+			reasons = append(reasons, k)
 		}
 		by[k] = append(by[k], o.String())
-		if k != cloud.Capacity {
-			text[k] = cmp.Or(text[k], r.text)
-		}
 	}
 	var parts []string
-	for _, k := range kinds {
-		part := fmt.Sprintf("%s in %s (%s)", phrase(k), p.place(pool), strings.Join(by[k], ", "))
-		if text[k] != "" {
-			part += ": " + text[k]
+	for _, k := range reasons {
+		part := fmt.Sprintf("%s in %s (%s)", phrase(k.kind), p.place(pool), strings.Join(by[k], ", "))
+		if k.text != "" {
+			part += ": " + k.text
 		}
 		parts = append(parts, part)
 	}
@@ -147,7 +160,7 @@ func (p planning) late(n Node) bool {
 
 // timeout is how long the nodes of a pool may take to boot; 0: for ever.
 func (p planning) timeout(pool string) time.Duration {
-	return cmp.Or(p.pools[pool].BootTimeout, p.bootTimeout)
+	return Config{BootTimeout: p.bootTimeout, ResumeTimeout: p.resume}.timeout(pool, p.pools[pool])
 }
 
 // tooLate says why nodes are given back that got no instance in time, with the trouble of each source.
@@ -213,7 +226,7 @@ func (e *Engine) refuse(c *Change, l Launch, err error, a answer) {
 				}
 				done[o] = true
 				cool := paid(e.mem.cool[key].Fail(now), of(o, a.back, asked), l.Request.Count, e.cfg.least(l.Provider, o), now)
-				e.market.why[key] = refusal{ce.Kind, brief(ce.Err)}
+				e.market.why[key] = refusal{ce.Kind, brief(ce.Err), l.Request.Pool}
 				c.Coolings = append(c.Coolings, Cooling{l.Provider, o, cool})
 				if first.IsZero() || cool.Until.Before(first) {
 					first = cool.Until

@@ -107,10 +107,14 @@ func TestTheTrueReason(t *testing.T) {
 		want string
 	}{
 		{"not known any more", nil, "no capacity in pool p (small/a/on-demand, small/b/on-demand)"},
-		{"quota", map[coolKey]refusal{{"east", a}: {cloud.Quota, "8 of 4"}, {"east", b}: {cloud.Quota, "8 of 4"}},
+		{"quota", map[coolKey]refusal{{"east", a}: {cloud.Quota, "8 of 4", "p"}, {"east", b}: {cloud.Quota, "8 of 4", "p"}},
 			"over the account's quota in pool p (small/a/on-demand, small/b/on-demand): 8 of 4"},
-		{"one of each", map[coolKey]refusal{{"east", a}: {cloud.Capacity, "none"}, {"east", b}: {cloud.Invalid, "no such image"}},
+		{"one of each", map[coolKey]refusal{{"east", a}: {cloud.Capacity, "none", "p"}, {"east", b}: {cloud.Invalid, "no such image", "p"}},
 			"no capacity in pool p (small/a/on-demand); refused as invalid in pool p (small/b/on-demand): no such image"},
+		{"each its own", map[coolKey]refusal{{"east", a}: {cloud.Quota, "8 of 4", "p"}, {"east", b}: {cloud.Quota, "2 of 2", "p"}},
+			"over the account's quota in pool p (small/a/on-demand): 8 of 4; over the account's quota in pool p (small/b/on-demand): 2 of 2"},
+		{"another pool's", map[coolKey]refusal{{"east", a}: {cloud.Capacity, "none", "q"}, {"east", b}: {cloud.Invalid, "no such image", "q"}},
+			"no capacity in pool p (small/a/on-demand); refused as invalid in pool p (small/b/on-demand): said of a launch for q, no such image"},
 	} {
 		p := planning{market: market{why: tt.why}}
 		if got := p.none(testPools()[0], fleet.Choice{Tried: []cloud.Offering{a, b}}); got != tt.want {

@@ -29,13 +29,14 @@ type memory struct {
 	heard     map[string]bool             // providers of whose instances the journal knows; "": all
 	pause     Pause
 	served    map[string]string // instances that are gone and were servers of files -> their node
+	ended     map[string]string // instances that are gone -> their launch, while that is open: its answers may show them again
 	unready   map[string]string // sourceKey -> what jobs are told, as its nodes could not be set up; not in the journal
 }
 
 func newMemory(s State) *memory {
 	m := &memory{map[string]Order{}, map[string]Node{}, map[string]Launch{}, map[string]Instance{}, map[uint32]Hold{}, map[coolKey]fleet.Cooldown{},
-		map[string]Breaker{}, map[string]Boot{}, map[string]map[uint32]Fence{}, map[string]bool{}, s.Pause, map[string]string{}, nil}
-	m.apply(Change{Orders: s.Orders, Nodes: s.Nodes, Launches: s.Launches, Instances: slices.Concat(s.Served, s.Instances), Holds: s.Holds, Coolings: s.Coolings,
+		map[string]Breaker{}, map[string]Boot{}, map[string]map[uint32]Fence{}, map[string]bool{}, s.Pause, map[string]string{}, map[string]string{}, nil}
+	m.apply(Change{Orders: s.Orders, Nodes: s.Nodes, Launches: s.Launches, Instances: slices.Concat(s.Served, s.Ended, s.Instances), Holds: s.Holds, Coolings: s.Coolings,
 		Breakers: s.Breakers, Boots: s.Boots, Fences: s.Fences, Heard: s.Heard})
 	return m
 }
@@ -45,7 +46,7 @@ func (m *memory) clone() *memory {
 	c := *m
 	c.orders, c.nodes, c.launches, c.instances = maps.Clone(m.orders), maps.Clone(m.nodes), maps.Clone(m.launches), maps.Clone(m.instances)
 	c.holds, c.cool, c.breakers, c.boots = maps.Clone(m.holds), maps.Clone(m.cool), maps.Clone(m.breakers), maps.Clone(m.boots)
-	c.heard, c.served = maps.Clone(m.heard), maps.Clone(m.served)
+	c.heard, c.served, c.ended = maps.Clone(m.heard), maps.Clone(m.served), maps.Clone(m.ended)
 	c.fences = map[string]map[uint32]Fence{}
 	for id, fences := range m.fences {
 		c.fences[id] = maps.Clone(fences)
@@ -71,6 +72,7 @@ func (m *memory) apply(c Change) {
 		m.launches[l.Token] = l
 		if !l.Resolved.IsZero() {
 			delete(m.launches, l.Token)
+			maps.DeleteFunc(m.ended, func(_, token string) bool { return token == l.Token })
 		}
 	}
 	for _, i := range c.Instances {
@@ -81,6 +83,9 @@ func (m *memory) apply(c Change) {
 		if !i.Gone.IsZero() {
 			delete(m.instances, i.ID)
 			delete(m.fences, i.ID)
+			if _, open := m.launches[i.Token]; open {
+				m.ended[i.ID] = i.Token
+			}
 		}
 	}
 	for _, h := range c.Holds {
@@ -123,6 +128,13 @@ func (m *memory) apply(c Change) {
 			delete(m.boots, b.Node)
 		}
 	}
+}
+
+// knows says that the journal has the instance, or had it and told its end.
+func (m *memory) knows(id string) bool {
+	_, have := m.instances[id]
+	_, ended := m.ended[id]
+	return have || ended
 }
 
 // serving lists the live instances of each node, doomed ones too.

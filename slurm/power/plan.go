@@ -19,6 +19,7 @@ type planning struct {
 	price       func(provider string, o cloud.Offering) (float64, bool)
 	cores       func(provider, instanceType string) (int, bool)
 	least       func(provider string, o cloud.Offering) time.Duration
+	resume      func(pool string) time.Duration
 	shut        map[string]shut     // sources that launch nothing now, by sourceKey
 	servers     serving             // which are not counted on any more, and why they were given back
 	wants       map[string][]string // features that jobs want, by node

@@ -67,7 +67,9 @@ func TestPlan(t *testing.T) {
 		{"in the zone of the job's spot node, though the pool buys none", State{Nodes: []Node{node("c1", Wanted, 7), has(node("c2", Up, 7), "i-2")},
 			Instances: []Instance{instance("i-2", "c2", spot)}}, []string{"small/a/on-demand: c1 all"}},
 		{"no room where the job's node is up", State{Nodes: []Node{node("c1", Wanted, 7), has(node("c2", Up, 7), "i-2")},
-			Instances: []Instance{instance("i-2", "c2", a)}, Coolings: cooling(a)}, []string{"c1 freeing job 7 whole", "hold 7"}},
+			Instances: []Instance{instance("i-2", "c2", a)}, Coolings: cooling(a)}, []string{"c1 freeing job 7 whole", "c2 up job 7 whole", "hold 7"}},
+		{"nor anywhere else", State{Nodes: []Node{node("c1", Wanted, 7), has(node("c2", Up, 7), "i-2")},
+			Instances: []Instance{instance("i-2", "c2", a)}, Coolings: cooling(a, b)}, []string{"c1 freeing job 7 whole", "hold 7"}},
 		{"no room where a part of the job boots: all of it elsewhere", State{Nodes: []Node{node("c1", Wanted, 7), has(node("c2", Booting, 7), "i-2")},
 			Instances: []Instance{instance("i-2", "c2", a)}, Coolings: cooling(a)}, []string{"c2 wanted job 7 whole", "i-2 doomed"}},
 		{"a job with nodes of two pools", State{Nodes: []Node{node("c1", Wanted, 7), in("q", node("d1", Wanted, 7))}},
@@ -132,7 +134,7 @@ func TestAJobStaysTogetherInAPoolWithoutZones(t *testing.T) {
 	}
 	// What it is refused there is remembered as such: it is not asked again at once.
 	p.mem.apply(Change{Coolings: []Cooling{{"east", there, fleet.Cooldown{Failures: 1, Until: at.Add(time.Minute)}}}})
-	if diff := cmp.Diff([]string{"c1 freeing job 7 whole", "hold 7"}, sum(whole(p.plan()))); diff != "" {
+	if diff := cmp.Diff([]string{"c1 freeing job 7 whole", "c2 up job 7 whole", "hold 7"}, sum(whole(p.plan()))); diff != "" {
 		t.Errorf("planned (-want +got):\n%s", diff)
 	}
 }

@@ -22,9 +22,10 @@ type answer struct {
 // ends, or has ended: it costs money. Why is said of it.
 func (e *Engine) bookEnds(c *Change, l Launch, all []cloud.Instance, why string) {
 	for _, i := range all {
-		if _, have := e.mem.instances[i.ID]; have {
+		if e.mem.knows(i.ID) {
 			continue
 		}
+		i.Token = l.Token
 		if i.Launched.IsZero() {
 			i.Launched = l.Created
 		}

@@ -141,7 +141,7 @@ func (e *Engine) withdraw(c *Change, l Launch, nodes []Node, err error) {
 		for _, o := range l.Request.Offerings() {
 			key := coolKey{l.Provider, o}
 			c.Coolings = append(c.Coolings, Cooling{l.Provider, o, e.mem.cool[key].Fail(now)})
-			e.market.why[key] = refusal{cloud.Transient, brief(err)}
+			e.market.why[key] = refusal{cloud.Transient, brief(err), l.Request.Pool}
 		}
 	}
 	c.Launches = append(c.Launches, l)

@@ -135,3 +135,21 @@ func TestAJobLeavesAnIdleNodeWhoseCloudRefuses(t *testing.T) {
 		s.wait(time.Minute, "the idle node is powered down, as its cloud lists and ends", func() bool { return liveIn(s.fake) == 0 })
 	})
 }
+
+// TestARefusedJobGoesToAnotherPoolAfterARestart, too: as its launch may have begun, when ResumeTimeout is over.
+func TestARefusedJobGoesToAnotherPoolAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := twoAccounts(t, "fake")
+		defer s.until()
+		s.boot = 3 * time.Minute // as Slurm has it
+		s.start("")
+		pair := s.ctl.Submit(slurmtest.Job{Nodes: 2, Requeue: true, Duration: time.Hour})
+		time.Sleep(20 * time.Second)
+		s.die()
+		s.start("")
+		s.wait(5*time.Minute, "it runs", s.runs(pair))
+		if _, other := s.behind(pair); other != 2 {
+			t.Errorf("it has %d nodes of the second pool's cloud", other)
+		}
+	})
+}

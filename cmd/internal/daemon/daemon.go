@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -67,6 +65,7 @@ type Daemon struct {
 	prices    *prices
 	stages    *prometheus.HistogramVec // of boots
 	meters    *meters
+	timeouts  timeouts
 	setups    *setups       // nil: no pool's nodes are set up over SSH
 	ended     chan struct{} // an instance has ended: the ledger is due
 	drills    chan struct{} // a drill has begun
@@ -168,7 +167,7 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	d.market = newMarket(o.Config.Sources(), d.prices.tables, providers, o.Log)
 	engine := o.Config.Power(id)
 	engine.Price, engine.Cores, engine.Tried = d.market.price, d.market.coresOf, d.meters.Tried
-	engine.Begun = d.begun
+	engine.Begun, engine.ResumeTimeout = d.begun, d.timeouts.get
 	builders := imaging.LeasesIn(ep.State)
 	engine.Held = func(i cloud.Instance) bool { return builders.Held(i.Token, time.Now()) }
 	engine.Kept = d.kept
@@ -208,59 +207,6 @@ func (d *Daemon) read(ctx context.Context) (*slurm.Snapshot, error) {
 	return snap, err
 }
 
-// serve runs all parts until ctx ends or one of them fails.
-func (d *Daemon) serve(ctx context.Context, srv *http.Server, ln net.Listener) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var wg sync.WaitGroup
-	part := func(name string, f func(context.Context) error) {
-		wg.Go(func() {
-			if err := f(ctx); err != nil && ctx.Err() == nil {
-				cancel(fmt.Errorf("%s: %w", name, err))
-			}
-		})
-	}
-	part("power", func(ctx context.Context) error { d.engine.Run(ctx); return nil })
-	part("evictions", func(ctx context.Context) error { return d.guard.Run(ctx, d.sources) })
-	part("sessions", func(ctx context.Context) error { d.hub.Run(ctx); return nil })
-	part("rates", d.rates.run)
-	part("spool", d.watchSpool)
-	part("pruning", d.prune)
-	part("tidying", d.tidy)
-	part("prices", d.market.run)
-	part("ledger", d.keepLedger)
-	part("history", d.keepHistory)
-	part("after jobs", d.keepAfter)
-	part("paid hours", d.keepHours)
-	part("drills", d.endDrills)
-	part("nodes", d.serveNodes)
-	if d.setups != nil {
-		part("setups", d.setups.serve)
-	}
-	part("health", func(ctx context.Context) error { d.health.Run(ctx); return nil })
-	part("metrics", d.serveMetrics)
-	part("socket", func(context.Context) error {
-		if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-			return err
-		}
-		return nil
-	})
-	part("systemd", d.notify)
-	d.log.Info("ready", "cluster", d.cluster, "socket", d.cfg.Endpoint.Socket, "version", d.version)
-	<-ctx.Done()
-	stop, done := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer done()
-	if srv.Shutdown(stop) != nil {
-		srv.Close() // long polls that do not end in time are cut off: their clients ask again
-	}
-	wg.Wait()
-	d.log.Info("stopped")
-	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return nil
-}
-
 // slurmUID is the user, beside root, who may give orders.
 func (d *Daemon) slurmUID() int {
 	u, err := user.Lookup(d.cfg.Endpoint.SlurmUser)
@@ -298,23 +244,4 @@ func lock(path string) (func(), error) {
 		return nil, fmt.Errorf("locking %s: %w", path, err)
 	}
 	return func() { f.Close() }, nil
-}
-
-// keep is how long closed records and events are kept.
-const keep = 90 * 24 * time.Hour
-
-func (d *Daemon) prune(ctx context.Context) error {
-	tick := time.NewTicker(6 * time.Hour)
-	defer tick.Stop()
-	for {
-		if err := d.store.Prune(ctx, time.Now().Add(-keep)); err != nil && ctx.Err() == nil {
-			d.log.Warn("old records could not be removed", "error", err)
-		}
-		pruneKeys(d.hostKeys(), d.engine, d.log)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
 }

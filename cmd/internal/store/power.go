@@ -55,6 +55,10 @@ func (s *Store) LoadPower(ctx context.Context) (power.State, error) {
 		if st.Served, err = query(ctx, tx, `SELECT `+instanceColumns+` FROM instances WHERE serves = 1 AND gone > 0 ORDER BY id`, scanInstance); err != nil {
 			return err
 		}
+		if st.Ended, err = query(ctx, tx, `SELECT `+instanceColumns+` FROM instances
+			WHERE gone > 0 AND token IN (SELECT token FROM launches WHERE resolved = 0) ORDER BY id`, scanInstance); err != nil {
+			return err
+		}
 		if st.Holds, err = query(ctx, tx, `SELECT job, restarts, start, why, tries, norequeue, released FROM holds ORDER BY job`,
 			func(scan scanner) (h power.Hold, err error) {
 				var start int64

@@ -276,3 +276,29 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("with room again: %v, %v", fresh, err)
 	}
 }
+
+// TestEndedOfOpenLaunches: instances that are gone are read again while their launch is open.
+func TestEndedOfOpenLaunches(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "burst.db")
+	s := open(t, path)
+	now := time.Unix(1795000000, 0)
+	c := power.Change{Launches: []power.Launch{{Token: "open", Created: now}, {Token: "over", Created: now, Resolved: now}}}
+	for id, token := range map[string]string{"i-1": "open", "i-2": "over", "i-3": "open"} {
+		i := power.Instance{Gone: now}
+		i.ID, i.Token = id, token
+		if id == "i-3" {
+			i.Gone = time.Time{}
+		}
+		c.Instances = append(c.Instances, i)
+	}
+	if err := s.CommitPower(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	st, err := s.LoadPower(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(st.Ended) != 1 || st.Ended[0].ID != "i-1" || len(st.Instances) != 1 {
+		t.Errorf("ended are %v, open %v", st.Ended, st.Instances)
+	}
+}

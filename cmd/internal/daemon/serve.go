@@ -1,0 +1,84 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// serve runs all parts until ctx ends or one of them fails.
+func (d *Daemon) serve(ctx context.Context, srv *http.Server, ln net.Listener) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	part := func(name string, f func(context.Context) error) {
+		wg.Go(func() {
+			if err := f(ctx); err != nil && ctx.Err() == nil {
+				cancel(fmt.Errorf("%s: %w", name, err))
+			}
+		})
+	}
+	part("power", func(ctx context.Context) error { d.engine.Run(ctx); return nil })
+	part("evictions", func(ctx context.Context) error { return d.guard.Run(ctx, d.sources) })
+	part("sessions", func(ctx context.Context) error { d.hub.Run(ctx); return nil })
+	part("rates", d.rates.run)
+	part("spool", d.watchSpool)
+	part("pruning", d.prune)
+	part("tidying", d.tidy)
+	part("prices", d.market.run)
+	part("ledger", d.keepLedger)
+	part("history", d.keepHistory)
+	part("after jobs", d.keepAfter)
+	part("paid hours", d.keepHours)
+	part("drills", d.endDrills)
+	part("timeouts", d.keepTimeouts)
+	part("nodes", d.serveNodes)
+	if d.setups != nil {
+		part("setups", d.setups.serve)
+	}
+	part("health", func(ctx context.Context) error { d.health.Run(ctx); return nil })
+	part("metrics", d.serveMetrics)
+	part("socket", func(context.Context) error {
+		if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	part("systemd", d.notify)
+	d.log.Info("ready", "cluster", d.cluster, "socket", d.cfg.Endpoint.Socket, "version", d.version)
+	<-ctx.Done()
+	stop, done := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer done()
+	if srv.Shutdown(stop) != nil {
+		srv.Close() // long polls that do not end in time are cut off: their clients ask again
+	}
+	wg.Wait()
+	d.log.Info("stopped")
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// keep is how long closed records and events are kept.
+const keep = 90 * 24 * time.Hour
+
+func (d *Daemon) prune(ctx context.Context) error {
+	tick := time.NewTicker(6 * time.Hour)
+	defer tick.Stop()
+	for {
+		if err := d.store.Prune(ctx, time.Now().Add(-keep)); err != nil && ctx.Err() == nil {
+			d.log.Warn("old records could not be removed", "error", err)
+		}
+		pruneKeys(d.hostKeys(), d.engine, d.log)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
