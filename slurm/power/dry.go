@@ -273,7 +273,7 @@ func (e *Engine) putAside(ctx context.Context, c *Change, r route, dry dryPools,
 		e.dry.aside[pool] = aside{made: time.Now(), until: until, nodes: nodes}
 		c.Events = append(c.Events, Event{Time: time.Now(), Kind: "pool-dry", Pool: pool,
 			Text: fmt.Sprintf("nothing to launch before %s: %s, which are off, are set aside (reservation %s), and jobs go to pool %s",
-				until.Format(time.TimeOnly), hostlist.Fold(nodes), asideName(pool), strings.Join(r.to, " or "))})
+				until.Local().Format(time.TimeOnly), hostlist.Fold(nodes), asideName(pool), strings.Join(r.to, " or "))})
 	}
 	return true
 }

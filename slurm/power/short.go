@@ -132,7 +132,7 @@ func (p planning) tooMany(c *Change, g group, source Pool, tried []cloud.Offerin
 		if cool.Whole(p.size(g, source.Provider), p.now) == cool {
 			continue
 		}
-		why += fmt.Sprintf("; %d of %s came last and are paid for: more are not asked for before %s", cool.Most, o, cool.Paid.Format(time.TimeOnly))
+		why += fmt.Sprintf("; %d of %s came last and are paid for: more are not asked for before %s", cool.Most, o, cool.Paid.Local().Format(time.TimeOnly))
 		if first, ok := p.beside(g); ok && !p.now.Before(cool.Until) {
 			cool.Failures, cool.Until = max(1, cool.Failures), later(first, p.now.Add(leastWait))
 			c.Coolings = append(c.Coolings, Cooling{source.Provider, o, cool})
