@@ -109,7 +109,7 @@ func when(n cloud.Notice) string {
 	case n.Deadline.IsZero():
 		return "at a time that is not said"
 	case n.Kind == cloud.Maintenance:
-		return "work begins at " + n.Deadline.Format(time.DateTime)
+		return "work begins at " + n.Deadline.Local().Format(time.DateTime)
 	}
-	return "the instance goes at " + n.Deadline.Format(time.TimeOnly)
+	return "the instance goes at " + n.Deadline.Local().Format(time.TimeOnly)
 }

@@ -199,7 +199,7 @@ func (g *Guard) send(ctx context.Context, n *Notice, e *Eviction, j slurm.Job) e
 		a.signalled = at
 	}
 	if !movable(j) {
-		g.comment(ctx, e, fmt.Sprintf("node %s is taken back by the cloud at %s; this job cannot be requeued and ends then", n.Node, g.deadline(n).Format(time.TimeOnly)))
+		g.comment(ctx, e, fmt.Sprintf("node %s is taken back by the cloud at %s; this job cannot be requeued and ends then", n.Node, g.deadline(n).Local().Format(time.TimeOnly)))
 	}
 	return g.sent(ctx, e, at)
 }

@@ -58,7 +58,7 @@ func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 	if err == nil && s.requeued && !e.Hold && strings.HasPrefix(s.Reason, "JobHeld") { // as one that was suspended is
 		held = fmt.Sprintf("; it is held: \"scontrol release %d\" lets it start", e.Job)
 	}
-	said := fmt.Sprintf("node %s was taken back by the cloud; requeued %s", e.Node, time.Now().Format(time.DateTime))
+	said := fmt.Sprintf("node %s was taken back by the cloud; requeued %s", e.Node, time.Now().Local().Format(time.DateTime))
 	text := said + held
 	if e.Outcome != "" {
 		text += "; " + e.Outcome
@@ -76,7 +76,7 @@ func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 		return g.close(ctx, e, s.over)
 	case !e.Hold && !a.anew && s.heldAgain(before, said):
 		a.anew = true
-		return fmt.Errorf("job %d is not eligible before %s: Slurm has forgotten that its hold was cleared", e.Job, s.Eligible.Format(time.DateTime))
+		return fmt.Errorf("job %d is not eligible before %s: Slurm has forgotten that its hold was cleared", e.Job, s.Eligible.Local().Format(time.DateTime))
 	}
 	a.released = true
 	return g.moved(ctx, e, held)

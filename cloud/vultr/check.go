@@ -45,6 +45,9 @@ func (p *Provider) Check(ctx context.Context, pools []CheckPool) []Finding {
 		return []Finding{finding("account", "", err)}
 	}
 	all := []Finding{{LevelOK, "account", name}}
+	if off := p.clock.off(); off != "" {
+		all = append(all, Finding{LevelWarning, "clock", off})
+	}
 	for _, pool := range pools {
 		subject := "pool " + pool.Name
 		settings := p.c.Pools[pool.Name]

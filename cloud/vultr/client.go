@@ -162,6 +162,9 @@ func (w *wire) once(r *http.Request, a *answer) (*http.Response, error) {
 		return nil, err
 	}
 	a.status = response.StatusCode
+	if ahead := w.p.clock.saw(response.Header, began, time.Now()); ahead != 0 && !w.p.clock.told.Swap(true) {
+		w.p.log.Warn(w.p.clock.off(), "provider", w.p.c.Name)
+	}
 	w.p.meter.add(r, resultOf(nil, a.status))
 	w.p.log.Debug("Vultr was asked", "provider", w.p.c.Name, "method", r.Method, "path", r.URL.Path, "status", a.status, "took", time.Since(began))
 	if a.status < 300 {

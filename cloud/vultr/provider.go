@@ -20,6 +20,7 @@ type Provider struct {
 	c       Config
 	api     *govultr.Client
 	meter   *meter
+	clock   clock
 	log     *slog.Logger
 	started time.Time
 	// known says that the folder was there when this process began: of a token that

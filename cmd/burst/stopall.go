@@ -117,7 +117,7 @@ func runStopAll(ctx context.Context, s streams, o stopAllOptions) error {
 func (b *button) press(ctx context.Context) error {
 	what := stopall.Options{Cluster: b.cluster}
 	if b.pool != "" {
-		what.Wanted = func(i cloud.Instance) bool { return i.Pool == b.pool }
+		what.Wanted = b.ofPool()
 	}
 	said := make(chan error, 1)
 	go func() { said <- b.another(ctx) }()
@@ -136,6 +136,11 @@ func (b *button) press(ctx context.Context) error {
 		return err
 	}
 	none := !slices.ContainsFunc(slices.Collect(maps.Values(found)), func(all []cloud.Instance) bool { return len(all) > 0 })
+	known := b.pool == "" || slices.ContainsFunc(b.cfg.Pools, func(p config.Pool) bool { return p.Power.Name == b.pool })
+	if none && len(unasked) == 0 && !known {
+		return cli.WithHint(fmt.Errorf("there is no instance of a pool %s, and %s has no such pool: nothing has been done", printable(b.pool), b.cfg.Path),
+			"without --pool the command shows which pools the instances were launched for")
+	}
 	if none && len(unasked) == 0 { // a wrong id has none either
 		text := fmt.Sprintf("If you expect some: is the id %s this site's? The clouds have instances of\n", printable(b.cluster))
 		if err := b.showClusters(ctx, text); err != nil {
@@ -160,6 +165,21 @@ func (b *button) press(ctx context.Context) error {
 		results = append(results, stopall.Result{Provider: name, Err: b.failed[name]})
 	}
 	return b.tell(burstd, results, context.Cause(ctx))
+}
+
+// ofPool says which instances are the pool's: those that were launched for it, and those that have one of
+// its nodes since the pool has its name, which may be a new one.
+func (b *button) ofPool() func(cloud.Instance) bool {
+	nodes, pools := map[string]bool{}, map[string]bool{}
+	for _, p := range b.cfg.Pools {
+		pools[p.Power.Name] = true
+		if p.Power.Name == b.pool {
+			for _, n := range p.Power.Nodes {
+				nodes[n] = true
+			}
+		}
+	}
+	return func(i cloud.Instance) bool { return i.Pool == b.pool || !pools[i.Pool] && nodes[i.Node] }
 }
 
 // show says what will end, and what it costs.

@@ -67,6 +67,48 @@ func TestStopAllSaysWhichFilesGo(t *testing.T) {
 	}
 }
 
+// assigned is a cloud whose instances say which node they are.
+type assigned struct {
+	cloud.Provider
+	node string
+}
+
+func (a assigned) List(ctx context.Context, f cloud.Filter) ([]cloud.Instance, error) {
+	all, err := a.Provider.List(ctx, f)
+	for i := range all {
+		all[i].Node = a.node
+	}
+	return all, err
+}
+
+// TestStopAllOfARenamedPool: its instances have the old name, and one that has no instance under either
+// name is a mistake.
+func TestStopAllOfARenamedPool(t *testing.T) {
+	pool := config.Pool{Power: power.Pool{Name: "new", Provider: "lon", Nodes: []string{"c1"}}}
+	for _, tt := range []struct {
+		pool, launched, node string
+		want                 string // in what is said
+	}{
+		{"new", "old", "c1", "1 instances of cluster"},
+		{"old", "old", "c1", "1 instances of cluster"},
+		{"new", "old", "c2", "0 instances of cluster"},
+		{"nwe", "old", "c1", "no instance of a pool nwe"},
+	} {
+		fake := cloudtest.NewFake(cloudtest.Options{})
+		if _, err := fake.Launch(t.Context(), cloud.LaunchRequest{Token: "t", Cluster: "beef", Pool: tt.launched, Count: 1, Offering: cloud.Offering{Type: "m"}}); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		client := api.NewClient(filepath.Join(t.TempDir(), "no.sock"))
+		b := &button{stopAllOptions: stopAllOptions{cluster: "beef", pool: tt.pool, in: strings.NewReader("no\n")}, streams: streams{io.Discard, &out}, client: client,
+			cfg: &config.Config{Pools: []config.Pool{pool}, Endpoint: endpoint.Config{State: t.TempDir()}}, providers: map[string]cloud.Provider{"lon": assigned{fake, tt.node}}}
+		if err := b.press(t.Context()); err == nil || !strings.Contains(out.String()+err.Error(), tt.want) {
+			t.Errorf("%+v: %v\n%s", tt, err, out.String())
+		}
+		client.Close()
+	}
+}
+
 // TestFilesOfAPoolThatLeft burst.toml are told by burstd's word: before all of it ends, and before a drill.
 func TestFilesOfAPoolThatLeft(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "b.sock")

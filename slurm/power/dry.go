@@ -292,7 +292,7 @@ func (e *Engine) putAside(ctx context.Context, c *Change, r route, dry dryPools,
 		e.dry.aside[pool] = aside{made: time.Now(), until: until, nodes: nodes, size: size}
 		c.Events = append(c.Events, Event{Time: time.Now(), Kind: "pool-dry", Pool: pool,
 			Text: fmt.Sprintf("%s: %s, which are off, are set aside before %s (reservation %s), and jobs go to pool %s",
-				what, hostlist.Fold(nodes), until.Format(time.TimeOnly), asideName(pool), strings.Join(r.to, " or "))})
+				what, hostlist.Fold(nodes), until.Local().Format(time.TimeOnly), asideName(pool), strings.Join(r.to, " or "))})
 	}
 	return true
 }

@@ -159,6 +159,7 @@ func (e *Engine) Load(ctx context.Context) error {
 		return err
 	}
 	now := time.Now()
+	e.renamePools(&st)
 	for _, l := range st.Launches {
 		e.doubt[l.Token] = true
 		if _, ok := e.providers[l.Provider]; !ok {

@@ -12,7 +12,7 @@ const toldText = "burst: requeued: "
 
 // startText is in what a job is told when its start is set to that time.
 func startText(start time.Time) string {
-	return "starts again from " + start.Format(time.DateTime) + " on"
+	return "starts again from " + start.Local().Format(time.DateTime) + " on"
 }
 
 // rememberFor is how long after its start a released job is looked at:

@@ -19,6 +19,7 @@ func TestForgotten(t *testing.T) {
 		want                 bool
 	}{
 		{"as it was told", "PENDING", told(start), Hold{Start: start, Released: true}, false},
+		{"as it was told, by a cloud's clock", "PENDING", told(start), Hold{Start: start.In(time.FixedZone("", 3600)), Released: true}, false},
 		{"an earlier start", "PENDING", told(now.Add(9 * time.Minute)), Hold{Start: start, Released: true}, true},
 		{"never told", "PENDING", "", Hold{Start: start, Released: true}, true},
 		{"another's word", "PENDING", "burst: node c1 was taken back by the cloud", Hold{Start: start, Released: true}, false},

@@ -269,7 +269,7 @@ func (e *Engine) told(ctx context.Context, h Hold, err error, what string) {
 		h.Released = true
 		c.Holds = append(c.Holds, h)
 		c.Events = append(c.Events, Event{Time: time.Now(), Kind: "job-waits", Job: h.Job,
-			Text: fmt.Sprintf("%s; it starts again from %s on", h.Why, h.Start.Format(time.TimeOnly))})
+			Text: fmt.Sprintf("%s; it starts again from %s on", h.Why, h.Start.Local().Format(time.TimeOnly))})
 	case errors.Is(err, slurm.ErrNoJob), errors.Is(err, slurm.ErrNotPending):
 		c.DropHolds = append(c.DropHolds, h.Job)
 	}

@@ -249,13 +249,13 @@ func (e *Engine) refuse(c *Change, l Launch, err error, a answer) {
 			text += "too few, they end again; "
 		}
 		if !until.IsZero() {
-			text += fmt.Sprintf("they are paid for: more than %d not asked for before %s; ", most, until.Format(time.TimeOnly))
+			text += fmt.Sprintf("they are paid for: more than %d not asked for before %s; ", most, until.Local().Format(time.TimeOnly))
 		}
 		switch k {
 		case cloud.Throttled, cloud.Transient, cloud.Auth:
 			text += "asked again after a pause"
 		default:
-			text += "not asked again before " + first.Format(time.TimeOnly)
+			text += "not asked again before " + first.Local().Format(time.TimeOnly)
 		}
 		c.Events = append(c.Events, Event{Time: now, Kind: "no-" + string(k), Pool: l.Request.Pool, Text: fmt.Sprintf("%s: %v", text, err)})
 	}

@@ -150,7 +150,7 @@ func (p planning) tooMany(g group, source Pool, tried []cloud.Offering) (why str
 	for _, o := range tried {
 		cool := p.mem.cool[coolKey{source.Provider, o}]
 		if cool.Whole(size(o), p.now) != cool {
-			why += fmt.Sprintf("; %d of %s came last and are paid for: more are not asked for before %s", cool.Most, o, cool.Paid.Format(time.TimeOnly))
+			why += fmt.Sprintf("; %d of %s came last and are paid for: more are not asked for before %s", cool.Most, o, cool.Paid.Local().Format(time.TimeOnly))
 		}
 	}
 	return why

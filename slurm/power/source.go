@@ -139,3 +139,21 @@ func (p Pool) Validate() error {
 	}
 	return nil
 }
+
+// renamePools has what an earlier life left under a pool's name that is in the configuration no more
+// be of the pool that has the node now: a pool with a new name has the same nodes. What is
+// asked of a cloud stays as it was written.
+func (e *Engine) renamePools(st *State) {
+	rename := func(pool *string, node string) {
+		now := e.poolOf[node]
+		if _, known := e.pools[*pool]; !known && now != "" {
+			*pool = now
+		}
+	}
+	for i := range st.Nodes {
+		rename(&st.Nodes[i].Pool, st.Nodes[i].Name)
+	}
+	for i := range st.Instances {
+		rename(&st.Instances[i].Pool, st.Instances[i].Assigned)
+	}
+}

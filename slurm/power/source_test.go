@@ -275,3 +275,36 @@ func TestARefusingCloudHasNoRoom(t *testing.T) {
 		})
 	}
 }
+
+// left is a journal with what an earlier life left.
+type left struct {
+	*paper
+	st State
+}
+
+func (l left) LoadPower(context.Context) (State, error) { return l.st, nil }
+
+// TestAPoolWithANewName has the nodes and instances that it had under its old one; what is of another
+// pool, or of none, stays so.
+func TestAPoolWithANewName(t *testing.T) {
+	e, p := testEngine(State{})
+	e.pools, e.poolOf = map[string]Pool{"new": {Name: "new"}, "other": {Name: "other"}}, map[string]string{"c1": "new", "c2": "new"}
+	e.journal = left{p, State{
+		Nodes: []Node{{Name: "c1", Pool: "old", Phase: Booting}, {Name: "c2", Pool: "other", Phase: Up}, {Name: "x1", Pool: "old", Phase: Up}},
+		Instances: []Instance{{Instance: cloud.Instance{ID: "i-1", Pool: "old"}, Assigned: "c1"},
+			{Instance: cloud.Instance{ID: "i-2", Pool: "other"}, Assigned: "c2"}, {Instance: cloud.Instance{ID: "i-3", Pool: "old"}, Assigned: "x1"}},
+	}}
+	if err := e.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for name, n := range e.mem.nodes {
+		got[name] = n.Pool
+	}
+	for id, i := range e.mem.instances {
+		got[id] = i.Pool
+	}
+	if diff := cmp.Diff(map[string]string{"c1": "new", "c2": "other", "x1": "old", "i-1": "new", "i-2": "other", "i-3": "old"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -119,7 +119,7 @@ func (d *Daemon) drill(ctx context.Context, i power.Instance, r api.EvictRequest
 	case n.Source == sourceDrill:
 		return byBurstd, n.Deadline, nil
 	case n.Deadline.Before(now):
-		return "", deadline, fmt.Errorf("its notice of %s, by %s, has not come true, and it gets no other: --no-notice ends it", n.Deadline.Format(time.DateTime), n.Source)
+		return "", deadline, fmt.Errorf("its notice of %s, by %s, has not come true, and it gets no other: --no-notice ends it", n.Deadline.Local().Format(time.DateTime), n.Source)
 	}
 	return byCloud, n.Deadline, nil
 }

@@ -83,7 +83,7 @@ func (h *hours) round(ctx context.Context, now time.Time) error {
 		if end := h.paid(i).Until(now); !h.told[i.ID].Equal(end) {
 			h.told[i.ID] = end
 			events = append(events, ft.Event{Time: now, Kind: "power-down", Node: i.Assigned, Instance: i.ID,
-				Text: fmt.Sprintf("idle, and what is paid of its instance ends at %s", end.Format(time.TimeOnly))})
+				Text: fmt.Sprintf("idle, and what is paid of its instance ends at %s", end.Local().Format(time.TimeOnly))})
 		}
 	}
 	if len(events) > 0 {

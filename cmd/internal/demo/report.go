@@ -63,7 +63,7 @@ func (r *Report) bill(instances []local.Machine, t price.Table, now time.Time) e
 				return fmt.Errorf("the price table has no price of %s", o)
 			}
 			*usd += price.PerSecond.Cost(p.USDPerHour, i.Launched, end)
-			r.PricesOf = p.Date.Format(time.DateOnly)
+			r.PricesOf = p.Date.UTC().Format(time.DateOnly)
 		}
 	}
 	r.NodesLaunched = len(instances)

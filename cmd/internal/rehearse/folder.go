@@ -36,7 +36,7 @@ func makeRoom(o Options) (r room, err error) {
 		return r, err
 	}
 	name := strings.TrimSuffix(filepath.Base(o.Script), filepath.Ext(o.Script))
-	r.dir, err = os.MkdirTemp(base, strings.ReplaceAll(name, "*", "_")+"-"+time.Now().Format("20060102T150405")+"-*")
+	r.dir, err = os.MkdirTemp(base, strings.ReplaceAll(name, "*", "_")+"-"+time.Now().Local().Format("20060102T150405")+"-*")
 	if err != nil {
 		return r, err
 	}

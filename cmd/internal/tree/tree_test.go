@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -179,6 +180,30 @@ func TestRooms(t *testing.T) {
 		if dir := path.Dir(s.path); !known(dir) {
 			t.Errorf("%s: %s is no room that the rules know", s.path, dir)
 		}
+	}
+}
+
+var (
+	clockTime = regexp.MustCompile(`\.Format\((time\.(TimeOnly|DateTime|DateOnly|Kitchen|Stamp)|"[^"]*(15|2006))`)
+	ofZone    = regexp.MustCompile(`(\.(Local|UTC)\(\)|\.In\([^()]*\))$`)
+)
+
+// TestTimes holds that a time which is written without its zone is in a known one: a
+// cloud's times are in UTC, and who reads them beside Slurm's takes them for local ones.
+func TestTimes(t *testing.T) {
+	found := 0
+	walk(t, func(name string, text []byte) {
+		if path.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
+			return
+		}
+		for _, at := range clockTime.FindAllIndex(text, -1) {
+			if found++; !ofZone.Match(text[:at[0]]) {
+				t.Errorf("%s:%d: a time is written in whatever zone it has: write t.Local().Format or t.UTC().Format", name, 1+bytes.Count(text[:at[0]], []byte("\n")))
+			}
+		}
+	})
+	if found == 0 {
+		t.Error("no time is written anywhere: the rule looks for the wrong thing")
 	}
 }
 
