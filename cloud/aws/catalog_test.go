@@ -7,10 +7,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/burst-hpc/burst/cloud"
 )
@@ -58,8 +57,8 @@ func TestTypes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("Types (-want +got):\n%s", diff)
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("types %+v, want %+v", got, want)
 		}
 	}
 	if n := aws.count("DescribeInstanceTypes") + aws.count("DescribeInstanceTypeOfferings"); n != 2 {

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/burst-hpc/burst/cloud"
 )
@@ -75,7 +74,7 @@ func TestPlan(t *testing.T) {
 			if !slices.Equal(got, tt.subnets) || !s.hardware.equal(tt.hardware) || skipped != tt.skipped {
 				t.Errorf("subnets %v, %+v, %d skipped", got, s.hardware, skipped)
 			}
-			if want := []volume{{Device: "/dev/xvda"}, {Device: "/dev/sdb"}}; !cmp.Equal(s.Volumes, want) {
+			if want := []volume{{Device: "/dev/xvda"}, {Device: "/dev/sdb"}}; !reflect.DeepEqual(s.Volumes, want) {
 				t.Errorf("volumes %+v, want %+v", s.Volumes, want)
 			}
 			if r.Offering != s.Targets[0].Offering {

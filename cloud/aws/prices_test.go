@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/burst-hpc/burst/cloud"
 )
@@ -73,8 +72,8 @@ func TestPrices(t *testing.T) {
 			{Offering: spot(""), USDPerHour: 0.035, Date: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), Source: "spot-history"},
 			{Offering: fromBuiltIn, USDPerHour: 3.888, Date: time.Date(2025, 3, 2, 0, 0, 0, 0, time.UTC), Source: "table"},
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("Prices (-want +got):\n%s", diff)
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("prices %+v, want %+v", got, want)
 		}
 	}
 	if n := aws.count("DescribeSpotPriceHistory"); n != 1 {

@@ -3,13 +3,13 @@ package aws
 import (
 	"encoding/base64"
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/burst-hpc/burst/cloud"
 )
@@ -113,8 +113,8 @@ func TestRunRequest(t *testing.T) {
 			{ResourceType: "instance", Tags: tags}, {ResourceType: "volume", Tags: tags}, {ResourceType: "spot-instances-request", Tags: tags},
 		},
 	}
-	if d := cmp.Diff(sent(t, want), sent(t, got)); d != "" {
-		t.Error(d)
+	if want, got := sent(t, want), sent(t, got); !reflect.DeepEqual(got, want) {
+		t.Errorf("sent is\n%+v\nwant\n%+v", got, want)
 	}
 }
 
@@ -151,8 +151,8 @@ func TestRunInputLosesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(sent(t, d), sent(t, in)); diff != "" {
-		t.Error(diff)
+	if want, got := sent(t, d), sent(t, in); !reflect.DeepEqual(got, want) {
+		t.Errorf("sent is\n%+v\nwant\n%+v", got, want)
 	}
 }
 
@@ -254,7 +254,7 @@ func TestReadType(t *testing.T) {
 		{"first card without EFA, others with nothing else", &types.NetworkInfo{EfaSupported: aws.Bool(true), EfaInfo: &types.EfaInfo{MaximumEfaInterfaces: aws.Int32(2)}, NetworkCards: []types.NetworkCardInfo{
 			card("interface"), card("efa-only"), card("interface"), card("efa", "interface")}}, []string{"interface", "efa-only", "", "efa"}},
 	} {
-		if got := readType(types.InstanceTypeInfo{NetworkInfo: tt.n}).cards; !cmp.Equal(got, tt.want) {
+		if got := readType(types.InstanceTypeInfo{NetworkInfo: tt.n}).cards; !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}

@@ -2,11 +2,10 @@ package aws
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/burst-hpc/burst/cloud"
 )
@@ -92,8 +91,8 @@ func TestReadEvent(t *testing.T) {
 			if !errors.Is(err, tt.err) {
 				t.Errorf("the error is %v, want %v", err, tt.err)
 			}
-			if d := cmp.Diff(tt.want, got); d != "" {
-				t.Errorf("notices (-want +got):\n%s", d)
+			if !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("notices %+v, want %+v", got, tt.want)
 			}
 		})
 	}

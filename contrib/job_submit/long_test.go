@@ -27,7 +27,7 @@ func TestLongScripts(t *testing.T) {
 	}
 	luas := interpreters(t)
 	if testing.Short() {
-		luas, size = luas[:1], 1<<20
+		luas, size = luas[:1], 1<<18
 	}
 	for _, l := range luas {
 		var names []string

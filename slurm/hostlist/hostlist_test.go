@@ -113,6 +113,9 @@ func TestLimits(t *testing.T) {
 		strings.Repeat("n", maxName-1) + "[1-9]":       9,
 		strings.Repeat("n,", 1<<20):                    1 << 20,
 	} {
+		if testing.Short() && want == 1<<20 {
+			continue // a million names each
+		}
 		l, err := Parse(list)
 		if err != nil {
 			t.Errorf("%.40s: %v", list, err)

@@ -153,9 +153,13 @@ func TestAServersPoolLeavesTheConfiguration(t *testing.T) {
 // when they show it again at any moment, and is known for what it is then.
 func TestListsLackAServerForAWhile(t *testing.T) {
 	older := onInstance("i-c1", "c1", early.Add(-time.Hour))
+	apart := 5 * time.Second
+	if testing.Short() {
+		apart = 35 * time.Second
+	}
 	for _, state := range []string{"DOWN+CLOUD+NOT_RESPONDING", "IDLE+CLOUD+POWERED_DOWN", "DOWN+CLOUD+POWERED_DOWN", ""} {
 		for _, left := range []bool{false, true} {
-			for away := 5 * time.Minute; away < 7*time.Minute; away += 5 * time.Second {
+			for away := 5 * time.Minute; away < 7*time.Minute; away += apart {
 				nodes := map[string]string{"c1": "IDLE+CLOUD"}
 				if state != "" {
 					nodes["s1"] = state

@@ -157,7 +157,7 @@ func TestKillWithFeatures(t *testing.T) {
 			s.room(-1)
 			kept = s.ctl.Submit(slurmtest.Job{Nodes: 3, Requeue: true, Features: "fake", Duration: 20 * time.Second})
 			waitFor(20*time.Minute, "the job that keeps to the first cloud is done", s.over(kept))
-			waitFor(5*time.Minute, "no instance lives", func() bool { return liveIn(s.fake)+liveIn(s.other) == 0 && s.open() == "" })
+			waitFor(5*time.Minute, "no instance lives", func() bool { return liveIn(s.fake)+liveIn(s.other) == 0 && s.closed() })
 			away := errors.New("no route")
 			s.fake.Inject(cloudtest.Launch, cloudtest.Fault{Err: away, Times: 1000, Lost: true})
 			calls := s.fake.Calls(cloudtest.Launch)
@@ -165,7 +165,7 @@ func TestKillWithFeatures(t *testing.T) {
 			waitFor(time.Minute, "its launch is called", func() bool { return s.fake.Calls(cloudtest.Launch) > calls })
 			s.fake.Inject(cloudtest.List, cloudtest.Fault{Err: away, Times: 15})
 			waitFor(20*time.Minute, "the job whose launch was lost is done", s.over(lost))
-			waitFor(20*time.Minute, "nothing is left", func() bool { return liveIn(s.fake)+liveIn(s.other) == 0 && s.open() == "" })
+			waitFor(20*time.Minute, "nothing is left", func() bool { return liveIn(s.fake)+liveIn(s.other) == 0 && s.closed() })
 			if mixed || strayed || len(s.twice) > 0 {
 				t.Errorf("a job had nodes of two clouds: %v; one of a cloud that it did not want: %v; two instances at once were node %v", mixed, strayed, s.twice)
 			}
@@ -190,7 +190,7 @@ func TestKillWithFeatures(t *testing.T) {
 	chosen, missed := slices.DeleteFunc(choose(points), func(p string) bool { return strings.Contains(p, " account #") && len(p) > len("before account #3") }), 0
 	if testing.Short() {
 		var few []string
-		for i := 0; i < len(chosen); i += 50 {
+		for i := 0; i < len(chosen); i += 100 {
 			few = append(few, chosen[i])
 		}
 		chosen = few

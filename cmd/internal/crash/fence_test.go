@@ -184,7 +184,7 @@ func TestRule9TheNextAttemptWaitsForTheEndOfTheOld(t *testing.T) {
 			if early.Load() || !told {
 				t.Errorf("it began while its old attempt might run: %v; it was told why it waits: %v", early.Load(), told)
 			}
-			s.wait(time.Hour, "all is over", func() bool { return s.live() == 0 && s.open() == "" })
+			s.wait(time.Hour, "all is over", func() bool { return s.live() == 0 && s.closed() })
 		})
 	}
 	long("the node comes back before its instance is ended", t, func(t *testing.T, s *story) {

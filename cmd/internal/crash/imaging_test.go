@@ -117,7 +117,7 @@ func TestBuilders(t *testing.T) {
 				}
 			}
 			s.wait(3*time.Minute, "burstd has ended what the dead process has left", func() bool { return s.builders() == 0 })
-			s.wait(3*time.Minute, "the journal is closed", func() bool { return s.open() == "" })
+			s.wait(3*time.Minute, "the journal is closed", func() bool { return s.closed() })
 			if want := map[string]int{"imaged": 1, "discard": 1, "terminate": 1}[step]; s.images() != want {
 				t.Errorf("%d images, want %d", s.images(), want)
 			}

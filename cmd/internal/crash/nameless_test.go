@@ -38,7 +38,7 @@ func TestRule3AnInstanceWithoutANameIsKnownByItsAddress(t *testing.T) {
 		if is := [2]string{s.ctl.Addr("c1"), s.ctl.Addr("c2")}; is != was {
 			t.Errorf("c1 and c2 were at %v, and are at %v", was, is)
 		}
-		s.wait(20*time.Minute, "all is over", func() bool { return s.live() == 0 && s.open() == "" })
+		s.wait(20*time.Minute, "all is over", func() bool { return s.live() == 0 && s.closed() })
 	}
 	bubble("the journal is lost", t, cloudtest.Options{}, func(t *testing.T, s *story) {
 		s.cloud = nameless{s.fake}

@@ -134,7 +134,7 @@ func TestReconcile(t *testing.T) {
 		if s.stateOf(on[0]) != cloud.Running {
 			t.Error("it was ended at once: slurmctld may be about to read its configuration again")
 		}
-		s.wait(15*time.Minute, "all is over", func() bool { return s.live() == 0 && s.open() == "" })
+		s.wait(15*time.Minute, "all is over", func() bool { return s.live() == 0 && s.closed() })
 	})
 	bubble("a node without an instance and without a record is given back", t, cloudtest.Options{}, func(t *testing.T, s *story) {
 		s.start("")

@@ -117,14 +117,18 @@ func TestFaultClockStep(t *testing.T) {
 			s.skew = 0
 			s.mu.Unlock()
 			s.wait(4*time.Minute, "the job runs", s.runs(id))
-			s.wait(10*time.Minute, "all is over", func() bool { return s.live() == 0 && s.open() == "" })
+			s.wait(10*time.Minute, "all is over", func() bool { return s.live() == 0 && s.closed() })
 		})
 	}
 }
 
 // TestManyNodesAtOnce: a job larger than one launch, and what it costs in calls.
 func TestManyNodesAtOnce(t *testing.T) {
-	for _, nodes := range []int{1000, 1100} {
+	sizes := []int{1000, 1100}
+	if testing.Short() {
+		sizes = sizes[1:] // of two launches
+	}
+	for _, nodes := range sizes {
 		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &story{world: newWorld(t, slurmtest.Options{Nodes: expand("c[0001-1100]"), SuspendTime: time.Hour, ResumeTimeout: 10 * time.Minute},

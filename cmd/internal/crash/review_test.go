@@ -116,7 +116,7 @@ func TestANodeThatLeftTheConfigurationIsStillEnded(t *testing.T) {
 		s.die()
 		s.pool.Nodes = expand("c[2-4]")
 		s.start("")
-		s.wait(20*time.Minute, "all is over", func() bool { return s.live() == 0 && s.open() == "" })
+		s.wait(20*time.Minute, "all is over", func() bool { return s.live() == 0 && s.closed() })
 		if i, _ := s.ctl.Info(id); i.Restarts > 0 {
 			t.Errorf("the job was restarted")
 		}
@@ -129,7 +129,7 @@ func TestANodeThatLeftTheConfigurationIsStillEnded(t *testing.T) {
 		s.pool.Nodes = expand("c[2-4]")
 		s.start("")
 		s.swallow()
-		s.wait(10*time.Minute, "all is over", func() bool { return s.live() == 0 && s.open() == "" })
+		s.wait(10*time.Minute, "all is over", func() bool { return s.live() == 0 && s.closed() })
 	})
 }
 
@@ -163,7 +163,7 @@ func TestRule7AnOldJournalEndsNothingThatRuns(t *testing.T) {
 			if i, _ := s.ctl.Info(id); i.Restarts > 0 || i.State != "RUNNING" || s.live() != 1 {
 				t.Errorf("%d instances live, the job is %+v", s.live(), i)
 			}
-			s.wait(20*time.Minute, "all is over", func() bool { return s.live() == 0 && s.open() == "" })
+			s.wait(20*time.Minute, "all is over", func() bool { return s.live() == 0 && s.closed() })
 		})
 	}
 	bubble("launching, and the job's instance came of that launch", t, cloudtest.Options{}, func(t *testing.T, s *story) {
@@ -270,7 +270,7 @@ func (s *story) freed(at string) *life {
 	if err != nil || !strings.Contains(string(out), "Requeue=0") {
 		s.t.Errorf("a job with --no-requeue can be requeued now that it runs: %s, %v", out, err)
 	}
-	wait(20*time.Minute, "all is over", func() bool { return s.live() == 0 && s.open() == "" })
+	wait(20*time.Minute, "all is over", func() bool { return s.live() == 0 && s.closed() })
 	return first
 }
 
@@ -283,7 +283,7 @@ func TestKillAtEveryPointOfAFailedLaunch(t *testing.T) {
 		t.Fatalf("only these points: %v", points)
 	}
 	for n, p := range chosen {
-		if !testing.Short() || n%15 == 0 {
+		if !testing.Short() || n%30 == 0 {
 			bubble(strings.ReplaceAll(p, " ", "_"), t, cloudtest.Options{}, func(_ *testing.T, s *story) { s.freed(p) })
 		}
 	}

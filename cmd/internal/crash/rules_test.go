@@ -59,7 +59,7 @@ func TestRule2OrdersAreComparedWithSlurmBeforeTheyAreCarriedOut(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		s.start("")
-		s.wait(time.Minute, "the orders are settled", func() bool { return s.open() == "" })
+		s.wait(time.Minute, "the orders are settled", func() bool { return s.closed() })
 		if n := len(s.fake.Instances()); n != 0 {
 			t.Errorf("%d instances were launched for a node that Slurm has powered down", n)
 		}
@@ -136,7 +136,7 @@ func TestRule4ALostAnswerLaunchesNothingTwice(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		s.ctl.Cancel(id)
 		s.wait(2*time.Minute, "the launch has been called", func() bool { return len(s.fake.Instances()) == 1 })
-		s.wait(2*time.Minute, "nothing lives, all is closed", func() bool { return s.live() == 0 && s.open() == "" })
+		s.wait(2*time.Minute, "nothing lives, all is closed", func() bool { return s.live() == 0 && s.closed() })
 	})
 }
 
@@ -175,7 +175,7 @@ func TestRule7AnEmptyAnswerIsNoAnswer(t *testing.T) {
 			t.Error("instances were ended while Slurm did not answer")
 		}
 		s.ctl.Up()
-		s.wait(20*time.Minute, "all is over", func() bool { return s.live() == 0 && s.open() == "" })
+		s.wait(20*time.Minute, "all is over", func() bool { return s.live() == 0 && s.closed() })
 	})
 	bubble("orphans end a bounded number a round, and not in the first", t, cloudtest.Options{}, func(t *testing.T, s *story) {
 		l := s.start("")

@@ -212,7 +212,7 @@ func TestAChangedFile(t *testing.T) {
 			s.start("")
 			time.Sleep(5 * time.Minute)
 			s.has(id, time.Second, 0, 2)
-			s.wait(20*time.Minute, "nothing is left", func() bool { return liveIn(s.other) == 0 && s.open() == "" })
+			s.wait(20*time.Minute, "nothing is left", func() bool { return liveIn(s.other) == 0 && s.closed() })
 			if n := len(s.other.Instances()) + len(s.fake.Instances()); n != 2 || s.state(id) == "FAILED" {
 				t.Errorf("%d instances were launched in all, the job is %s", n, s.state(id))
 			}
@@ -301,7 +301,7 @@ func TestKillWithTwoClouds(t *testing.T) {
 				revive()
 				mixed = mixed || s.runs(id)() && liveIn(s.other) != 2
 				state := s.state(id)
-				return (state == "COMPLETED" || state == "forgotten") && liveIn(s.fake)+liveIn(s.other) == 0 && s.open() == ""
+				return (state == "COMPLETED" || state == "forgotten") && liveIn(s.fake)+liveIn(s.other) == 0 && s.closed()
 			})
 			if mixed || len(s.twice) > 0 {
 				t.Errorf("the job had nodes of two clouds: %v; two instances at once were node %v", mixed, s.twice)

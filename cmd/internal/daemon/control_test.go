@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/cloudtest"
 	"github.com/burst-hpc/burst/cmd/internal/api"
@@ -250,8 +248,8 @@ func TestDrilled(t *testing.T) {
 		for _, i := range found {
 			got = append(got, i.ID)
 		}
-		if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" || (err != nil) != (want == "") {
-			t.Errorf("%s: %v %s", names, err, diff)
+		if got := strings.Join(got, " "); got != want || (err != nil) != (want == "") {
+			t.Errorf("%s: %v; %q, want %q", names, err, got, want)
 		}
 	}
 }

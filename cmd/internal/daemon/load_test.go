@@ -4,10 +4,9 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
+	"reflect"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cmd/internal/api"
@@ -38,16 +37,16 @@ func TestStatusSaysWhatRunsAndWaits(t *testing.T) {
 	if s.USDPerHour != nil || s.Wait != api.MaxListed+1 || len(s.Waiting) != api.MaxListed {
 		t.Errorf("USD %v before they are summed up; %d jobs wait, %d are listed", s.USDPerHour, s.Wait, len(s.Waiting))
 	}
-	if d := cmp.Diff(api.Waiting{Job: 7, Until: noon, Why: "no capacity", Tries: 2}, s.Waiting[0]); d != "" {
-		t.Error(d)
+	if want := (api.Waiting{Job: 7, Until: noon, Why: "no capacity", Tries: 2}); !reflect.DeepEqual(s.Waiting[0], want) {
+		t.Errorf("waiting %+v, want %+v", s.Waiting[0], want)
 	}
 	c.costs(ledger.Input{Instances: h.Instances, Price: func(string, cloud.Offering) ledger.Price { return ledger.Price{USDPerHour: 2} }})
 	s = api.Status{}
 	d.load(&s, h)
 	want := []api.PoolLoad{{Pool: "q", Nodes: map[string]int{}},
 		{Pool: "p", Nodes: map[string]int{"up": 1}, Instances: 2, Ending: 1, USDPerHour: 4}}
-	if d := cmp.Diff(want, s.Pools); d != "" || s.USDPerHour == nil || *s.USDPerHour != 6 {
-		t.Errorf("USD %v %s", s.USDPerHour, d)
+	if !reflect.DeepEqual(s.Pools, want) || s.USDPerHour == nil || *s.USDPerHour != 6 {
+		t.Errorf("USD %v; pools %+v, want %+v", s.USDPerHour, s.Pools, want)
 	}
 }
 
@@ -86,10 +85,10 @@ func TestStatusListsEvictions(t *testing.T) {
 	for _, e := range s.Evicting {
 		got = append(got, e.Node)
 	}
-	if diff := cmp.Diff([]string{"c-i-2", "c-i-1", "c-i-3"}, got); diff != "" {
-		t.Error(diff)
-	} else if diff := cmp.Diff([]api.EvictingJob{{Job: 7, Stage: "signalled"}}, s.Evicting[0].Jobs); diff != "" {
-		t.Error(diff)
+	if want := []string{"c-i-2", "c-i-1", "c-i-3"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("evicting %q, want %q", got, want)
+	} else if jobs, want := s.Evicting[0].Jobs, []api.EvictingJob{{Job: 7, Stage: "signalled"}}; !reflect.DeepEqual(jobs, want) {
+		t.Errorf("jobs %+v, want %+v", jobs, want)
 	}
 }
 

@@ -3,10 +3,10 @@ package daemon
 import (
 	"context"
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/burst-hpc/burst/cmd/internal/api"
@@ -20,8 +20,8 @@ func TestStageNames(t *testing.T) {
 	for _, s := range power.Stages {
 		names = append(names, string(s))
 	}
-	if diff := cmp.Diff(names, api.BootStages); diff != "" {
-		t.Errorf("power.Stages, api.BootStages (-want +got):\n%s", diff)
+	if !reflect.DeepEqual(names, api.BootStages) {
+		t.Errorf("power.Stages %q, api.BootStages %q", names, api.BootStages)
 	}
 }
 
