@@ -52,7 +52,7 @@ type ami struct {
 
 func newAMI(t *testing.T) *ami {
 	t.Helper()
-	a := &ami{T: t, m: mototest.Start(t, mototest.Options{}), dir: t.TempDir()}
+	a := &ami{T: t, m: mototest.Start(t, mototest.Options{Outside: true}), dir: t.TempDir()}
 	target, err := url.Parse(a.m.Endpoint)
 	if err != nil {
 		t.Fatal(err)
@@ -245,6 +245,7 @@ func TestImageBuildOnMoto(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts moto: slow end-to-end, run by make test")
 	}
+	t.Parallel()
 	a := newAMI(t)
 	const ready = "burst-bootstrap: step setup\r\nburst-bootstrap: image ready\r\n"
 	t.Run("made, listed, deleted", func(t *testing.T) {

@@ -75,6 +75,11 @@ func TestBuildersAtWorkLive(t *testing.T) {
 		}
 	}
 	r.until("burstd hears Slurm", func() bool { st, err := r.Status(t.Context()); return err == nil && st.SlurmOK })
+	r.until("burstd says of which account its instances are", func() bool {
+		account, err := provider.(cloud.Accountant).Account(t.Context())
+		st, serr := r.Status(t.Context())
+		return err == nil && serr == nil && len(st.Accounts) == 1 && st.Accounts[s.config.Providers[0].Name] == api.AccountMark(account)
+	})
 	for range 2 {
 		rounds()
 		if !lives() {

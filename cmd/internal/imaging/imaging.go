@@ -63,8 +63,9 @@ type Config struct {
 	// Allowed says why nothing may be launched now; nil: it may. It is asked before the builder is asked
 	// for, and again when it is there.
 	Allowed func(ctx context.Context) error
-	// SetUp returns when the builder is ready for its image to be made.
-	SetUp  func(ctx context.Context, i cloud.Instance) error
+	// SetUp returns when the builder is ready for its image to be made. It calls cleaning once the
+	// builder is cleaned, after which it shuts itself down, and lets nobody in who could ask whether it is done.
+	SetUp  func(ctx context.Context, i cloud.Instance, cleaning func()) error
 	Report func(Progress) // nil: nobody is told
 
 	Poll time.Duration // between two looks at the cloud; 5 s
