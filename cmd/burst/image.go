@@ -140,10 +140,7 @@ func runImageBuild(ctx context.Context, s streams, o imageBuildOptions) error {
 	result, err := imaging.Build(ctx, imaging.Config{Provider: provider, Request: request, Leases: imaging.LeasesIn(cfg.Endpoint.State),
 		Within: o.within, Allowed: allowed, SetUp: way.SetUp, Report: line.report})
 	line.end()
-	usd := builderCost(context.WithoutCancel(ctx), cfg, provider, pool.Power.Provider, result)
-	if usd != nil {
-		fmt.Fprintf(s.err, "the instance cost about %.3f USD, which burst cost does not have\n", *usd)
-	}
+	usd := tellCost(context.WithoutCancel(ctx), s.err, built{cfg, pool, provider, result})
 	if result.Image.State == cloud.ImageAvailable {
 		if werr := tellImage(s.out, o, builtImage{Image: result.Image, Provider: pool.Power.Provider, Instance: result.Instance, USD: usd,
 			slow: slowImage(cfg, pool, result.Image.ID)}, result.Took); werr != nil {

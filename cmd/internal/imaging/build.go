@@ -22,6 +22,7 @@ type build struct {
 	begun    bool      // the image may be there
 	open     bool      // the answer to a call that asked for it was lost
 	removed  bool      // it was shown, and removed
+	gone     time.Time // when the cloud says that the builder ended; zero: it does not say
 	cut      error     // why the word that the builder is ready did not come; nil: it has
 	image    cloud.Image
 	stage    Stage

@@ -101,6 +101,9 @@ func TestBuild(t *testing.T) {
 		if len(all) != 1 || all[0] != r.Image || r.Image.State != cloud.ImageAvailable || r.Image.Pool != "p" || r.Image.Source != "ssm:/base" {
 			t.Errorf("made is %+v, there are %+v", r.Image, all)
 		}
+		if _, ours := cloud.BuilderUntil(r.Token); !ours || !r.Gone || r.Instance != "i-00000001" || !r.Ended.Equal(b.Instances()[0].Ended) || r.Ended.IsZero() {
+			t.Errorf("the builder is %+v, the cloud has %+v", r, b.Instances())
+		}
 		if want := []Stage{Launching, Booting, SettingUp, Imaging, Ending}; !slices.Equal(b.stages, want) {
 			t.Errorf("stages are %v, want %v", b.stages, want)
 		}
