@@ -136,7 +136,7 @@ func Build(ctx context.Context, c Config) (Result, error) {
 	}
 	image, builder := b.end(context.WithoutCancel(ctx), err != nil)
 	r.Image, r.Ended, r.Gone = b.image, b.gone, builder == nil // an image that was begun in vain is removed
-	if !r.Ended.After(r.Launched) { // it does not say, or to the second of a builder that was soon gone
+	if !r.Ended.After(r.Launched) {                            // it does not say, or to the second of a builder that was soon gone
 		r.Ended = time.Now()
 	}
 	if left := errors.Join(image, builder); dead(left) {
