@@ -24,12 +24,14 @@ func sameAccount(ctx context.Context, w io.Writer, cfg *config.Config, name stri
 		return nil
 	}
 	const hint = "give this command burstd's credentials; docs/images.md says how"
-	ctx, cancel := context.WithTimeout(ctx, accountTimeout)
+	asking, cancel := context.WithTimeout(ctx, accountTimeout)
 	defer cancel()
-	here, herr := a.Account(ctx)
+	here, herr := a.Account(asking)
 	client := api.NewClient(cfg.Endpoint.Socket)
 	defer client.Close()
-	status, err := client.Status(ctx)
+	hearing, cancel := context.WithTimeout(ctx, burstdTimeout)
+	defer cancel()
+	status, err := client.Status(hearing)
 	if err != nil {
 		return fmt.Errorf("asking burstd whose credentials it has: %w", explain(err))
 	}
