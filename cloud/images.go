@@ -31,6 +31,9 @@ type ImageRequest struct {
 	Pool     string // whose settings the image is made with
 	Source   string // the image, as the pool names it, that the instance was made of
 	Instance string
+	// OwnStop says that only the instance's own end shows that all was done on it: an image is
+	// made once it has shut itself down, and what does not is Invalid. For clouds with HardStop.
+	OwnStop bool
 }
 
 // ImageState is an image's state.

@@ -44,5 +44,11 @@ func ImageEnd(console string) (ended bool, why, tail string) {
 	return true, console[m[4]:m[5]], strings.Join(lines[:min(len(lines), maxTail)], "\n")
 }
 
+var cleaning = regexp.MustCompile(`(?m)^burst-bootstrap: step clean$`)
+
+// ImageCleaning says whether the output of a script of ForImage shows that it has got as far as
+// cleaning the instance. One of ThenOff shuts itself down then only when that is done.
+func ImageCleaning(output []byte) bool { return cleaning.Match(output) }
+
 // maxTail is how many lines of output a failing script prints at most.
 const maxTail = 12

@@ -2,6 +2,7 @@ package vultr_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +103,48 @@ func TestSnapshotWhenStopped(t *testing.T) {
 			}
 			if all := c.Snapshots(); len(all) != tt.made || len(c.Torn()) > 0 || len(c.Unplugged()) != tt.made {
 				t.Errorf("snapshots are %v, of a running instance %v, of an unplugged one %v; want %d", all, c.Torn(), c.Unplugged(), tt.made)
+			}
+		})
+	}
+}
+
+// TestSnapshotOfWhatShutItselfDown: where only that shows that all was done on an instance, none is made of one
+// that runs, that is suspended, or that Vultr has to stop.
+func TestSnapshotOfWhatShutItselfDown(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		off, suspended bool
+		why            string // "": one is made
+	}{
+		"off":       {off: true},
+		"runs":      {why: "has not shut itself down"},
+		"suspended": {off: true, suspended: true, why: "is suspended"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := fakeCloud(t, vultrtest.Options{})
+			p := over(t, c)
+			got, err := p.Launch(t.Context(), ask("t-1", 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tt.off {
+				c.Off(got[0].ID)
+			}
+			if tt.suspended {
+				c.Suspend(got[0].ID)
+			}
+			r := cloud.ImageRequest{Token: "t-1", Cluster: "c-1", Pool: "pool", Instance: got[0].ID, OwnStop: true}
+			_, err = p.MakeImage(t.Context(), r)
+			for kind := cloud.KindOf(err); err != nil && (kind == cloud.Transient || kind == cloud.Throttled) && t.Context().Err() == nil; kind = cloud.KindOf(err) {
+				_, err = p.MakeImage(t.Context(), r)
+			}
+			if (err == nil) != (tt.why == "") || err != nil && (cloud.KindOf(err) != cloud.Invalid || !strings.Contains(err.Error(), tt.why)) {
+				t.Errorf("%v, want %q", err, tt.why)
+			}
+			halts := slices.ContainsFunc(c.Calls(), func(call vultrtest.Call) bool { return strings.Contains(call.Path, "/halt") })
+			if made := len(c.Snapshots()) == 1; made != (tt.why == "") || halts {
+				t.Errorf("a snapshot is made: %v, the instance was halted: %v", made, halts)
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/big"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -84,6 +85,15 @@ func (pl plan) gpus() (all []cloud.GPU, note string) {
 		return nil, fmt.Sprintf("%s has GPUs (%s) with %d GB, and it is not clear how many", pl.ID, kind, memory)
 	}
 	return nil, fmt.Sprintf("%s has GPUs (%s), and Vultr does not say how many", pl.ID, kind)
+}
+
+// arch is the plan's processors'. Vultr's lists do not say it: all are x86_64 but Grace, which comes with the
+// GPU of a GH200.
+func (pl plan) arch() string {
+	if kind, _ := pl.gpu(); gpuName(kind) == "gh200" || slices.Contains(strings.Split(pl.ID, "-"), "gh200") {
+		return "arm64"
+	}
+	return "x86_64"
 }
 
 // gpuName is the GRES name of "NVIDIA_A100", and of "NVIDIA_A100_SXM".

@@ -107,29 +107,35 @@ func (p *Provider) MakeImage(ctx context.Context, r cloud.ImageRequest) (cloud.I
 const haltTime = 5 * time.Minute
 
 // halt returns when Vultr shows the instance as stopped. Vultr's halt is a power cut, and its answer
-// says only that it will come: it is asked for what has not shut itself down after 3 Lags.
-func (p *Provider) halt(ctx context.Context, id string) error {
+// says only that it will come: it is asked for what has not shut itself down after 3 Lags, unless that is
+// what is waited for.
+func (p *Provider) halt(ctx context.Context, r cloud.ImageRequest) error {
+	id := r.Instance
 	byItself := time.Now().Add(3 * p.c.Lag)
 	ctx, cancel := context.WithTimeoutCause(ctx, haltTime, fmt.Errorf("instance %s is not stopped after %s", id, haltTime))
 	defer cancel()
 	asked := false
 	for {
-		power := ""
+		power, status := "", ""
 		err := call(ctx, opImage, "looking whether "+id+" is stopped", func(ctx context.Context) error {
 			i, _, err := p.api.Instance.Get(ctx, id)
 			if err == nil && (i == nil || i.ID == "") {
 				err = errors.New("it has no id")
 			}
 			if err == nil {
-				power = i.PowerStatus
+				power, status = i.PowerStatus, i.Status
 			}
 			return err
 		})
 		switch {
 		case err != nil:
 			return err
+		case r.OwnStop && status != "active":
+			return invalid(opImage, "instance %s is %s: that it is stopped is not its own doing", id, status)
 		case power == "stopped":
 			return nil
+		case r.OwnStop && !time.Now().Before(byItself):
+			return invalid(opImage, "instance %s has not shut itself down", id)
 		case !asked && !time.Now().Before(byItself):
 			if err := call(ctx, opImage, "halting "+id, func(ctx context.Context) error { return p.api.Instance.Halt(ctx, id) }); err != nil {
 				return err
@@ -145,7 +151,7 @@ func (p *Provider) halt(ctx context.Context, id string) error {
 }
 
 func (p *Provider) snap(ctx context.Context, r cloud.ImageRequest) (cloud.Image, error) {
-	if err := p.halt(ctx, r.Instance); err != nil {
+	if err := p.halt(ctx, r); err != nil {
 		return cloud.Image{}, err
 	}
 	p.snapped.put(r.Token, time.Now())

@@ -171,7 +171,7 @@ func (p *Provider) Types(ctx context.Context, names []string) ([]cloud.InstanceT
 		if err != nil {
 			return nil, err
 		}
-		t := cloud.InstanceType{Name: name, CPUs: pl.VCPUs, Cores: pl.VCPUs, CoresAreVCPUs: true, ThreadsPerCore: 1, MemoryMiB: pl.RAM, Arch: "x86_64", Zones: pl.Locations}
+		t := cloud.InstanceType{Name: name, CPUs: pl.VCPUs, Cores: pl.VCPUs, CoresAreVCPUs: true, ThreadsPerCore: 1, MemoryMiB: pl.RAM, Arch: pl.arch(), Zones: pl.Locations}
 		if pl.metal {
 			t.Cores, t.CPUs, t.CoresAreVCPUs = pl.Cores, max(pl.Threads, pl.Cores), false
 			if t.Cores > 0 {

@@ -43,6 +43,24 @@ func TestGPUsOfPlans(t *testing.T) {
 	}
 }
 
+// TestArch: what Vultr's lists do not say is told by the GPU, which Grace comes with.
+func TestArch(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ id, gpu, want string }{
+		{"vhp-8c-16gb-amd", "", "x86_64"},
+		{"vbm-72c-480gb-gh200-gpu", "NVIDIA_GH200", "arm64"},
+		{"vbm-72c-480gb-gh200-gpu", "", "arm64"},
+		{"vcg-gh200-72c-480g-96vram", "", "arm64"},
+		{"vbm-new", "NVIDIA_GH200", "arm64"},
+		{"vbm-112c-2048gb-8-h100-gpu", "NVIDIA_H100", "x86_64"},
+		{"vbm-gh2000", "", "x86_64"},
+	} {
+		if got := (plan{ID: tt.id, GPU: tt.gpu}).arch(); got != tt.want {
+			t.Errorf("%s (%s) is %s, want %s", tt.id, tt.gpu, got, tt.want)
+		}
+	}
+}
+
 // TestGPUCount: the number that a list says is before the memory; of what is no number the memory tells.
 func TestGPUCount(t *testing.T) {
 	t.Parallel()

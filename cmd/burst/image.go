@@ -115,6 +115,9 @@ func runImageBuild(ctx context.Context, s streams, o imageBuildOptions) error {
 	if err := mayBuild(ctx, cfg, pool, cluster); err != nil {
 		return err
 	}
+	if err := sameAccount(ctx, s.err, cfg, pool.Power.Provider, provider); err != nil {
+		return err
+	}
 	allowed := func(ctx context.Context) error {
 		if err := mayBuild(ctx, cfg, pool, cluster); !errors.Is(err, errFails) {
 			return err
@@ -137,10 +140,7 @@ func runImageBuild(ctx context.Context, s streams, o imageBuildOptions) error {
 	result, err := imaging.Build(ctx, imaging.Config{Provider: provider, Request: request, Leases: imaging.LeasesIn(cfg.Endpoint.State),
 		Within: o.within, Allowed: allowed, SetUp: way.SetUp, Report: line.report})
 	line.end()
-	usd := builderCost(context.WithoutCancel(ctx), cfg, provider, pool.Power.Provider, result)
-	if usd != nil {
-		fmt.Fprintf(s.err, "the instance cost about %.3f USD, which burst cost does not have\n", *usd)
-	}
+	usd := tellCost(context.WithoutCancel(ctx), s.err, built{cfg, pool, provider, result})
 	if result.Image.State == cloud.ImageAvailable {
 		if werr := tellImage(s.out, o, builtImage{Image: result.Image, Provider: pool.Power.Provider, Instance: result.Instance, USD: usd,
 			slow: slowImage(cfg, pool, result.Image.ID)}, result.Took); werr != nil {
@@ -215,6 +215,9 @@ func buildError(ctx context.Context, w io.Writer, err error) error {
 	}
 	if e := (*cloud.Error)(nil); errors.As(err, &e) && e.Kind == cloud.Capacity {
 		return cli.WithHint(fmt.Errorf("no image is made, as there is no instance to make it of: %w", err), "build again later, or with another type or zone in the pool; docs/images.md says which type is taken")
+	}
+	if errors.Is(err, imaging.ErrUnknown) {
+		return cli.WithHint(err, "nothing is wrong with the pool's setup as far as is known: build again")
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("interrupted, no image is made: %w", err)

@@ -52,7 +52,7 @@ type ami struct {
 
 func newAMI(t *testing.T) *ami {
 	t.Helper()
-	a := &ami{T: t, m: mototest.Start(t, mototest.Options{}), dir: t.TempDir()}
+	a := &ami{T: t, m: mototest.Start(t, mototest.Options{Outside: true}), dir: t.TempDir()}
 	target, err := url.Parse(a.m.Endpoint)
 	if err != nil {
 		t.Fatal(err)
@@ -188,16 +188,16 @@ func (a *ami) said() string {
 
 // begin sets what the consoles say, and forgets what was said before.
 func (a *ami) begin(t *testing.T, console string) {
+	cfg, err := config.Load(a.toml())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.burstd.SetStatus(heardBy(cfg)) // which asks moto, by way of a
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.T, a.console = t, console
 	a.err.Reset()
 	a.out.Reset()
-	cfg, err := config.Load(a.toml())
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.burstd.SetStatus(heardBy(cfg))
 }
 
 func (a *ami) build(ctx context.Context) error {
@@ -245,6 +245,7 @@ func TestImageBuildOnMoto(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts moto: slow end-to-end, run by make test")
 	}
+	t.Parallel()
 	a := newAMI(t)
 	const ready = "burst-bootstrap: step setup\r\nburst-bootstrap: image ready\r\n"
 	t.Run("made, listed, deleted", func(t *testing.T) {
@@ -263,6 +264,10 @@ func TestImageBuildOnMoto(t *testing.T) {
 		}
 		if !regexp.MustCompile(`the instance cost about [1-9]\d*\.\d{3} USD`).MatchString(a.said()) { // a dollar a second, a minute at least
 			t.Errorf("it does not say what the instance cost:\n%s", a.said())
+		}
+		if b := a.burstd.Builders(); len(b) != 1 || b[0].Token != all[0].Token || b[0].Provider != "east" || b[0].Pool != "a" || b[0].Type != "c6i.large" || b[0].Market != "on-demand" ||
+			b[0].Launched.IsZero() || b[0].Ended.Before(b[0].Launched) || !strings.Contains(a.said(), ", which burst cost has\n") {
+			t.Errorf("burstd was told to book %+v:\n%s", b, a.said())
 		}
 		for _, i := range a.m.Instances(t) {
 			if !strings.Contains(i.UserData, "BURST") && !strings.HasPrefix(i.UserData, "#!") {

@@ -162,6 +162,7 @@ func TestImageBuildOnVultr(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a real sshd and Vultr's lag of a minute: slow end-to-end, run by make test")
 	}
+	t.Parallel()
 	net := sshtest.New(t)
 	t.Run("made, listed, deleted", func(t *testing.T) {
 		t.Parallel()

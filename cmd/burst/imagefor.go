@@ -10,14 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
-	"github.com/burst-hpc/burst/cloud"
-	"github.com/burst-hpc/burst/cloud/price"
 	"github.com/burst-hpc/burst/cmd/internal/api"
 	"github.com/burst-hpc/burst/cmd/internal/cli"
 	"github.com/burst-hpc/burst/cmd/internal/config"
-	"github.com/burst-hpc/burst/cmd/internal/imaging"
 	"github.com/burst-hpc/burst/cmd/internal/stopall"
 )
 
@@ -95,34 +91,6 @@ func mayBuild(ctx context.Context, cfg *config.Config, source config.Pool, clust
 		return cli.WithHint(fmt.Errorf("%w: %s: %s", errFails, name, printable(well)), "try again when burst status has the provider as ok")
 	}
 	return nil
-}
-
-// builderCost is about what the instance of a build has cost, in USD; nil if there was none,
-// or its price is not known. It is asked for when all is done, and not for long.
-func builderCost(ctx context.Context, cfg *config.Config, provider cloud.Provider, name string, r imaging.Result) *float64 {
-	if r.Instance == "" || r.Launched.IsZero() {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
-	defer cancel()
-	p, _ := cfg.Provider(name)
-	rows := []priced{{Offering: r.Offering}}
-	left, err := fromTable(p, rows)
-	if err != nil {
-		return nil // what is wrong with the table, burst check says
-	}
-	usd, by := rows[0].USDPerHour, price.Of(p.Kind)
-	if pricer, ok := provider.(cloud.Pricer); ok && len(left) > 0 {
-		known, _ := pricer.Prices(ctx, left) // what is not known is not said
-		for _, k := range known {
-			usd, by = k.USDPerHour, by.UpTo(k.USDPerHour, k.USDPerMonth)
-		}
-	}
-	if usd <= 0 {
-		return nil
-	}
-	usd = by.Cost(usd, r.Launched, r.Ended)
-	return &usd
 }
 
 // burstdUses says which pools of the burstd that runs have the image, which may have read another

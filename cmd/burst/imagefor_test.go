@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -65,9 +66,12 @@ ssh = { key = "%[1]s/none", host_key = "user-data" }
 
 // heardBy is what a burstd that has read the same file says of itself.
 func heardBy(cfg *config.Config) api.Status {
-	s := api.Status{Cluster: "f00d", Providers: map[string]string{}, Places: map[string]string{}}
+	s := api.Status{Cluster: "f00d", Providers: map[string]string{}, Places: map[string]string{}, Accounts: map[string]string{}}
 	for _, p := range cfg.Providers {
 		s.Providers[p.Name], s.Places[p.Name] = "ok", p.Place()
+		if a, ok := must(openedOf(cfg).get(context.Background(), p.Name)).(cloud.Accountant); ok {
+			s.Accounts[p.Name] = api.AccountMark(must(a.Account(context.Background())))
+		}
 	}
 	return s
 }

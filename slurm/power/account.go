@@ -34,7 +34,9 @@ func (e *Engine) place(c *Change, l *listing, name string) {
 	if account == "" {
 		return
 	}
+	e.mu.Lock()
 	e.accounts[name] = account
+	e.mu.Unlock()
 	at := map[string]int{}
 	for n, i := range c.Instances {
 		at[i.ID] = n

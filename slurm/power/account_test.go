@@ -70,7 +70,7 @@ func TestPlaceFollowsTheList(t *testing.T) {
 	for _, i := range c.Instances {
 		got[i.ID] += i.Account + " " + string(i.State)
 	}
-	if len(got) != 2 || got["i-new"] != "B running" || got["i-moved"] != "B running" || e.accounts["east"] != "B" {
-		t.Errorf("changes %v, the account is %q", got, e.accounts["east"])
+	if have := e.Health().Accounts["east"]; len(got) != 2 || got["i-new"] != "B running" || got["i-moved"] != "B running" || have != "B" {
+		t.Errorf("changes %v, the account is %q", got, have)
 	}
 }

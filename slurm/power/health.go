@@ -14,6 +14,7 @@ type Health struct {
 	Instances []Instance
 	Orders    int
 	Providers map[string]string  // name -> its last error, or ""
+	Accounts  map[string]string  // name -> the account that its credentials showed last; lacks those of which it is not known
 	Breakers  map[string]Breaker // of the configured pools, and of their sources, by Key
 	Holds     []Hold             // of jobs that wait, the next to be tried first
 	Servers   map[string]string  // of files, by node: what is wrong with those with which something is
@@ -46,6 +47,7 @@ func (e *Engine) Health() Health {
 	for name := range e.providers {
 		h.Providers[name] = e.bad[name]
 	}
+	h.Accounts = maps.Clone(e.accounts)
 	for _, n := range slices.Sorted(maps.Keys(e.mem.nodes)) {
 		h.Nodes = append(h.Nodes, e.mem.nodes[n])
 	}

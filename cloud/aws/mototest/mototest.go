@@ -44,13 +44,11 @@ var environment = map[string]string{
 	"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_EC2_METADATA_DISABLED": "true",
 }
 
-// Env is environment for child processes that do not inherit the test's.
+// Env is environment for child processes, or for all tests of a package.
 func Env() []string {
 	var env []string
 	for name, value := range environment {
-		if value != "" {
-			env = append(env, name+"="+value)
-		}
+		env = append(env, name+"="+value)
 	}
 	return env
 }

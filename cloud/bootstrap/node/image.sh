@@ -5,6 +5,8 @@
 # is cleaned. If it runs this script, another unit goes on after it.
 step_clean() {
 	if [ "$GIVEN" ] || ! systemd; then
+		# Whoever follows the output, which is removed too, is to see first that it has come so far.
+		[ -z "$GIVEN" ] || sleep 5
 		! have cloud-init || timeout 600 cloud-init status --wait || :
 		step_finish
 		return

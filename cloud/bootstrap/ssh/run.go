@@ -213,6 +213,9 @@ func (s *setup) take(a answer) {
 		s.log.write(a.output)
 		s.tail = append(s.tail, a.output...)
 		s.tail = s.tail[max(0, len(s.tail)-keepTail):]
+		if s.work.Heard != nil {
+			s.work.Heard(s.tail)
+		}
 	}
 }
 

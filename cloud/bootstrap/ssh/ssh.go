@@ -75,6 +75,7 @@ type Work struct {
 	Script []byte
 	Files  func(arch string) ([]File, error) // arch is "amd64" or "arm64"; nil: none
 	Limit  time.Duration                     // of the run, after which its processes are killed
+	Heard  func(tail []byte)                 // is told of the end of the output when there is more of it; nil: nobody is
 }
 
 var instances = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)

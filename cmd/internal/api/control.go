@@ -17,6 +17,8 @@ type Control interface {
 	Evict(ctx context.Context, r EvictRequest) ([]Evicted, error)
 	// Reconcile returns what a round does, or would do.
 	Reconcile(ctx context.Context, r ReconcileRequest) ([]Planned, error)
+	// BookBuilder returns nil once it is durable that the ledger is to have the instance; again is nil.
+	BookBuilder(ctx context.Context, b Builder) error
 }
 
 // Paused is an admin's word that no pool launches.
@@ -98,6 +100,7 @@ func (s *server) control(mux *http.ServeMux) {
 	mux.HandleFunc("POST /v1/pause", s.privileged(s.postPause))
 	mux.HandleFunc("POST /v1/evict", s.privileged(s.postEvict))
 	mux.HandleFunc("POST /v1/reconcile", s.privileged(s.postReconcile))
+	mux.HandleFunc("POST /v1/builders", s.privileged(s.postBuilder))
 }
 
 func (s *server) postPause(r *http.Request) (any, error) {

@@ -126,3 +126,13 @@ func TestReconcile(t *testing.T) {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
+
+func TestBookBuilder(t *testing.T) {
+	b, socket := serve(t)
+	c := client(t, socket)
+	want := api.Builder{Instance: "i-1", Token: "image-x", Provider: "east", Pool: "p", Type: "small", Zone: "a", Market: "on-demand",
+		Launched: time.Now().UTC().Add(-time.Hour), Ended: time.Now().UTC()}
+	if err := c.BookBuilder(t.Context(), want); err != nil || !cmp.Equal([]api.Builder{want}, b.Builders()) {
+		t.Errorf("%v: %+v", err, b.Builders())
+	}
+}

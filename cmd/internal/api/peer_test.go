@@ -68,6 +68,7 @@ func child(socket string) {
 	say("evict", err)
 	_, err = c.Reconcile(ctx, api.ReconcileRequest{DryRun: true})
 	say("reconcile", err)
+	say("book", c.BookBuilder(ctx, api.Builder{}))
 	for range 200 {
 		if _, err = c.Status(ctx); err != nil {
 			break
@@ -105,8 +106,8 @@ func TestUIDDecides(t *testing.T) {
 		slurmUID int
 		want     string
 	}{
-		{"another user", uid + 1, "order 403\ngate 403\nstatus 200\nnodes 200\nevents 200\nusage 200\njobs 200\nboots 200\npools 200\nchange 403\npause 403\nresume 403\nevict 403\nreconcile 403\nflood 429\ncrowd 429\n"},
-		{"SlurmUser", uid, "order 200\ngate 200\nstatus 200\nnodes 200\nevents 200\nusage 200\njobs 200\nboots 200\npools 200\nchange 404\npause 200\nresume 200\nevict 404\nreconcile 200\nflood 200\ncrowd 200\n"},
+		{"another user", uid + 1, "order 403\ngate 403\nstatus 200\nnodes 200\nevents 200\nusage 200\njobs 200\nboots 200\npools 200\nchange 403\npause 403\nresume 403\nevict 403\nreconcile 403\nbook 403\nflood 429\ncrowd 429\n"},
+		{"SlurmUser", uid, "order 200\ngate 200\nstatus 200\nnodes 200\nevents 200\nusage 200\njobs 200\nboots 200\npools 200\nchange 404\npause 200\nresume 200\nevict 404\nreconcile 200\nbook 200\nflood 200\ncrowd 200\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -21,7 +21,7 @@ func (s *story) building(step func(string) error) (done <-chan error) {
 	}
 	c := imaging.Config{Provider: s.fake, Leases: imaging.LeasesIn(s.t.TempDir()), Within: time.Hour, Step: step,
 		Request: cloud.LaunchRequest{Cluster: cluster, Pool: "p", Offering: cloud.Offering{Type: "small", Zone: "a", Market: cloud.OnDemand}},
-		SetUp: func(ctx context.Context, _ cloud.Instance) error {
+		SetUp: func(ctx context.Context, _ cloud.Instance, _ func()) error {
 			select {
 			case <-ctx.Done():
 				return ctx.Err()

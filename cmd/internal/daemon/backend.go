@@ -36,6 +36,12 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 	for _, p := range d.cfg.Providers {
 		s.Places[p.Name] = p.Place()
 	}
+	for name, account := range h.Accounts {
+		if s.Accounts == nil {
+			s.Accounts = map[string]string{}
+		}
+		s.Accounts[name] = api.AccountMark(account)
+	}
 	for name, b := range h.Breakers {
 		if !b.Stopped.IsZero() {
 			if s.Stopped == nil {

@@ -2,9 +2,12 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -75,6 +78,11 @@ func TestBuildersAtWorkLive(t *testing.T) {
 		}
 	}
 	r.until("burstd hears Slurm", func() bool { st, err := r.Status(t.Context()); return err == nil && st.SlurmOK })
+	r.until("burstd says of which account its instances are", func() bool {
+		account, err := provider.(cloud.Accountant).Account(t.Context())
+		st, serr := r.Status(t.Context())
+		return err == nil && serr == nil && len(st.Accounts) == 1 && st.Accounts[s.config.Providers[0].Name] == api.AccountMark(account)
+	})
 	for range 2 {
 		rounds()
 		if !lives() {
@@ -87,4 +95,48 @@ func TestBuildersAtWorkLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.until("it is ended when nobody holds it", func() bool { rounds(); return !lives() })
+}
+
+// TestBuildersAreBooked: the ledger has the time of an instance of which an image was made, once.
+func TestBuildersAreBooked(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.write("prices.csv", "type,zone,market,usd_per_hour,date\nsmall,,on-demand,0.085,2026-08-01\n", 0o644)
+	s.config.Providers[0].PriceTable = filepath.Join(s.dir, "prices.csv")
+	r := s.start()
+	ended := time.Now().Truncate(time.Second)
+	good := api.Builder{Instance: "i-9", Token: cloud.BuilderToken(ended.Add(time.Hour)), Provider: s.config.Providers[0].Name, Pool: "p",
+		Type: "small", Market: "on-demand", Launched: ended.Add(-time.Hour), Ended: ended}
+	for name, with := range map[string]func(*api.Builder){
+		"a node's token":   func(b *api.Builder) { b.Token = "t-1" },
+		"no instance":      func(b *api.Builder) { b.Instance = "" },
+		"no such provider": func(b *api.Builder) { b.Provider = "west" },
+		"no launch":        func(b *api.Builder) { b.Launched = time.Time{} },
+		"ended before":     func(b *api.Builder) { b.Ended = b.Launched.Add(-time.Second) },
+		"ends tomorrow":    func(b *api.Builder) { b.Ended = ended.AddDate(0, 0, 1) },
+	} {
+		bad := good
+		with(&bad)
+		if e := (*api.Error)(nil); !errors.As(r.BookBuilder(t.Context(), bad), &e) || e.Status != http.StatusBadRequest {
+			t.Errorf("%s is booked: %v", name, e)
+		}
+	}
+	for range 2 { // the second as after a lost answer
+		if err := r.BookBuilder(t.Context(), good); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var usage []api.Usage
+	r.until("it is booked", func() bool {
+		var err error
+		usage, err = r.Usage(t.Context(), api.UsageQuery{By: "pool", UID: -1})
+		return err == nil && len(usage) > 0
+	})
+	if u := usage[0]; len(usage) != 1 || u.Key != "p" || u.Seconds != 3600 || u.USD == nil || *u.USD != 0.085 || u.Instances != 1 {
+		t.Errorf("%+v", usage)
+	}
+	r.until("its end is told, with the others", func() bool {
+		events, err := r.Events(t.Context(), -10, 0)
+		return err == nil && slices.ContainsFunc(events, func(e api.Event) bool { return e.Kind == "gone" && e.Instance == "i-9" && e.Pool == "p" })
+	})
 }

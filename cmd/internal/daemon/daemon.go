@@ -153,6 +153,9 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	}
 	d.providers = providers
 	d.prices = newPrices(o.Config.Providers, providers, o.Log)
+	if err := d.prices.recall(ctx, st); err != nil {
+		return nil, err
+	}
 	news := make(chan struct{}, 1)
 	journal = heard{watched{journal, d.ended}, news}
 	d.stages = newBootStages()

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -45,6 +46,9 @@ func (h *hourly) restart() {
 	d := &Daemon{store: st, log: slog.New(slog.DiscardHandler), cfg: &config.Config{Providers: []config.Provider{{Name: "lon", Kind: "vultr"}}}}
 	lon := &plans{usd: map[string]float64{"vhp": 0.143, "vcg-a100": 2, "real": 0.132}, month: map[string]float64{"vhp": 672 * 0.143, "vcg-a100": 1460, "real": 96}}
 	d.prices = newPrices(d.cfg.Providers, map[string]cloud.Provider{"lon": lon}, d.log)
+	if err := d.prices.recall(h.Context(), st); err != nil {
+		h.Fatal(err)
+	}
 	d.meters = newMeters(nil, func() *slurm.Snapshot { return nil })
 	h.Daemon = d
 }
@@ -53,6 +57,7 @@ func (h *hourly) restart() {
 type plans struct {
 	cloud.Provider
 	usd, month map[string]float64
+	err        error
 }
 
 func (p *plans) Prices(_ context.Context, offerings []cloud.Offering) (all []cloud.OfferingPrice, err error) {
@@ -61,7 +66,7 @@ func (p *plans) Prices(_ context.Context, offerings []cloud.Offering) (all []clo
 			all = append(all, cloud.OfferingPrice{Offering: o, USDPerHour: p.usd[o.Type], USDPerMonth: p.month[o.Type], Source: "plans-api"})
 		}
 	}
-	return all, nil
+	return all, p.err
 }
 
 // put writes the instance to the journal.
@@ -245,6 +250,30 @@ func TestMonthsPrice(t *testing.T) {
 		h.pass(time.Minute, time.Minute)
 		h.costs("February's first", 728*0.132)
 	})
+}
+
+// TestMonthsMostOverARestart: while the cloud does not say its prices after a restart, a month has the
+// most that it had, be it less or more than 730 hours.
+func TestMonthsMostOverARestart(t *testing.T) {
+	t.Parallel()
+	for plan, most := range map[string]float64{"real": 727, "small": 741} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHourly(t)
+			defer func() { h.store.Close() }()
+			cloudSays := &plans{usd: map[string]float64{"real": 0.132, "small": 0.027}, month: map[string]float64{"real": 96, "small": 20}}
+			h.prices.pricers["lon"] = cloudSays
+			h.put(ofPlan("i-1", plan, time.Now())) // January 1st
+			h.pass(726*time.Hour, time.Hour)
+			h.restart()
+			h.prices.pricers["lon"] = &plans{err: errors.New("no answer")}
+			h.pass(17*time.Hour, time.Hour)
+			h.costs(plan+" without a word of the cloud", most*cloudSays.usd[plan])
+			usage, err := h.Usage(t.Context(), api.UsageQuery{By: "pool", UID: -1})
+			if err != nil || len(usage) != 1 || usage[0].UnpricedSeconds != 0 {
+				t.Errorf("%+v, %v", usage, err)
+			}
+		})
+	}
 }
 
 // TestMonthPaidBefore: what is booked as paid by a most that has changed since stays so, and is counted on.

@@ -10,6 +10,7 @@ import (
 	"github.com/burst-hpc/burst/cloud/price"
 	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/cmd/internal/ledger"
+	"github.com/burst-hpc/burst/cmd/internal/store"
 	"github.com/burst-hpc/burst/slurm/power"
 )
 
@@ -26,6 +27,7 @@ const (
 type prices struct {
 	tables  map[string]price.Table // by provider
 	pricers map[string]cloud.Pricer
+	kept    *store.Store // has the plans over a restart; nil: they are forgotten
 	log     *slog.Logger
 
 	mu    sync.Mutex
@@ -61,6 +63,34 @@ func newPrices(all []config.Provider, providers map[string]cloud.Provider, log *
 		p.tables[c.Name] = table
 	}
 	return p
+}
+
+// recall has what clouds have last said of plans with a month's price, and keeps from now on what they say:
+// while a cloud does not answer after a restart, a month has the same most as before, and no hour of it costs more or less.
+func (p *prices) recall(ctx context.Context, st *store.Store) error {
+	all, err := st.Plans(ctx)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kept = st
+	for _, k := range all {
+		if p.pricers[k.Provider] != nil {
+			p.known[priceKey{k.Provider, k.Offering}] = quote{Price: ledger.Price{USDPerHour: k.USDPerHour, Date: k.Date, Source: k.Source}, usdPerMonth: k.USDPerMonth}
+		}
+	}
+	return nil
+}
+
+// plans are those of which a month's price is known, to be kept.
+func (p *prices) plans() (all []store.Plan) {
+	for key, q := range p.known {
+		if q.usdPerMonth > 0 {
+			all = append(all, store.Plan{Provider: key.provider, Offering: key.Offering, USDPerHour: q.USDPerHour, USDPerMonth: q.usdPerMonth, Date: q.Date, Source: q.Source})
+		}
+	}
+	return all
 }
 
 // price is that of the provider's instance now, or the zero Price.
@@ -118,10 +148,17 @@ func (p *prices) ask(ctx context.Context, provider string, offerings []cloud.Off
 		p.log.Warn("prices cannot be had now; the ledger asks again", "provider", provider, "in", priceAgain, "error", err)
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	for _, f := range found {
 		if f.USDPerHour > 0 {
 			p.known[priceKey{provider, f.Offering}] = quote{ledger.Price{USDPerHour: f.USDPerHour, Date: f.Date, Source: f.Source}, f.USDPerMonth, time.Now().Add(priceAge)}
 		}
+	}
+	plans := p.plans()
+	p.mu.Unlock()
+	if p.kept == nil || len(plans) == 0 {
+		return
+	}
+	if err := p.kept.PutPlans(context.WithoutCancel(ctx), plans); err != nil {
+		p.log.Warn("the prices of a month are not known after a restart until the cloud says them again", "error", err)
 	}
 }

@@ -22,6 +22,8 @@ type build struct {
 	begun    bool      // the image may be there
 	open     bool      // the answer to a call that asked for it was lost
 	removed  bool      // it was shown, and removed
+	gone     time.Time // when the cloud says that the builder ended; zero: it does not say
+	cut      error     // why the word that the builder is ready did not come; nil: it has
 	image    cloud.Image
 	stage    Stage
 	began    time.Time // the stage
@@ -193,32 +195,6 @@ func (b *build) boot(ctx context.Context) error {
 		b.tell(-1, nil)
 		if err := b.pause(ctx, b.Poll); err != nil {
 			return fmt.Errorf("waiting for instance %s to run: %w", b.instance.ID, err)
-		}
-	}
-}
-
-// setUp watches the builder while it is set up: whoever ends it need not wait for us.
-func (b *build) setUp(ctx context.Context) error {
-	if err := b.step("setup"); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	done := make(chan error, 1)
-	go func() { done <- b.SetUp(ctx, b.instance) }()
-	for {
-		select {
-		case err := <-done:
-			if why := context.Cause(ctx); err != nil && errors.Is(why, errEnded) {
-				return why
-			}
-			return err
-		case <-time.After(3 * b.Poll):
-		}
-		b.tell(-1, nil)
-		i, shown, err := b.look(ctx)
-		if err == nil && b.ended(i, shown) {
-			cancel(fmt.Errorf("%w: %s", errEnded, b.instance.ID))
 		}
 	}
 }

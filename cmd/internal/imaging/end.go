@@ -112,7 +112,7 @@ func (b *build) terminate(ctx context.Context) error {
 			if i.State.Live() {
 				ids = append(ids, i.ID)
 			} else if i.ID == b.instance.ID {
-				until = time.Now() // its one instance
+				until, b.gone = time.Now(), i.Ended // its one instance
 			}
 		}
 		if err == nil && len(ids) == 0 && !time.Now().Before(until) {

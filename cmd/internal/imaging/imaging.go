@@ -63,8 +63,9 @@ type Config struct {
 	// Allowed says why nothing may be launched now; nil: it may. It is asked before the builder is asked
 	// for, and again when it is there.
 	Allowed func(ctx context.Context) error
-	// SetUp returns when the builder is ready for its image to be made.
-	SetUp  func(ctx context.Context, i cloud.Instance) error
+	// SetUp returns when the builder is ready for its image to be made. It calls cleaning once the
+	// builder is cleaned, after which it shuts itself down, and lets nobody in who could ask whether it is done.
+	SetUp  func(ctx context.Context, i cloud.Instance, cleaning func()) error
 	Report func(Progress) // nil: nobody is told
 
 	Poll time.Duration // between two looks at the cloud; 5 s
@@ -77,9 +78,11 @@ type Config struct {
 type Result struct {
 	Image    cloud.Image
 	Instance string // the builder; empty: none is known
+	Token    string // of its launch
+	Gone     bool   // the cloud has confirmed the builder's end
 	Offering cloud.Offering
 	Launched time.Time // the builder
-	Ended    time.Time // when it was gone, or given up
+	Ended    time.Time // when the cloud says that it ended, else when it was gone, or given up
 	Took     map[Stage]time.Duration
 }
 
@@ -127,12 +130,15 @@ func Build(ctx context.Context, c Config) (Result, error) {
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		err = errors.Join(context.Cause(limited), err)
 	}
-	r := Result{Image: b.image, Instance: b.instance.ID, Offering: b.instance.Offering, Launched: b.instance.Launched, Took: b.took}
+	r := Result{Image: b.image, Instance: b.instance.ID, Token: token, Offering: b.instance.Offering, Launched: b.instance.Launched, Took: b.took}
 	if dead(err) {
 		return r, err
 	}
 	image, builder := b.end(context.WithoutCancel(ctx), err != nil)
-	r.Image, r.Ended = b.image, time.Now() // an image that was begun in vain is removed
+	r.Image, r.Ended, r.Gone = b.image, b.gone, builder == nil // an image that was begun in vain is removed
+	if !r.Ended.After(r.Launched) {                            // it does not say, or to the second of a builder that was soon gone
+		r.Ended = time.Now()
+	}
 	if left := errors.Join(image, builder); dead(left) {
 		return r, left
 	}

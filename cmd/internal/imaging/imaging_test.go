@@ -29,7 +29,7 @@ func newBench(t *testing.T) *bench {
 		Image: 3 * time.Minute, Prepare: true})}
 	b.Config = Config{Provider: b.Fake, Leases: LeasesIn(t.TempDir()), Within: time.Hour,
 		Request: cloud.LaunchRequest{Cluster: "c", Pool: "p", Image: "ssm:/base", Offering: small},
-		SetUp: func(ctx context.Context, i cloud.Instance) error {
+		SetUp: func(ctx context.Context, i cloud.Instance, _ func()) error {
 			if i.Addr == "" || i.State != cloud.Running {
 				t.Errorf("the builder that is set up is %+v", i)
 			}
@@ -101,6 +101,9 @@ func TestBuild(t *testing.T) {
 		if len(all) != 1 || all[0] != r.Image || r.Image.State != cloud.ImageAvailable || r.Image.Pool != "p" || r.Image.Source != "ssm:/base" {
 			t.Errorf("made is %+v, there are %+v", r.Image, all)
 		}
+		if _, ours := cloud.BuilderUntil(r.Token); !ours || !r.Gone || r.Instance != "i-00000001" || !r.Ended.Equal(b.Instances()[0].Ended) || r.Ended.IsZero() {
+			t.Errorf("the builder is %+v, the cloud has %+v", r, b.Instances())
+		}
 		if want := []Stage{Launching, Booting, SettingUp, Imaging, Ending}; !slices.Equal(b.stages, want) {
 			t.Errorf("stages are %v, want %v", b.stages, want)
 		}
@@ -143,7 +146,7 @@ func TestFaults(t *testing.T) {
 		"forgotten in its boot":         {func(b *bench) { b.forgetful(); b.Step = at("launched", func() { b.killLater(0) }) }, "somebody has ended the instance", 0},
 		"forgotten in its setup": {func(b *bench) {
 			b.forgetful()
-			b.SetUp = func(ctx context.Context, _ cloud.Instance) error { return sleep(ctx, 50*time.Minute) }
+			b.SetUp = func(ctx context.Context, _ cloud.Instance, _ func()) error { return sleep(ctx, 50*time.Minute) }
 			b.Step = at("setup", func() { b.killLater(time.Minute) })
 		}, "somebody has ended the instance", 0},
 		"forgotten while its image is made": {func(b *bench) {
@@ -213,7 +216,7 @@ func forbidden(n int) func(context.Context) error {
 	}
 }
 
-func nothing(context.Context, cloud.Instance) error { return nil }
+func nothing(context.Context, cloud.Instance, func()) error { return nil }
 
 // TestUnseen: of an image that no list shows, it is said that it may come, by its id or by
 // its launch; and its builder is ended all the same.
@@ -263,7 +266,7 @@ func TestStuckRemoval(t *testing.T) {
 
 var transient = &cloud.Error{Kind: cloud.Transient, Op: "x", Err: errors.New("injected")}
 
-func failing(context.Context, cloud.Instance) error {
+func failing(context.Context, cloud.Instance, func()) error {
 	return &SetupError{Why: `setup line 3: "make": exit 2`, Tail: "no rule"}
 }
 

@@ -3,6 +3,7 @@ package imaging
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,7 +13,7 @@ import (
 
 // make has the cloud make the image, and waits until it is available.
 func (b *build) make(ctx context.Context) error {
-	r := cloud.ImageRequest{Token: b.Request.Token, Cluster: b.Request.Cluster, Pool: b.Request.Pool, Source: b.Request.Image, Instance: b.instance.ID}
+	r := cloud.ImageRequest{Token: b.Request.Token, Cluster: b.Request.Cluster, Pool: b.Request.Pool, Source: b.Request.Image, Instance: b.instance.ID, OwnStop: b.cut != nil}
 	if err := b.lease.begin(); err != nil {
 		return err
 	}
@@ -25,6 +26,8 @@ func (b *build) make(ctx context.Context) error {
 		b.open = b.open || err != nil && cloud.KindOf(err) == cloud.Transient
 		if err == nil {
 			b.image = made
+		} else if b.cut != nil && cloud.KindOf(err) == cloud.Invalid {
+			return lost(b.instance.ID, errors.Join(b.cut, err))
 		} else if !b.again(ctx, err) {
 			return fmt.Errorf("making an image of %s: %w", b.instance.ID, err)
 		}

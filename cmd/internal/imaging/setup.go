@@ -78,8 +78,8 @@ func (w Way) Request(ctx context.Context, cluster string) (cloud.LaunchRequest, 
 	return r, err
 }
 
-// SetUp returns when the builder is ready.
-func (w Way) SetUp(ctx context.Context, i cloud.Instance) error {
+// SetUp is a Config's.
+func (w Way) SetUp(ctx context.Context, i cloud.Instance, cleaning func()) error {
 	ctx, cancel := context.WithTimeout(ctx, w.Limit)
 	defer cancel()
 	if w.Pool.SSH == nil {
@@ -110,17 +110,20 @@ func (w Way) SetUp(ctx context.Context, i cloud.Instance) error {
 	if w.Provider.Limits().HardStop {
 		boot = boot.ThenOff()
 	}
+	heard := func(tail []byte) {
+		if bootstrap.ImageCleaning(tail) {
+			cleaning()
+		}
+	}
 	script, err := bootstrap.ForHost(boot, i.ID, addr)
 	if err != nil {
 		return fmt.Errorf("writing the bootstrap: %w", err)
 	}
 	runner := ssh.New(ssh.Config{Auth: w.Pool.SSH.Auth, Keys: ssh.Folder(filepath.Join(w.State, "hostkeys")), Logs: filepath.Join(w.State, "setup"), Log: w.Log, Refused: w.Refused})
-	err = runner.Run(ctx, h, ssh.Work{Script: []byte(script), Limit: w.Limit})
+	err = runner.Run(ctx, h, ssh.Work{Script: []byte(script), Limit: w.Limit, Heard: heard})
 	if f := (*ssh.Failure)(nil); errors.As(err, &f) {
 		return &SetupError{f.Why, f.Tail}
 	}
-	// An instance that has been cleaned lets nobody in any more: whether it was, to the end, only a
-	// connection tells that was there before.
 	return err
 }
 

@@ -57,7 +57,7 @@ func TestWatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := Way{Pool: byUserData(), Provider: &screen{cloudtest.NewFake(cloudtest.Options{}), tt.texts}, Limit: time.Hour}
-				err := w.SetUp(t.Context(), cloud.Instance{ID: "i-1", Addr: "10.0.0.9"})
+				err := w.SetUp(t.Context(), cloud.Instance{ID: "i-1", Addr: "10.0.0.9"}, func() {})
 				if tt.err == "" && err != nil || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
 					t.Errorf("%v, want %q", err, tt.err)
 				}

@@ -16,6 +16,7 @@ type control struct {
 	evicted []api.Evicted
 	planned []api.Planned
 	rounds  []api.ReconcileRequest
+	built   []api.Builder
 }
 
 // ChangePause keeps the change, and has Status show it.
@@ -78,4 +79,21 @@ func (b *Backend) ReconcileRequests() []api.ReconcileRequest {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.rounds)
+}
+
+// BookBuilder keeps the instance.
+func (b *Backend) BookBuilder(_ context.Context, i api.Builder) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.fail == nil {
+		b.built = append(b.built, i)
+	}
+	return b.fail
+}
+
+// Builders returns those booked so far.
+func (b *Backend) Builders() []api.Builder {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.built)
 }
