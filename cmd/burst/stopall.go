@@ -117,7 +117,7 @@ func runStopAll(ctx context.Context, s streams, o stopAllOptions) error {
 func (b *button) press(ctx context.Context) error {
 	what := stopall.Options{Cluster: b.cluster}
 	if b.pool != "" {
-		what.Wanted = b.ofPool()
+		what.Wanted = func(i cloud.Instance) bool { return b.poolOf(i) == b.pool }
 	}
 	said := make(chan error, 1)
 	go func() { said <- b.another(ctx) }()
@@ -167,19 +167,15 @@ func (b *button) press(ctx context.Context) error {
 	return b.tell(burstd, results, context.Cause(ctx))
 }
 
-// ofPool says which instances are the pool's: those that were launched for it, and those that have one of
-// its nodes since the pool has its name, which may be a new one.
-func (b *button) ofPool() func(cloud.Instance) bool {
-	nodes, pools := map[string]bool{}, map[string]bool{}
+// poolOf is the pool that has the instance's node, else, where no pool has, the one that it was launched for:
+// a pool may have got another name since, and its name may be another's by now.
+func (b *button) poolOf(i cloud.Instance) string {
 	for _, p := range b.cfg.Pools {
-		pools[p.Power.Name] = true
-		if p.Power.Name == b.pool {
-			for _, n := range p.Power.Nodes {
-				nodes[n] = true
-			}
+		if i.Node != "" && slices.Contains(p.Power.Nodes, i.Node) {
+			return p.Power.Name
 		}
 	}
-	return func(i cloud.Instance) bool { return i.Pool == b.pool || !pools[i.Pool] && nodes[i.Node] }
+	return i.Pool
 }
 
 // show says what will end, and what it costs.
@@ -192,7 +188,7 @@ func (b *button) show(ctx context.Context, found map[string][]cloud.Instance) er
 		usdOf := b.prices(ctx, name, found[name])
 		pools := map[string][]cloud.Instance{}
 		for _, i := range found[name] {
-			pools[i.Pool] = append(pools[i.Pool], i)
+			pools[b.poolOf(i)] = append(pools[b.poolOf(i)], i)
 		}
 		for _, pool := range slices.Sorted(maps.Keys(pools)) {
 			sum, known := 0.0, true
@@ -210,7 +206,7 @@ func (b *button) show(ctx context.Context, found map[string][]cloud.Instance) er
 	fmt.Fprintf(b.err, "%d instances of cluster %s (id %s) will be terminated, with all jobs on them; so will those that\nare being launched now.\n",
 		total, printable(b.cfg.Cluster), printable(b.cluster))
 	for _, p := range b.cfg.Pools {
-		if p.Slurm.Server && slices.ContainsFunc(found[p.Power.Provider], func(i cloud.Instance) bool { return i.Pool == p.Power.Name }) {
+		if p.Slurm.Server && slices.ContainsFunc(found[p.Power.Provider], func(i cloud.Instance) bool { return b.poolOf(i) == p.Power.Name }) {
 			fmt.Fprintf(b.err, "Pool %s serves files: what is in %s is lost.\n", p.Power.Name, p.Boot.Export.Folder)
 		}
 	}

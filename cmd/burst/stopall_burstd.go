@@ -36,11 +36,12 @@ func (b *button) another(ctx context.Context) error {
 // showFiles says which of the instances have files that burst.toml does not say, as their pools have left it.
 func (b *button) showFiles(found map[string][]cloud.Instance) {
 	for _, f := range b.files {
-		said := slices.ContainsFunc(b.cfg.Pools, func(p config.Pool) bool { return p.Slurm.Server && p.Power.Name == f.Pool })
 		for _, all := range found {
-			if !said && slices.ContainsFunc(all, func(i cloud.Instance) bool { return i.ID == f.Instance }) {
-				fmt.Fprintf(b.err, "Pool %s, which has left burst.toml, serves files: what %s (%s) serves is lost.\n", printable(f.Pool), printable(f.Node), f.Instance)
+			at := slices.IndexFunc(all, func(i cloud.Instance) bool { return i.ID == f.Instance })
+			if at < 0 || slices.ContainsFunc(b.cfg.Pools, func(p config.Pool) bool { return p.Slurm.Server && p.Power.Name == b.poolOf(all[at]) }) {
+				continue
 			}
+			fmt.Fprintf(b.err, "Pool %s, which has left burst.toml, serves files: what %s (%s) serves is lost.\n", printable(f.Pool), printable(f.Node), f.Instance)
 		}
 	}
 }

@@ -84,15 +84,20 @@ func (a assigned) List(ctx context.Context, f cloud.Filter) ([]cloud.Instance, e
 // TestStopAllOfARenamedPool: its instances have the old name, and one that has no instance under either
 // name is a mistake.
 func TestStopAllOfARenamedPool(t *testing.T) {
-	pool := config.Pool{Power: power.Pool{Name: "new", Provider: "lon", Nodes: []string{"c1"}}}
+	pool := config.Pool{Power: power.Pool{Name: "new", Provider: "lon", Nodes: []string{"c1"}}, Slurm: conf.Pool{Server: true}}
 	for _, tt := range []struct {
 		pool, launched, node string
 		want                 string // in what is said
 	}{
 		{"new", "old", "c1", "1 instances of cluster"},
-		{"old", "old", "c1", "1 instances of cluster"},
+		{"old", "old", "c1", "no instance of a pool old"},
 		{"new", "old", "c2", "0 instances of cluster"},
+		{"new", "new", "x1", "1 instances of cluster"}, // the node has left the file
 		{"nwe", "old", "c1", "no instance of a pool nwe"},
+		{"reused", "reused", "c1", "0 instances of cluster"}, // its name was the first pool's
+		{"new", "reused", "c1", "1 instances of cluster"},
+		{"new", "old", "c1", "Pool new serves files"},
+		{"new", "reused", "c1", "Pool new serves files"},
 	} {
 		fake := cloudtest.NewFake(cloudtest.Options{})
 		if _, err := fake.Launch(t.Context(), cloud.LaunchRequest{Token: "t", Cluster: "beef", Pool: tt.launched, Count: 1, Offering: cloud.Offering{Type: "m"}}); err != nil {
@@ -101,7 +106,7 @@ func TestStopAllOfARenamedPool(t *testing.T) {
 		var out bytes.Buffer
 		client := api.NewClient(filepath.Join(t.TempDir(), "no.sock"))
 		b := &button{stopAllOptions: stopAllOptions{cluster: "beef", pool: tt.pool, in: strings.NewReader("no\n")}, streams: streams{io.Discard, &out}, client: client,
-			cfg: &config.Config{Pools: []config.Pool{pool}, Endpoint: endpoint.Config{State: t.TempDir()}}, providers: map[string]cloud.Provider{"lon": assigned{fake, tt.node}}}
+			cfg: &config.Config{Pools: []config.Pool{pool, {Power: power.Pool{Name: "reused", Provider: "lon", Nodes: []string{"d1"}}}}, Endpoint: endpoint.Config{State: t.TempDir()}}, providers: map[string]cloud.Provider{"lon": assigned{fake, tt.node}}}
 		if err := b.press(t.Context()); err == nil || !strings.Contains(out.String()+err.Error(), tt.want) {
 			t.Errorf("%+v: %v\n%s", tt, err, out.String())
 		}

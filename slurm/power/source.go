@@ -1,6 +1,7 @@
 package power
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -140,20 +141,14 @@ func (p Pool) Validate() error {
 	return nil
 }
 
-// renamePools has what an earlier life left under a pool's name that is in the configuration no more
-// be of the pool that has the node now: a pool with a new name has the same nodes. What is
-// asked of a cloud stays as it was written.
+// renamePools has what an earlier life left under another pool's name be of the pool that has the node
+// now: a pool with a new name has the same nodes, and its old name may be another's. What is asked of a
+// cloud stays as it was written.
 func (e *Engine) renamePools(st *State) {
-	rename := func(pool *string, node string) {
-		now := e.poolOf[node]
-		if _, known := e.pools[*pool]; !known && now != "" {
-			*pool = now
-		}
-	}
 	for i := range st.Nodes {
-		rename(&st.Nodes[i].Pool, st.Nodes[i].Name)
+		st.Nodes[i].Pool = cmp.Or(e.poolOf[st.Nodes[i].Name], st.Nodes[i].Pool)
 	}
 	for i := range st.Instances {
-		rename(&st.Instances[i].Pool, st.Instances[i].Assigned)
+		st.Instances[i].Pool = cmp.Or(e.poolOf[st.Instances[i].Assigned], st.Instances[i].Pool)
 	}
 }

@@ -284,8 +284,8 @@ type left struct {
 
 func (l left) LoadPower(context.Context) (State, error) { return l.st, nil }
 
-// TestAPoolWithANewName has the nodes and instances that it had under its old one; what is of another
-// pool, or of none, stays so.
+// TestAPoolWithANewName has the nodes and instances that it had under its old one, also if that is another
+// pool's by now; what is of no pool's nodes stays as it was.
 func TestAPoolWithANewName(t *testing.T) {
 	e, p := testEngine(State{})
 	e.pools, e.poolOf = map[string]Pool{"new": {Name: "new"}, "other": {Name: "other"}}, map[string]string{"c1": "new", "c2": "new"}
@@ -304,7 +304,7 @@ func TestAPoolWithANewName(t *testing.T) {
 	for id, i := range e.mem.instances {
 		got[id] = i.Pool
 	}
-	if diff := cmp.Diff(map[string]string{"c1": "new", "c2": "other", "x1": "old", "i-1": "new", "i-2": "other", "i-3": "old"}, got); diff != "" {
+	if diff := cmp.Diff(map[string]string{"c1": "new", "c2": "new", "x1": "old", "i-1": "new", "i-2": "new", "i-3": "old"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
