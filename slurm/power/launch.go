@@ -1,6 +1,7 @@
 package power
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -179,12 +180,25 @@ func (e *Engine) callWritten(ctx context.Context) (time.Duration, error) {
 			continue
 		}
 		d, probing := e.market.denied[l.Provider]
+		again, where := e.doubt[token], l.Account
 		if wait := e.shut(l.Provider); wait > 0 {
+			if !again {
+				if _, err := e.locate(ctx, l, ""); err != nil { // the next key may be another account's
+					return 0, err
+				}
+			}
 			due = sooner(due, wait)
 			continue
 		}
 		if e.underWay() >= maxCalls || probing && d.op != opList && e.market.calling[l.Provider] > 0 {
 			continue // one that ends wakes us
+		}
+		if !again {
+			where = cmp.Or(e.accounts[l.Provider], where)
+		}
+		l, err := e.locate(ctx, l, where)
+		if err != nil {
+			return 0, err
 		}
 		e.flying[token] = true
 		e.market.calling[l.Provider]++
@@ -192,9 +206,12 @@ func (e *Engine) callWritten(ctx context.Context) (time.Duration, error) {
 		e.beside(ctx, func(ctx context.Context) func(context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, launchTimeout)
 			defer cancel()
-			got, err := provider.Launch(ctx, l.Request)
+			got, account, err := call(ctx, l, provider, again)
 			return func(ctx context.Context) {
 				e.market.calling[l.Provider]--
+				if !again && !settled(err) {
+					e.askedIn(ctx, token, account, begun(got, err))
+				}
 				e.launched(ctx, token, got, err)
 			}
 		})

@@ -36,6 +36,7 @@ func (e *Engine) takeLists(c *Change, l *listing, snap *slurm.Snapshot) {
 		known := e.learn(list)
 		e.place(&known, l, name)
 		c.Instances, c.Events = append(c.Instances, known.Instances...), append(c.Events, known.Events...)
+		e.placeLaunches(c, l, name)
 		listed := map[string]bool{}
 		for _, i := range list {
 			listed[i.ID] = true

@@ -2,6 +2,7 @@ package crash_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -128,6 +129,17 @@ func (m *moody) List(ctx context.Context, f cloud.Filter) ([]cloud.Instance, err
 		return nil, err
 	}
 	return all, err
+}
+
+// Launch is refused while the account is another one: what is asked for is not made there.
+func (m *moody) Launch(ctx context.Context, r cloud.LaunchRequest) ([]cloud.Instance, error) {
+	m.mu.Lock()
+	foreign := m.foreign
+	m.mu.Unlock()
+	if foreign {
+		return nil, &cloud.Error{Kind: cloud.Auth, Op: string(cloudtest.Launch), Err: errors.New("another account's credentials")}
+	}
+	return m.Fake.Launch(ctx, r)
 }
 
 // knows says that the journal replaces none that is lost, of whose instances it
