@@ -134,8 +134,7 @@ const maxCalls = 64
 
 // callWritten calls what the journal says is to be launched, and looks for
 // what nobody waits for any more.
-func (e *Engine) callWritten(ctx context.Context) (time.Duration, error) {
-	var due time.Duration
+func (e *Engine) callWritten(ctx context.Context) (due time.Duration, err error) {
 	for _, token := range slices.Sorted(maps.Keys(e.mem.launches)) {
 		l := e.mem.launches[token]
 		provider, ok := e.providers[l.Provider]
@@ -155,7 +154,13 @@ func (e *Engine) callWritten(ctx context.Context) (time.Duration, error) {
 			continue
 		}
 		nodes := e.claimants(l)
+		again, where := e.doubt[token], l.Account
 		if l.State == Abandoned || len(nodes) == 0 {
+			if !again && l.State == Written { // it has had no effect anywhere
+				if l, err = e.locate(ctx, l, ""); err != nil {
+					return 0, err
+				}
+			}
 			e.flying[token] = true
 			e.resolve(ctx, l, provider)
 			continue
@@ -180,7 +185,6 @@ func (e *Engine) callWritten(ctx context.Context) (time.Duration, error) {
 			continue
 		}
 		d, probing := e.market.denied[l.Provider]
-		again, where := e.doubt[token], l.Account
 		if wait := e.shut(l.Provider); wait > 0 {
 			if !again {
 				if _, err := e.locate(ctx, l, ""); err != nil { // the next key may be another account's
@@ -196,8 +200,7 @@ func (e *Engine) callWritten(ctx context.Context) (time.Duration, error) {
 		if !again {
 			where = cmp.Or(e.accounts[l.Provider], where)
 		}
-		l, err := e.locate(ctx, l, where)
-		if err != nil {
+		if l, err = e.locate(ctx, l, where); err != nil {
 			return 0, err
 		}
 		e.flying[token] = true
