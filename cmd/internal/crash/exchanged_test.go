@@ -84,6 +84,7 @@ func TestALaunchIsLearntOfWhereItWasAskedFor(t *testing.T) {
 			s.fake.Inject(cloudtest.Launch, cloudtest.Fault{Err: transient(cloudtest.Launch), Lost: true, Times: 1 << 20})
 			id := s.ctl.Submit(slurmtest.Job{Nodes: 3, Duration: 24 * time.Hour})
 			s.wait(time.Minute, "they are launched", func() bool { return s.live() == 3 })
+			time.Sleep(time.Second) // whose the key was is asked beside the call, which has no time here
 			tt.exchange(s, x, abroad)
 			s.ctl.Cancel(id)
 			time.Sleep(30 * time.Minute)
