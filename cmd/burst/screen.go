@@ -106,6 +106,9 @@ func wrongPart(s api.Status) part {
 	for _, name := range failing(s) {
 		lines = append(lines, "provider "+short(name, nameWidth)+" fails: "+s.Providers[name])
 	}
+	for _, name := range slices.Sorted(maps.Keys(s.Left)) {
+		lines = append(lines, s.Left[name])
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Stopped)) {
 		lines = append(lines, "pool "+short(name, nameWidth)+" is stopped: "+s.Stopped[name])
 	}

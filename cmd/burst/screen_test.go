@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/burst-hpc/burst/cmd/internal/api"
+	"github.com/burst-hpc/burst/slurm/power"
 )
 
 // TestStatusFitsOneScreen, whatever a site has, and says first what is wrong.
@@ -56,6 +57,8 @@ func TestStatusFitsOneScreen(t *testing.T) {
 			want: []string{"  lon-nfs         1 instances      0.03 USD/h  1 up, unused: 0.72 USD/day"}},
 		{name: "a server that Slurm does not know", s: api.Status{Servers: map[string]string{"nfs1": "Slurm does not know it: slurm.conf lacks what burst genconf prints of it"}},
 			want: []string{"WRONG", "  server nfs1: Slurm does not know it"}},
+		{name: "a provider that has left burst.toml", s: api.Status{Left: map[string]string{"lon": power.Left{Instances: 3, Launches: 1}.Say("lon")}},
+			want: []string{"WRONG", "  provider lon is not in burst.toml: 3 instances, 1 launches neither watched no"}},
 		{name: "many pools", s: crowd(100, 0, 0, 0), lines: screenLines, want: []string{"pool-with-a-long-name-99", "more: burst status --json"}},
 		{name: "all at once", s: crowd(100, 10, 100, 100), lines: screenLines, want: []string{"WRONG", "provider p0 fails", "over for 1m0s", "job 4000000000 signalled", "100 for nodes", "pool-with-a-long-name-99", "50 under burst-srun", "no checkpoint yet"}},
 		{name: "long names and many alphabets", s: tall, lines: screenLines, want: []string{"预算", "49 instances     49.00 USD/h", "over for 1m0s"}},

@@ -73,7 +73,9 @@ func (e *Engine) overdue(nodes []Node) bool {
 // is still to be learnt.
 func (e *Engine) abandon(c *Change, l Launch, nodes []Node, err error) {
 	now := time.Now()
-	l.State = Abandoned
+	if l.State = Abandoned; !e.doubt[l.Token] {
+		l.Account = "" // it has had no effect anywhere
+	}
 	if err != nil {
 		l.Error = err.Error()
 	}
@@ -181,6 +183,9 @@ func (e *Engine) resolve(ctx context.Context, l Launch, provider cloud.Provider)
 	e.beside(ctx, func(ctx context.Context) func(context.Context) {
 		err := pause(ctx, provider.Limits().Lag)
 		var found []cloud.Instance
+		if err == nil {
+			err = stillAt(ctx, l, provider)
+		}
 		if err == nil {
 			ctx, cancel := context.WithTimeout(ctx, callTimeout)
 			defer cancel()

@@ -18,6 +18,7 @@ type Health struct {
 	Breakers  map[string]Breaker // of the configured pools, and of their sources, by Key
 	Holds     []Hold             // of jobs that wait, the next to be tried first
 	Servers   map[string]string  // of files, by node: what is wrong with those with which something is
+	Left      map[string]Left    // by provider: what there is of those that are not configured
 	Fences    int                // attempts that may still run where Slurm has given up
 }
 
@@ -44,6 +45,7 @@ func (e *Engine) Health() Health {
 	for _, jobs := range e.mem.fences {
 		h.Fences += len(jobs)
 	}
+	h.Left = e.left(Change{})
 	for name := range e.providers {
 		h.Providers[name] = e.bad[name]
 	}

@@ -80,6 +80,7 @@ const (
 type Launch struct {
 	Token    string
 	Provider string
+	Account  string // of the provider (cloud.Accountant), in which it may have had its effect; empty: it has had none, or that is not known
 	Request  cloud.LaunchRequest
 	Nodes    []string
 	State    LaunchState

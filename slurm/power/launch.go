@@ -1,6 +1,7 @@
 package power
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -134,8 +135,7 @@ const maxCalls = 64
 
 // callWritten calls what the journal says is to be launched, and looks for
 // what nobody waits for any more.
-func (e *Engine) callWritten(ctx context.Context) (time.Duration, error) {
-	var due time.Duration
+func (e *Engine) callWritten(ctx context.Context) (due time.Duration, err error) {
 	for _, token := range slices.Sorted(maps.Keys(e.mem.launches)) {
 		l := e.mem.launches[token]
 		provider, ok := e.providers[l.Provider]
@@ -155,7 +155,13 @@ func (e *Engine) callWritten(ctx context.Context) (time.Duration, error) {
 			continue
 		}
 		nodes := e.claimants(l)
+		again, where := e.doubt[token], l.Account
 		if l.State == Abandoned || len(nodes) == 0 {
+			if !again && l.State == Written { // it has had no effect anywhere
+				if l, err = e.locate(ctx, l, ""); err != nil {
+					return 0, err
+				}
+			}
 			e.flying[token] = true
 			e.resolve(ctx, l, provider)
 			continue
@@ -181,11 +187,22 @@ func (e *Engine) callWritten(ctx context.Context) (time.Duration, error) {
 		}
 		d, probing := e.market.denied[l.Provider]
 		if wait := e.shut(l.Provider); wait > 0 {
+			if !again {
+				if _, err := e.locate(ctx, l, ""); err != nil { // the next key may be another account's
+					return 0, err
+				}
+			}
 			due = sooner(due, wait)
 			continue
 		}
 		if e.underWay() >= maxCalls || probing && d.op != opList && e.market.calling[l.Provider] > 0 {
 			continue // one that ends wakes us
+		}
+		if !again {
+			where = cmp.Or(e.accounts[l.Provider], where)
+		}
+		if l, err = e.locate(ctx, l, where); err != nil {
+			return 0, err
 		}
 		e.flying[token] = true
 		e.market.calling[l.Provider]++
@@ -193,9 +210,12 @@ func (e *Engine) callWritten(ctx context.Context) (time.Duration, error) {
 		e.beside(ctx, func(ctx context.Context) func(context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, launchTimeout)
 			defer cancel()
-			got, err := provider.Launch(ctx, l.Request)
+			got, account, err := call(ctx, l, provider, again)
 			return func(ctx context.Context) {
 				e.market.calling[l.Provider]--
+				if !again && !settled(err) {
+					e.askedIn(ctx, token, account, begun(got, err))
+				}
 				e.launched(ctx, token, got, err)
 			}
 		})

@@ -22,6 +22,7 @@ func (e *Engine) write(ctx context.Context, out planned) error {
 			rounds[d.Provider] = append(rounds[d.Provider], d)
 			continue
 		}
+		d.Account = e.accounts[d.Provider]
 		d.write(&c, now)
 	}
 	if err := e.commit(ctx, c); err != nil {
@@ -76,7 +77,7 @@ func (e *Engine) prepared(ctx context.Context, name string, drafts []draft, requ
 		err, pool, key := errs[i], d.Request.Pool, sourceKey(d.Request.Pool, name)
 		if err == nil {
 			if !stale[i] && !out[d.job] {
-				d.Request = requests[i]
+				d.Request, d.Account = requests[i], e.accounts[name]
 				d.write(&c, now)
 				if _, waits := ready[key]; !waits {
 					ready[key] = true

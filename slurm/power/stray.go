@@ -36,6 +36,8 @@ func (e *Engine) takeLists(c *Change, l *listing, snap *slurm.Snapshot) {
 		known := e.learn(list)
 		e.place(&known, l, name)
 		c.Instances, c.Events = append(c.Instances, known.Instances...), append(c.Events, known.Events...)
+		e.placeLaunches(c, l, name)
+		e.inherit(c, l, name)
 		listed := map[string]bool{}
 		for _, i := range list {
 			listed[i.ID] = true
@@ -62,6 +64,7 @@ func (e *Engine) takeLists(c *Change, l *listing, snap *slurm.Snapshot) {
 		}
 	}
 	e.takeUnserving(c, now)
+	e.tellLeft(c)
 }
 
 // claim is what can be said of an instance of ours that serves no node of the

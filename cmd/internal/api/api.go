@@ -120,6 +120,7 @@ type Status struct {
 	Stopped    map[string]string `json:"stopped_pools,omitempty"`   // name -> why
 	ByHand     []string          `json:"stopped_by_hand,omitempty"` // of Stopped those that an admin has stopped
 	Servers    map[string]string `json:"servers,omitempty"`         // of files, by node: what is wrong with those with which something is
+	Left       map[string]string `json:"left,omitempty"`            // of providers that are not configured, by name: what nobody watches
 	Files      []FilesOn         `json:"files,omitempty"`           // instances that end with files which they serve
 	Paused     *Paused           `json:"paused,omitempty"`          // nil: pools launch
 	Pools      []PoolLoad        `json:"pools,omitempty"`           // in the order of the file

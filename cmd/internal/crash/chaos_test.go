@@ -205,6 +205,12 @@ func (p *played) calm() {
 	if p.other != nil {
 		p.other.Heal()
 	}
+	if p.revive(); p.knows() {
+		// What burstd was killed over while it was another account can be learnt there alone: its key is back once more.
+		p.moody.set(true, true)
+		time.Sleep(3 * time.Minute)
+		p.moody.set(false, false)
+	}
 	for _, o := range p.offerings {
 		p.fake.SetCapacity(o, -1)
 	}

@@ -54,6 +54,12 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 		}
 	}
 	s.Servers = h.Servers
+	for name, left := range h.Left {
+		if s.Left == nil {
+			s.Left = map[string]string{}
+		}
+		s.Left[name] = left.Say(name)
+	}
 	s.Files = d.files(h)
 	s.Evictions, _ = d.guard.Active()
 	if err := d.slurmError(); err != nil {

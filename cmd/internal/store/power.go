@@ -46,7 +46,7 @@ func (s *Store) LoadPower(ctx context.Context) (power.State, error) {
 			}); err != nil {
 			return err
 		}
-		if st.Launches, err = query(ctx, tx, `SELECT token, provider, request, nodes, state, created, error FROM launches WHERE resolved = 0 ORDER BY created, token`, scanLaunch); err != nil {
+		if st.Launches, err = query(ctx, tx, `SELECT token, provider, account, request, nodes, state, created, error FROM launches WHERE resolved = 0 ORDER BY created, token`, scanLaunch); err != nil {
 			return err
 		}
 		if st.Instances, err = query(ctx, tx, `SELECT `+instanceColumns+` FROM instances WHERE gone = 0 ORDER BY id`, scanInstance); err != nil {
@@ -99,7 +99,7 @@ func (s *Store) LoadPower(ctx context.Context) (power.State, error) {
 func scanLaunch(scan scanner) (l power.Launch, err error) {
 	var request, nodes string
 	var created int64
-	if err := scan(&l.Token, &l.Provider, &request, &nodes, &l.State, &created, &l.Error); err != nil {
+	if err := scan(&l.Token, &l.Provider, &l.Account, &request, &nodes, &l.State, &created, &l.Error); err != nil {
 		return l, err
 	}
 	l.Created = toTime(created)
@@ -151,8 +151,8 @@ func putPower(ctx context.Context, tx *sql.Tx, c power.Change) error {
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, n.Name, n.Pool, n.Phase, fromTime(n.Since), n.Order, fromTime(n.Made), n.Job, n.Whole, n.Token, n.Instance, n.AddrSet, n.Tries, n.Reason)
 	}
 	for _, l := range c.Launches {
-		w.put(`INSERT OR REPLACE INTO launches (token, provider, request, nodes, state, created, resolved, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-			l.Token, l.Provider, w.json(l.Request), w.json(l.Nodes), l.State, fromTime(l.Created), fromTime(l.Resolved), l.Error)
+		w.put(`INSERT OR REPLACE INTO launches (token, provider, account, request, nodes, state, created, resolved, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			l.Token, l.Provider, l.Account, w.json(l.Request), w.json(l.Nodes), l.State, fromTime(l.Created), fromTime(l.Resolved), l.Error)
 	}
 	for _, i := range c.Instances {
 		putInstance(&w, i)

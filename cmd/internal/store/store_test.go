@@ -57,7 +57,7 @@ func TestWhatIsCommittedIsLoadedAfterReopening(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "burst.db")
 	s := open(t, path)
 	c := sample()
-	c.Instances[0].Serves = true
+	c.Instances[0].Serves, c.Launches[0].Account = true, "A in b"
 	c.Coolings[0].Most, c.Coolings[0].Paid = 7, at.Add(time.Hour)
 	came := c.Coolings[0]
 	came.Offering.Zone, came.Failures, came.Until = "b", 0, time.Time{} // of smaller launches some have come since

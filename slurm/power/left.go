@@ -1,0 +1,111 @@
+package power
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Left is what the journal has of a provider that is not configured: nobody can watch or end it.
+type Left struct{ Instances, Launches int }
+
+// Say tells it, and what is to be done.
+func (l Left) Say(provider string) string {
+	return fmt.Sprintf("provider %s is not in burst.toml: %d instances, %d launches neither watched nor ended; put [provider.%s] back", provider, l.Instances, l.Launches, provider)
+}
+
+// inherit makes a provider's what its list shows, or may show, of one that is not configured, in the same account: it
+// has another name in burst.toml, or another looks at the same place. What such a launch has made is looked for; it is not asked
+// for again, as it is not this one's.
+func (e *Engine) inherit(c *Change, l *listing, name string) {
+	account := l.accounts[name]
+	if account == "" {
+		return
+	}
+	at, from := map[string]int{}, map[string]int{}
+	for n, i := range c.Instances {
+		at[i.ID] = n
+	}
+	for _, i := range l.lists[name] {
+		rec, ok := e.mem.instances[i.ID]
+		if !ok || e.providers[rec.Provider] != nil || rec.Account != account {
+			continue
+		}
+		n, changes := at[i.ID]
+		if changes && e.providers[c.Instances[n].Provider] != nil {
+			continue // another has it by now
+		}
+		if !changes {
+			n, c.Instances = len(c.Instances), append(c.Instances, rec)
+		}
+		c.Instances[n].Provider = name
+		from[rec.Provider]++
+	}
+	for _, token := range slices.Sorted(maps.Keys(e.mem.launches)) {
+		o := e.mem.launches[token]
+		if e.providers[o.Provider] != nil || o.Account != account || slices.ContainsFunc(c.Launches, func(had Launch) bool { return had.Token == token }) {
+			continue
+		}
+		from[o.Provider]++
+		o.Provider, o.State = name, Abandoned
+		if nodes := e.claimants(o); len(nodes) > 0 {
+			e.withdraw(c, o, nodes, nil)
+		} else {
+			c.Launches = append(c.Launches, o)
+		}
+	}
+	for _, old := range slices.Sorted(maps.Keys(from)) {
+		c.Events = append(c.Events, Event{Time: time.Now(), Kind: "provider-renamed",
+			Text: fmt.Sprintf("%d instances and launches of provider %s, which is not in burst.toml, are watched and ended by %s: the account is the same", from[old], old, name)})
+	}
+}
+
+// left counts what is left of providers that are not configured, after a change.
+func (e *Engine) left(c Change) map[string]Left {
+	instances := map[string]string{} // provider, by id
+	for id, i := range e.mem.instances {
+		instances[id] = i.Provider
+	}
+	for _, i := range c.Instances {
+		if instances[i.ID] = i.Provider; !i.Gone.IsZero() {
+			delete(instances, i.ID)
+		}
+	}
+	all := map[string]Left{}
+	for _, provider := range instances {
+		if e.providers[provider] == nil {
+			l := all[provider]
+			l.Instances++
+			all[provider] = l
+		}
+	}
+	launches := map[string]string{}
+	for token, o := range e.mem.launches {
+		launches[token] = o.Provider
+	}
+	for _, o := range c.Launches {
+		launches[o.Token] = o.Provider
+	}
+	for _, provider := range launches {
+		if e.providers[provider] == nil {
+			l := all[provider]
+			l.Launches++
+			all[provider] = l
+		}
+	}
+	return all
+}
+
+// tellLeft says it once of each provider.
+func (e *Engine) tellLeft(c *Change) {
+	left := e.left(*c)
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		text := left[name].Say(name)
+		e.plan(Planned{Kind: "doubt", Why: text})
+		if key := name + "provider-left"; !e.doubtedOf[key] {
+			e.doubtedOf[key] = true
+			c.Events = append(c.Events, Event{Time: time.Now(), Kind: "provider-left", Text: text})
+		}
+	}
+}

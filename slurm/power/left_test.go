@@ -1,0 +1,67 @@
+package power
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+)
+
+// TestARenamedProviderInherits: what is in the same account, and in its list, is watched and ended by it.
+func TestARenamedProviderInherits(t *testing.T) {
+	rec := func(id, account, doomed string) Instance {
+		return Instance{Instance: cloud.Instance{ID: id, State: cloud.Running, Launched: at}, Provider: "old", Account: account, Assigned: "n-" + id, Doomed: doomed}
+	}
+	launch := func(token, account string) Launch {
+		return Launch{Token: token, Provider: "old", Account: account, State: Written, Nodes: []string{"c1"}}
+	}
+	e, _ := testEngine(State{Instances: []Instance{rec("i-1", "A", ""), rec("i-2", "A", "why"), rec("i-other", "B", "why"), rec("i-unknown", "", ""), rec("i-hidden", "A", "why")},
+		Nodes:    []Node{{Name: "c1", Pool: "p", Phase: Launching, Token: "t-1"}},
+		Launches: []Launch{launch("t-1", "A"), launch("t-2", "B"), launch("t-3", "A")}})
+	for token := range e.mem.launches {
+		e.doubt[token] = true // as after a start
+	}
+	if got, want := e.Health().Left, map[string]Left{"old": {5, 3}}; !maps.Equal(got, want) {
+		t.Errorf("before: %v", got)
+	}
+	round := func() (events map[string]int) {
+		l := newListing(time.Now())
+		for _, id := range []string{"i-1", "i-2", "i-other", "i-unknown"} {
+			l.lists["east"] = append(l.lists["east"], cloud.Instance{ID: id, State: cloud.Running, Launched: at})
+		}
+		l.accounts["east"] = "A"
+		var c Change
+		e.takeLists(&c, l, reading(nil))
+		events = map[string]int{}
+		for _, ev := range c.Events {
+			events[ev.Kind]++
+		}
+		if err := e.commit(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		return events
+	}
+	if ev := round(); ev["provider-renamed"] != 1 || ev["provider-left"] != 1 {
+		t.Errorf("events %v", ev)
+	}
+	for id, want := range map[string]string{"i-1": "east", "i-2": "east", "i-other": "old", "i-unknown": "old", "i-hidden": "old"} {
+		if got := e.mem.instances[id]; got.Provider != want {
+			t.Errorf("%s is of %s", id, got.Provider)
+		}
+	}
+	for token, want := range map[string]string{"t-1": "east abandoned", "t-2": "old written", "t-3": "east abandoned"} {
+		if l := e.mem.launches[token]; l.Provider+" "+string(l.State) != want {
+			t.Errorf("%s is %s of %s", token, l.State, l.Provider)
+		}
+	}
+	if n := e.mem.nodes["c1"]; n.Phase != Wanted {
+		t.Errorf("its node is %s", n.Phase)
+	}
+	if got, want := e.Health().Left, map[string]Left{"old": {3, 1}}; !maps.Equal(got, want) {
+		t.Errorf("after: %v", got)
+	}
+	if ev := round(); len(ev) > 0 {
+		t.Errorf("again: %v", ev)
+	}
+}
