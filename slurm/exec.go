@@ -101,6 +101,9 @@ func (e Exec) env() []string {
 		// Seconds since 1970: Slurm prints local time without a zone, which is
 		// ambiguous for one hour a year.
 		"SLURM_TIME_FORMAT=%s",
+		// Without it a hidden partition, and the nodes of none but hidden ones, are
+		// shown to root alone, and burstd may be SlurmUser.
+		"SCONTROL_ALL=1",
 	}
 	if tz, ok := os.LookupEnv("TZ"); ok {
 		env = append(env, "TZ="+tz)

@@ -45,7 +45,7 @@ func TestExecEnvironment(t *testing.T) {
 	dir := script(t, "squeue", `PATH=/usr/bin:/bin; env`)
 	for conf, want := range map[string]string{"/srv/slurm.conf": "/srv/slurm.conf", "": "/etc/other.conf"} {
 		out, _, err := Exec{Conf: conf, BinDir: dir}.Run(context.Background(), "squeue")
-		if err != nil || !strings.Contains(string(out), "SLURM_CONF="+want+"\n") || strings.Contains(string(out), "SQUEUE_FORMAT") {
+		if err != nil || !strings.Contains(string(out), "SLURM_CONF="+want+"\n") || !strings.Contains(string(out), "SCONTROL_ALL=") || strings.Contains(string(out), "SQUEUE_FORMAT") {
 			t.Errorf("environment with Conf %q: %s, %v", conf, out, err)
 		}
 	}
