@@ -101,6 +101,7 @@ func (e Exec) env() []string {
 		// Seconds since 1970: Slurm prints local time without a zone, which is
 		// ambiguous for one hour a year.
 		"SLURM_TIME_FORMAT=%s",
+		"SLURM_BITSTR_LEN=0", // else a long list of an array's tasks is cut off
 	}
 	if tz, ok := os.LookupEnv("TZ"); ok {
 		env = append(env, "TZ="+tz)
