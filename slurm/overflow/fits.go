@@ -88,7 +88,9 @@ func named(v string) []string {
 
 // fits says why the job cannot run in the partition; "": nothing speaks against it.
 func (p Partition) fits(j *job) string {
-	no := func(format string, args ...any) string { return "cannot run in " + p.Name + ": " + fmt.Sprintf(format, args...) }
+	no := func(format string, args ...any) string {
+		return "cannot run in " + p.Name + ": " + fmt.Sprintf(format, args...)
+	}
 	fold := func(s string) func(string) bool { return func(o string) bool { return strings.EqualFold(s, o) } } // Slurm has accounts in lower case
 	switch {
 	case !p.Up:
