@@ -67,7 +67,8 @@ type Daemon struct {
 	prices    *prices
 	stages    *prometheus.HistogramVec // of boots
 	meters    *meters
-	setups    *setups       // nil: no pool's nodes are set up over SSH
+	setups    *setups // nil: no pool's nodes are set up over SSH
+	overflows overflowReads
 	ended     chan struct{} // an instance has ended: the ledger is due
 	drills    chan struct{} // a drill has begun
 	ends      chan struct{} // a run was closed
@@ -231,6 +232,7 @@ func (d *Daemon) serve(ctx context.Context, srv *http.Server, ln net.Listener) e
 	part("ledger", d.keepLedger)
 	part("history", d.keepHistory)
 	part("after jobs", d.keepAfter)
+	part("overflow", d.keepOverflow)
 	part("paid hours", d.keepHours)
 	part("drills", d.endDrills)
 	part("nodes", d.serveNodes)
