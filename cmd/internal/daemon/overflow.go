@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	overflowEvery   = 5 * time.Second  // between two rounds; with many jobs, overflowCost times what one takes
+	overflowEvery   = 2 * time.Second  // between two rounds; with many jobs, overflowCost times what one takes
 	overflowCost    = 20               //
 	overflowLate    = 2 * time.Minute  // at most
 	overflowScripts = 32               // that are read in one round

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 
@@ -21,6 +22,7 @@ func (d *Daemon) OverflowPlan(ctx context.Context, ask api.OverflowAsk) ([]api.O
 		if err := json.Unmarshal(ask.Rules, &rules); err != nil {
 			return nil, &api.Error{Status: http.StatusBadRequest, Message: "the rules are not the JSON they should be"}
 		}
+		own = reflect.DeepEqual(rules, d.cfg.Overflow)
 	}
 	open, err := d.store.OpenOverflows(ctx)
 	if err != nil {
