@@ -227,7 +227,7 @@ func (d *decider) ends(r Record, w *slurm.Waiting) string {
 // over says that the rule has more jobs than it lets.
 func (d *decider) over(r Record, rule int) string {
 	if n := d.Rules[rule].AtOnce; n > 0 && d.room[r.Rule] <= 0 {
-		return fmt.Sprintf("rule %s lets %d jobs at once wait or run in %s", r.Rule, n, strings.Join(r.To, ","))
+		return fmt.Sprintf("rule %s lets %d of its jobs at once wait or run in %s", r.Rule, n, strings.Join(r.To, ","))
 	}
 	return ""
 }
