@@ -79,6 +79,7 @@ type Snapshot struct {
 	Rules      []Rule
 	OnPrem     OnPrem
 	Partitions map[string]Partition
+	Closed     map[string]string // partitions that launch no nodes now, and why
 	Waiting    []slurm.Waiting
 	Jobs       map[uint32]slurm.Job // of a reading not older than the records, and not newer than Waiting
 	Records    []Record             // that are not closed
@@ -277,6 +278,9 @@ func (d *decider) fitting(j *job, to []string) (fit []string, why string) {
 		no := "Slurm has no partition " + name
 		if known {
 			no = p.fits(j)
+		}
+		if why := d.Closed[name]; no == "" && why != "" {
+			no = "no nodes are launched for " + name + " now: " + why
 		}
 		if no == "" {
 			fit = append(fit, name)

@@ -143,6 +143,17 @@ func TestFirstRule(t *testing.T) {
 	}
 }
 
+// TestClosed: nobody goes where no nodes are launched, and who waits for them goes back.
+func TestClosed(t *testing.T) {
+	both := waits(func(w *slurm.Waiting) { w.ID, w.Partition = 9, "main,cloud" })
+	s := with([]Rule{small(nil)}, waits(nil), both)
+	s.Records, s.Closed = []Record{record(both, InPlace)}, map[string]string{"cloud": "launches are paused"}
+	got := Decide(s)
+	if len(got) != 2 || got[0].Action != Take || got[1].Action != Leave || got[1].Why != "stays: no nodes are launched for cloud now: launches are paused" {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestScripts: a script is asked for when nothing else keeps the job, and not before.
 func TestScripts(t *testing.T) {
 	s := with([]Rule{small(nil)}, waits(nil), waits(func(w *slurm.Waiting) { w.ID, w.Eligible = 8, now }), waits(func(w *slurm.Waiting) { w.ID, w.Partition = 9, "other" }))

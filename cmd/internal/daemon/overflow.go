@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -120,7 +121,26 @@ func (d *Daemon) snapshot(ctx context.Context, since time.Time) (s overflow.Snap
 	}
 	s = overflow.Snapshot{Now: time.Now(), Waiting: waiting, Jobs: snap.Jobs, Scripts: d.overflows.kept(waiting)}
 	s.Partitions, err = d.overflows.shownBy(ctx, d.client, snap)
+	s.Closed = d.closed()
 	return s, err
+}
+
+// closed are the partitions of which no pool launches anything now: a job that were given their nodes
+// would only have to wait, at the site too.
+func (d *Daemon) closed() map[string]string {
+	var closed map[string]string
+	open := map[string]bool{}
+	for _, p := range d.cfg.Pools {
+		why := d.engine.Closed(p.Power.Name)
+		if open[p.Slurm.Partition] = open[p.Slurm.Partition] || why == ""; why != "" {
+			if closed == nil {
+				closed = map[string]string{}
+			}
+			closed[p.Slurm.Partition] = why
+		}
+	}
+	maps.DeleteFunc(closed, func(partition, _ string) bool { return open[partition] })
+	return closed
 }
 
 // shownBy are the partitions, read anew each minute.

@@ -17,7 +17,9 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/cmd/internal/store"
 	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/conf"
 	"github.com/burst-hpc/burst/slurm/overflow"
+	"github.com/burst-hpc/burst/slurm/power"
 )
 
 // desk is a Slurm with jobs that wait. At one of its updates burstd dies.
@@ -312,5 +314,39 @@ func TestOverflowPlan(t *testing.T) {
 	}
 	if len(s.updates) > 0 || len(s.log()) > 0 {
 		t.Error(s.updates, s.log())
+	}
+}
+
+// TestOverflowPaused: while launches are paused nobody goes to the cloud, and what was moved comes back.
+func TestOverflowPaused(t *testing.T) {
+	s := newShop(t, waiting("5", "N/A", "main"))
+	pool := config.Pool{Power: power.Pool{Name: "p", Provider: "here", Nodes: []string{"c1"}}, Slurm: conf.Pool{Partition: "cloud"}}
+	s.over.cfg.Pools = []config.Pool{pool}
+	engine := func(st power.State) *power.Engine {
+		return engineOf(t, power.Config{Pools: []power.Pool{pool.Power}}, st)
+	}
+	s.over.engine = engine(power.State{})
+	s.rounds()
+	if got := s.state()["5/N/A"]; got != "main,cloud" {
+		t.Fatal(got)
+	}
+	s.over.engine = engine(power.State{Pause: power.Pause{Since: time.Now(), By: "uid 0", Why: "month's end"}})
+	s.rounds()
+	if got := s.state()["5/N/A"]; got != "main" {
+		t.Error(got)
+	}
+	if got := s.log()[0].EndedWhy; !strings.Contains(got, "no nodes are launched for cloud now: ") || !strings.Contains(got, "month's end") {
+		t.Error(got)
+	}
+	stopped := power.Breaker{Pool: "p", Stopped: time.Now(), Why: "by hand"}
+	s.over.engine = engine(power.State{Breakers: []power.Breaker{stopped}})
+	s.rounds()
+	if got := s.state()["5/N/A"]; got != "main" {
+		t.Error(got)
+	}
+	s.over.engine = engine(power.State{})
+	s.rounds()
+	if got := s.state()["5/N/A"]; got != "main,cloud" || len(s.log()) != 2 {
+		t.Error(got, s.log())
 	}
 }
