@@ -64,7 +64,23 @@ func TestOverflow(t *testing.T) {
 
 	second, third := s.submit(script, onprem...), s.submit(script, onprem...)
 	own := s.submit(script, "--partition=onprem,cloud", "-t", "10")
-	s.wait(20*time.Second, "two more may go to the cloud", func() bool { return partition(second) == "cloud,onprem" && partition(third) == "cloud,onprem" })
+	array := s.submit(script, append([]string{"--array=1-90:2"}, onprem...)...) // more than squeue shows by itself
+	tasks := func(want string) bool {
+		all, err := s.Slurm().Waiting(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, w := range all {
+			if w.ArrayID == array && len(w.Partition) == len(want) {
+				n += len(w.ArrayTasks())
+			}
+		}
+		return n == 45
+	}
+	s.wait(20*time.Second, "more may go to the cloud", func() bool {
+		return partition(second) == "cloud,onprem" && partition(third) == "cloud,onprem" && tasks("onprem,cloud")
+	})
 	s.update(second, "comment=burst: stay")
 	s.wait(20*time.Second, "one that is to stay does", func() bool { return partition(second) == "onprem" })
 	s.wait(5*time.Second, "the log says so", func() bool {
@@ -94,6 +110,7 @@ func TestOverflow(t *testing.T) {
 	}
 	begin()
 	s.wait(20*time.Second, "the rule is gone, and its job goes back", func() bool { return partition(third) == "onprem" })
+	s.wait(20*time.Second, "and so do an array's tasks", func() bool { return tasks("onprem") })
 	if got := partition(own); got != "cloud,onprem" || len(log(own)) > 0 {
 		t.Errorf("what its user asked for became %s; the log has %+v", got, log(own))
 	}
