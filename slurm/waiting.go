@@ -161,7 +161,7 @@ func (j Job) ArrayTasks() []int {
 		if by != "" && err == nil {
 			step, err = strconv.Atoi(by)
 		}
-		if err != nil || step < 1 || from < 0 || to-from > maxTasks || len(all) > maxTasks {
+		if err != nil || step < 1 || step > maxTasks || from < 0 || to > maxTasks || len(all) > maxTasks {
 			continue
 		}
 		for t := from; t <= to; t += step {

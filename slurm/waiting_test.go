@@ -59,8 +59,25 @@ func TestParseLimit(t *testing.T) {
 	}
 }
 
+// FuzzWaiting: whatever Slurm says, nothing falls over, and no task is below 0.
+func FuzzWaiting(f *testing.F) {
+	f.Add("1-02:04:00", "1-5:2,7%4")
+	f.Add("UNLIMITED", "1,10,13,6...")
+	f.Add("99999-1:1:1", "9-1,0-4000:1")
+	f.Fuzz(func(t *testing.T, limit, tasks string) {
+		if d, err := ParseLimit(limit); err == nil && d < 0 {
+			t.Errorf("%q: %v", limit, d)
+		}
+		for _, n := range (Job{ArrayTask: tasks}).ArrayTasks() {
+			if n < 0 {
+				t.Errorf("%q: %d", tasks, n)
+			}
+		}
+	})
+}
+
 func TestArrayTasks(t *testing.T) {
-	for text, want := range map[string][]int{"": nil, "5": {5}, "2-4,6%3": {2, 3, 4, 6}, "0-4:2": {0, 2, 4}, "1,10,13,6...": {1, 10, 13}, "x": nil, "1-99999999999": nil} {
+	for text, want := range map[string][]int{"": nil, "5": {5}, "2-4,6%3": {2, 3, 4, 6}, "0-4:2": {0, 2, 4}, "1,10,13,6...": {1, 10, 13}, "x": nil, "1-99999999999": nil, "1-5:9223372036854775807": nil, "5-1": nil} {
 		if got := (Job{ArrayTask: text}).ArrayTasks(); !slices.Equal(got, want) {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}

@@ -98,6 +98,13 @@ func (o *overflowing) round(ctx context.Context) error {
 func (o *overflowing) carryOut(ctx context.Context, plan []overflow.Decision) error {
 	var errs []error
 	moves := 0
+	fail := map[overflow.Key]try{} // of jobs that are still there
+	for _, dec := range plan {
+		if f, ok := o.fail[dec.Keys[0]]; ok {
+			fail[dec.Keys[0]] = f
+		}
+	}
+	o.fail = fail
 	for _, adding := range []bool{false, true} {
 		for _, dec := range plan {
 			if (dec.Action == overflow.Add) != adding || dec.Action == overflow.Keep || dec.Action == overflow.Leave {
@@ -112,8 +119,8 @@ func (o *overflowing) carryOut(ctx context.Context, plan []overflow.Decision) er
 				}
 			}
 			if err := o.do(ctx, dec); err != nil {
-				if ctx.Err() != nil {
-					return ctx.Err()
+				if ctx.Err() != nil || o.rows == nil { // without the journal nothing is done
+					return err
 				}
 				o.failed(dec)
 				errs = append(errs, err)

@@ -282,6 +282,26 @@ func TestOverflowRefused(t *testing.T) {
 	}
 }
 
+// TestOverflowWithoutJournal: what cannot be written is not done, and is made good.
+func TestOverflowWithoutJournal(t *testing.T) {
+	s := newShop(t, waiting("5", "N/A", "main"), waiting("8", "N/A", "main"))
+	if err := s.over.round(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.rows = append(s.rows, waiting("9", "N/A", "main"), waiting("10", "N/A", "main"))
+	if err := s.over.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.over.round(t.Context()); err == nil || len(s.updates) != 2 {
+		t.Error(err, s.updates)
+	}
+	s.start()
+	s.rounds()
+	if len(s.updates) != 4 || len(s.log()) != 4 {
+		t.Error(s.updates, s.log())
+	}
+}
+
 // TestNoOverflow: without rules Slurm is not asked.
 func TestNoOverflow(t *testing.T) {
 	s := newShop(t, waiting("5", "N/A", "main"))
