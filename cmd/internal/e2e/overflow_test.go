@@ -64,7 +64,7 @@ func TestOverflow(t *testing.T) {
 
 	second, third := s.submit(script, onprem...), s.submit(script, onprem...)
 	own := s.submit(script, "--partition=onprem,cloud", "-t", "10")
-	array := s.submit(script, append([]string{"--array=1-90:2"}, onprem...)...) // more than squeue shows by itself
+	array := s.submit(script, append([]string{"--array=1-60:2"}, onprem...)...) // more than squeue shows by itself
 	tasks := func(want string) bool {
 		all, err := s.Slurm().Waiting(t.Context())
 		if err != nil {
@@ -76,7 +76,7 @@ func TestOverflow(t *testing.T) {
 				n += len(w.ArrayTasks())
 			}
 		}
-		return n == 45
+		return n == 30
 	}
 	s.wait(20*time.Second, "more may go to the cloud", func() bool {
 		return partition(second) == "cloud,onprem" && partition(third) == "cloud,onprem" && tasks("onprem,cloud")
