@@ -104,6 +104,7 @@ func (e Exec) env() []string {
 		// Without it a hidden partition, and the nodes of none but hidden ones, are
 		// shown to root alone, and burstd may be SlurmUser.
 		"SCONTROL_ALL=1",
+		"SLURM_BITSTR_LEN=0", // else a long list of an array's tasks is cut off
 	}
 	if tz, ok := os.LookupEnv("TZ"); ok {
 		env = append(env, "TZ="+tz)

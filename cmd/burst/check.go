@@ -80,6 +80,8 @@ func runCheck(ctx context.Context, w io.Writer, o checkOptions) error {
 	r.Findings = append(r.Findings, unheard...)
 	r.Findings = append(r.Findings, checkServers(ctx, cfg, o.offline)...)
 	r.Findings = append(r.Findings, checkBoots(cfg)...)
+	rules := checkOverflow(cfg, both.file)
+	r.Findings = append(r.Findings, rules...)
 	logins := checkLogins(cfg)
 	r.Findings = append(r.Findings, logins...)
 	total := len(r.Findings)
@@ -90,6 +92,8 @@ func runCheck(ctx context.Context, w io.Writer, o checkOptions) error {
 		hint = "docs/aws.md and docs/vultr.md say what Burst needs of an account"
 	case len(unheard):
 		hint = "burst.toml(5) describes listen"
+	case standing(rules):
+		hint = "docs/overflow.md says how the rules of overflow are read"
 	case standing(logins):
 		hint = "docs/ssh-bootstrap.md says what burstd needs to log in to nodes"
 	}

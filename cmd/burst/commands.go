@@ -23,6 +23,7 @@ func commands() []*cobra.Command {
 		checkpointCommand(),
 		reconcileCommand(),
 		costCommand(),
+		overflowCommand(),
 		explainCommand(),
 		envCommand(),
 		hostlistCommand(),

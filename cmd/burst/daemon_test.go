@@ -61,6 +61,11 @@ func populate(b *apitest.Backend) {
 		{Key: "8", User: "dave", Seconds: 5400, UnpricedSeconds: 5400, Instances: 1},
 	})
 	b.SetJobs(someJobs())
+	b.SetOverflows([]api.OverflowJob{
+		{Job: "7_[1,2]", User: "carol", Partition: "main", Nodes: 1, Waited: 720, Action: "add", Rule: "small", To: "cloud", Why: "rule small: waits 12m for Resources; goes also to cloud"},
+		{Job: "8", User: "dave", Partition: "main", Nodes: 2, Action: "leave", Why: "stays: asks for licence matlab, which is on-prem only"}},
+		[]api.Overflowed{{Job: "5_2", User: "carol", Was: "main", To: "cloud", State: "added", Added: at, Why: "rule small: waits 10m for Priority; goes also to cloud"},
+			{Job: "6", User: "dave", Was: "main", To: "cloud", State: "added", Added: at, Why: "rule small: waits 12m for Resources; goes also to cloud", Ended: at.Add(time.Hour), EndedWhy: "ran in cloud: completed"}})
 	const stopped = "5 instances in a row did not become nodes"
 	b.SetPools([]api.PoolStatus{{Pool: "p", Provider: "east", Partition: "cloud", Nodes: 100, Failures: 5, MaxFailures: 5, Stopped: at, Why: stopped},
 		{Pool: "q", Provider: "lon", Nodes: 2}})

@@ -168,7 +168,7 @@ func written() []said {
 	for _, s := range []string{
 		"", "\n", "#BURST", "#BURST\tx", "#BURST  ", "#BURSTING x", "#BURST:x", "#burst x", "true\n#BURST x", "\r\n#BURST x=\r\n", "#!/bin/sh\r\n#BURST signal=USR1\r\ntrue\r\n",
 		"#!/usr/bin/python3\n# -*- coding: utf-8 -*-\n#BURST keep=0\nprint()\n", "#!/usr/bin/env node\n// comment\n#BURST x\n", "-- lua\n#BURST x\n", "  \t #BURST x", "\u00a0#BURST x", "\u2028\n\u3000#BURST x", "\xff#BURST x", "\xa0#BURST x",
-		"#BURST signal USR1", "#BURST =x", "#BURST a", "#BURST a\tb=1", "#BURST signal=\"USR1", "#BURST signal='USR1", "#BURST signal=\"USR1\\", "#BURST signal=\"\\", "#BURST signal=U\"S\"R'1'", "#BURST # x", "#BURST signal=USR1#x", "#BURST signal=USR1 #x",
+		"#BURST signal USR1", "#BURST =x", "#BURST a", "#BURST a\tb=1", "#BURST signal=\"USR1", "#BURST signal='USR1", "#BURST signal=\"USR1\\", "#BURST signal=\"\\", "#BURST signal=U\"S\"R'1'", "#BURST # x", "#BURST signal=USR1#x", "#BURST stay", "#BURST stay keep=2", "#BURST keep=2 stay", "#BURST stay\t# x", "#BURST stay stay=no", "#BURST stay=", "#BURST stayed", "#BURST stay#", "#BURST signal=USR1 #x",
 		"signal=B:USR1 ckpt=signal", "ckpt=signal", "ckpt=command checkpoint=x", "ckpt=command preset=blcr", "grace=5s", "dir=/x", "strategy=both",
 		"#BURST signal=USR1 signal=USR2", "#BURST signal=USR1\n\n#BURST grace=1s\n#BURST signal=USR1", "#BURST keep=x keep=x", "#BURST keep=1 \xa0x=1", "#BURST keep=1\u00a0keep=2", "#BURST keep=1\rlabel=x", "#BURST keep=1\vlabel=x",
 		"#BURST " + strings.Repeat("x", 1<<15), "#BURST " + strings.Repeat("é", 1<<10), "#BURST keep=" + strings.Repeat("x", 1<<15), strings.Repeat("#\n", 9000) + "#BURST keep=0",

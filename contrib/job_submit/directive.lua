@@ -66,12 +66,17 @@ local function split(text, line, all, stop)
 		local c = text:sub(i, i)
 		if c == "" or c == "#" or stop and text:sub(i, i + #stop - 1) == stop then return nil, i end
 		local sign = text:find("[= \t\r\n]", i)
-		if not sign or sign == i or text:sub(sign, sign) ~= "=" then
+		local bare = text:sub(i, (sign or #text + 1) - 1) == "stay" and (not sign or text:sub(sign, sign) ~= "=")
+		if not bare and (not sign or sign == i or text:sub(sign, sign) ~= "=") then
 			local blank = text:find(" ", i, true) or #text + 1
 			return fault(place(line), nil, V.quoted(text:sub(i, blank - 1)) .. " is not key=value")
 		end
-		local s = { key = text:sub(i, sign - 1), line = line }
-		s.value, i = unquote(text, sign + 1)
+		local s = { key = bare and "stay" or text:sub(i, sign - 1), line = line }
+		if bare then
+			s.value, i = "yes", i + 4 -- the one key that may stand alone
+		else
+			s.value, i = unquote(text, sign + 1)
+		end
 		if not s.value then return fault(place(line), s.key, "a quote is not closed") end
 		all[#all + 1] = s
 	end

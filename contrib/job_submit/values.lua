@@ -262,6 +262,7 @@ V.keys = {
 	{ "label", label },
 	{ "container", plain },
 	{ "after", one_of("power_down", "none") },
+	{ "stay", one_of("yes", "no") },
 }
 
 local by_name, names = {}, {}

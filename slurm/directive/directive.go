@@ -38,6 +38,7 @@ type Directive struct {
 	Restart    string `json:"restart,omitempty"`
 	Preset     string `json:"preset,omitempty"` // "" or BLCR: commands that are not given are this tool's
 	After      string `json:"after,omitempty"`  // "", None or PowerDown
+	Stay       string `json:"stay,omitempty"`   // "", "yes" or "no": whether rules of overflow may move the job
 	// Container is the image of the steps, as written; "" or None: they run on the host.
 	Container string `json:"container,omitempty"`
 }

@@ -49,7 +49,12 @@ var keys = []Key{
 		func(d *Directive) string { return d.Container }},
 	{"after", "power_down", "power_down: the nodes are powered down soon after the job's end, not after SuspendTime; or none", false, setAfter,
 		func(d *Directive) string { return d.After }},
+	{stay, "yes", "yes, or the key alone: no rule of the site's overflow moves the job to a cloud; no: rules may ask for it", false, setStay,
+		func(d *Directive) string { return d.Stay }},
 }
+
+// stay is the one key that may stand without a value: "#BURST stay".
+const stay = "stay"
 
 func keyNamed(name string) *Key {
 	for i := range keys {

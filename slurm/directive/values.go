@@ -41,6 +41,11 @@ func setAfter(d *Directive, v string) error {
 	return oneOf(v, PowerDown, None)
 }
 
+func setStay(d *Directive, v string) error {
+	d.Stay = v
+	return oneOf(v, "yes", "no")
+}
+
 func setContainer(d *Directive, v string) error {
 	d.Container = v
 	return plain(v)
@@ -233,6 +238,11 @@ func splitTo(stop, text string, line int) (all []Setting, rest string, wrong *Er
 			return all, text, nil
 		}
 		end := strings.IndexAny(text, "= \t\r\n")
+		if end < 0 && text == stay || end > 0 && text[end] != '=' && text[:end] == stay {
+			all = append(all, Setting{Line: line, Key: stay, Value: "yes"})
+			text = text[len(stay):]
+			continue
+		}
 		if end <= 0 || text[end] != '=' {
 			word, _, _ := strings.Cut(text, " ")
 			return nil, "", &Error{Line: line, Err: fmt.Errorf("%q is not key=value", word)}

@@ -15,6 +15,8 @@
 //	POST /v1/reconcile a ReconcileRequest -> []Planned  SlurmUser, root
 //	GET  /v1/usage    -> []Usage (since, by)        anybody, of own jobs; SlurmUser, root: of all
 //	GET  /v1/jobs     -> []Job (job, user, label, since, last)  the same
+//	POST /v1/overflow an OverflowAsk -> []OverflowJob           the same
+//	GET  /v1/overflow -> []Overflowed (last)                    the same
 package api
 
 import (
@@ -178,6 +180,7 @@ type Backend interface {
 	// Gate returns at once when the gate is open, else after wait at the latest.
 	Gate(ctx context.Context, job uint32, nodes string, wait time.Duration) (GateAnswer, error)
 	Control
+	Overflower
 }
 
 // Error is an answer of burstd that is not a success.

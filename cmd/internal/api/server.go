@@ -46,6 +46,7 @@ func NewServer(b Backend, a Authz, log *slog.Logger) *http.Server {
 	mux.HandleFunc("GET /v1/usage", s.anybody(s.getUsage))
 	mux.HandleFunc("GET /v1/jobs", s.anybody(s.getJobs))
 	s.control(mux)
+	s.overflow(mux)
 	h := &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: headerTimeout,

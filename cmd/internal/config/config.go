@@ -31,6 +31,7 @@ type Config struct {
 	Health     Health
 	Providers  []Provider // in the order of the file
 	Pools      []Pool     // in the order of the file
+	Overflow   Overflow
 
 	controllers []string // hosts of slurmctld, as nodes of a cloud know them
 	expand      bool     // jobs may take in more nodes while they run

@@ -58,6 +58,7 @@ func (f *file) config(tree map[string]any) *Config {
 	f.partitions(top, c)
 	f.judge(c)
 	f.noNotices(c)
+	c.Overflow = f.overflows(top, c)
 	top.done()
 	return c
 }

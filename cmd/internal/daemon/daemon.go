@@ -66,7 +66,8 @@ type Daemon struct {
 	stages    *prometheus.HistogramVec // of boots
 	meters    *meters
 	timeouts  timeouts
-	setups    *setups       // nil: no pool's nodes are set up over SSH
+	setups    *setups // nil: no pool's nodes are set up over SSH
+	overflows overflowReads
 	ended     chan struct{} // an instance has ended: the ledger is due
 	drills    chan struct{} // a drill has begun
 	ends      chan struct{} // a run was closed

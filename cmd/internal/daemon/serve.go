@@ -33,6 +33,7 @@ func (d *Daemon) serve(ctx context.Context, srv *http.Server, ln net.Listener) e
 	part("ledger", d.keepLedger)
 	part("history", d.keepHistory)
 	part("after jobs", d.keepAfter)
+	part("overflow", d.keepOverflow)
 	part("paid hours", d.keepHours)
 	part("drills", d.endDrills)
 	part("timeouts", d.keepTimeouts)

@@ -63,6 +63,7 @@ func (s *Store) Prune(ctx context.Context, before time.Time) error {
 		`DELETE FROM holds WHERE released AND start < ?`,
 		`DELETE FROM notices WHERE stage = 'acked' AND received < ?`,
 		`DELETE FROM boots WHERE ended > 0 AND ended < ?`,
+		`DELETE FROM overflows WHERE ended > 0 AND ended < ?`,
 		`DELETE FROM events WHERE time < ?`,
 	} {
 		if _, err := s.db.ExecContext(ctx, text, fromTime(before)); err != nil {

@@ -33,6 +33,7 @@ type Backend struct {
 	changed chan struct{} // closed at the next change, nil if nobody waits
 	control
 	history
+	overflows
 }
 
 var _ api.Backend = (*Backend)(nil)

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/burst-hpc/burst/cmd/internal/api"
+	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/cmd/internal/endpoint"
+	"github.com/burst-hpc/burst/slurm/conf"
+	"github.com/burst-hpc/burst/slurm/overflow"
+)
+
+type overflowOptions struct {
+	dryRun bool
+	last   int
+	json   bool
+	rules  json.RawMessage // of the file; empty: burstd's own
+}
+
+func overflowCommand() *cobra.Command {
+	var o overflowOptions
+	cmd := &cobra.Command{
+		Use:   "overflow",
+		Short: "Show which waiting jobs go to the cloud, too, by which rule, and why",
+		Long: "Show the jobs to which the rules of [[overflow]] have added partitions of a cloud, when and why,\n" +
+			"and what became of them. With --dry-run show each pending job that waits in a partition which some\n" +
+			"rule is from, what is to be done about it now, and why; nothing is done. For root and SlurmUser\n" +
+			"that is by the rules of burst.toml as it is now, which burstd follows after its next start.\n" +
+			"Users see their own jobs, root and SlurmUser all.\n\n" +
+			"Exit codes: 0 done, 1 burstd or Slurm does not answer, 2 wrong usage or configuration.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.last < 1 || o.last > api.MaxOverflows {
+				return cli.UsageError(fmt.Errorf("--last is %d, not from 1 to %d", o.last, api.MaxOverflows), "see burst overflow --help")
+			}
+			if o.dryRun {
+				if cmd.Flags().Changed("last") {
+					return cli.UsageError(errors.New("--last is of the log, not for --dry-run"), "see burst overflow --help")
+				}
+				var err error
+				if o.rules, err = rulesOf(endpoint.Path(configFlag(cmd))); err != nil {
+					return err
+				}
+			}
+			client, err := dial(cmd)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			return runOverflow(cmd.Context(), cmd.OutOrStdout(), client, o)
+		},
+	}
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "say what the rules say of the pending jobs now, and do nothing")
+	cmd.Flags().IntVarP(&o.last, "last", "n", 50, fmt.Sprintf("show the last `N` jobs of the log, at most %d", api.MaxOverflows))
+	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
+	return cmd
+}
+
+// rulesOf reads the rules of the file, if this user may.
+func rulesOf(path string) (json.RawMessage, error) {
+	cfg, err := config.Load(path)
+	switch {
+	case errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	text, err := json.Marshal(cfg.Overflow)
+	if err != nil {
+		return nil, fmt.Errorf("sending the rules: %w", err)
+	}
+	return text, nil
+}
+
+func runOverflow(ctx context.Context, w io.Writer, client *api.Client, o overflowOptions) error {
+	if !o.dryRun {
+		return showOverflows(ctx, w, client, o)
+	}
+	jobs, err := client.OverflowPlan(ctx, api.OverflowAsk{Rules: o.rules})
+	if err != nil {
+		return explain(err)
+	}
+	if o.json {
+		return writeJSON(w, append([]api.OverflowJob{}, jobs...)) // [] in JSON, not null
+	}
+	rows := [][]string{{"JOB", "USER", "PARTITION", "NODES", "WAITED", "DO", "RULE", "WHY"}}
+	for _, j := range jobs {
+		waited := (time.Duration(j.Waited) * time.Second).String()
+		rows = append(rows, []string{clipped(j.Job), j.User, j.Partition, strconv.Itoa(j.Nodes), waited, j.Action, cmp.Or(j.Rule, "-"), j.Why})
+	}
+	return writeTable(w, rows)
+}
+
+// clipped is a job's name with the beginning of a long list of tasks.
+func clipped(job string) string {
+	if len(job) > 30 {
+		return job[:30] + "…"
+	}
+	return job
+}
+
+func showOverflows(ctx context.Context, w io.Writer, client *api.Client, o overflowOptions) error {
+	all, err := client.Overflows(ctx, api.OverflowQuery{Last: o.last})
+	if err != nil {
+		return explain(err)
+	}
+	if o.json {
+		return writeJSON(w, append([]api.Overflowed{}, all...)) // [] in JSON, not null
+	}
+	rows := [][]string{{"JOB", "USER", "FROM", "TO", "ADDED", "WHY", "ENDED", "STATE"}}
+	for _, j := range all {
+		rows = append(rows, []string{j.Job, j.User, j.Was, j.To, stamp(j.Added), j.Why, stamp(j.Ended), cmp.Or(j.EndedWhy, j.State)})
+	}
+	return writeTable(w, rows)
+}
+
+// checkOverflow finds rules that can be about no job. Partitions are those of slurm.conf, where it was read.
+func checkOverflow(cfg *config.Config, site conf.Site) []conf.Finding {
+	var all []conf.Finding
+	add := func(i int, level conf.Level, format string, args ...any) {
+		r := cfg.Overflow.Rules[i]
+		all = append(all, conf.Finding{Level: level, Key: "overflow", Have: r.Name,
+			Why: fmt.Sprintf("%s:%d: ", filepath.Base(cfg.Path), r.Line) + fmt.Sprintf(format, args...)})
+	}
+	known := func(name string) bool {
+		return slices.ContainsFunc(site.Partitions, func(l conf.Line) bool { return l.Name == name })
+	}
+	for i, r := range cfg.Overflow.Rules {
+		missing := slices.DeleteFunc(slices.Clone(r.From), known)
+		if site.Lines && len(missing) > 0 {
+			add(i, conf.Wrong, "slurm.conf has no partition %s, which the rule is from.", strings.Join(missing, ", "))
+		}
+		if first := slices.IndexFunc(cfg.Overflow.Rules[:i], func(o overflow.Rule) bool { return o.Covers(r) }); first >= 0 {
+			o := cfg.Overflow.Rules[first]
+			add(i, conf.Wrong, "the rule is never reached: rule %s, line %d, is about all jobs that it is about, and the first that is decides. "+
+				"Put the narrower rule first.", o.Name, o.Line)
+		}
+		if r.After == 0 && r.StartsLater == 0 && r.AtOnce == 0 {
+			add(i, conf.Advice, "the rule moves each job as soon as it has to wait, and any number of them: after, starts_later and at_once bound that.")
+		}
+	}
+	return all
+}

@@ -1,0 +1,99 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/burst-hpc/burst/cmd/internal/api"
+	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/slurm/overflow"
+)
+
+// OverflowPlan says what the rules say now, and changes nothing but what is read of scripts.
+func (d *Daemon) OverflowPlan(ctx context.Context, ask api.OverflowAsk) ([]api.OverflowJob, error) {
+	rules := d.cfg.Overflow
+	own := len(ask.Rules) == 0
+	if !own {
+		rules = config.Overflow{}
+		if err := json.Unmarshal(ask.Rules, &rules); err != nil {
+			return nil, &api.Error{Status: http.StatusBadRequest, Message: "the rules are not the JSON they should be"}
+		}
+		own = reflect.DeepEqual(rules, d.cfg.Overflow)
+	}
+	open, err := d.store.OpenOverflows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := d.snapshot(ctx, time.Now().Add(-overflowEvery))
+	if err != nil {
+		return nil, err
+	}
+	s.Rules, s.OnPrem = rules.Rules, rules.OnPrem
+	for _, r := range open {
+		s.Records = append(s.Records, r.Record)
+	}
+	// What was read of scripts is of burstd's own [onprem].
+	reads := &d.overflows
+	if !own {
+		reads, s.Scripts = &overflowReads{}, nil
+	}
+	plan := overflow.Decide(s)
+	for range overflowScripts {
+		i := asks(plan, s.Scripts, ask.UID)
+		if i < 0 {
+			break
+		}
+		if err := reads.readScript(ctx, d.client, s.OnPrem, plan[i].Job.Job); err != nil {
+			return nil, err
+		}
+		s.Scripts = reads.kept(s.Waiting)
+		plan = overflow.Decide(s)
+	}
+	all := []api.OverflowJob{}
+	for _, dec := range plan {
+		w := dec.Job
+		if w == nil || ask.UID >= 0 && w.UID != ask.UID {
+			continue
+		}
+		j := api.OverflowJob{Job: jobName(dec.Keys), User: w.User, Account: w.Account, Partition: w.Partition, Nodes: w.NumNodes, Action: string(dec.Action), Rule: dec.Rule, Why: dec.Why}
+		if !w.Eligible.IsZero() {
+			j.Waited = max(0, s.Now.Sub(w.Eligible)).Round(time.Second).Seconds()
+		}
+		if dec.Action != overflow.Leave {
+			j.To = strings.Join(dec.To, ",")
+		}
+		all = append(all, j)
+	}
+	return all, nil
+}
+
+// asks is the first decision of the user's for which a script must be read; -1: none.
+func asks(plan []overflow.Decision, have map[overflow.ScriptID]overflow.Script, uid int) int {
+	for i, dec := range plan {
+		if !dec.Script || uid >= 0 && dec.Job.UID != uid {
+			continue
+		}
+		if _, read := have[overflow.ScriptOf(dec.Job.Job)]; !read {
+			return i
+		}
+	}
+	return -1
+}
+
+// Overflows tells which jobs were moved, and what became of them.
+func (d *Daemon) Overflows(ctx context.Context, q api.OverflowQuery) ([]api.Overflowed, error) {
+	stored, err := d.store.Overflows(ctx, q.UID, q.Last)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]api.Overflowed, len(stored))
+	for i, o := range stored {
+		all[i] = api.Overflowed{Job: o.Key.String(), User: o.User, Rule: o.Rule, Was: strings.Join(o.Was, ","), To: strings.Join(o.To, ","), State: o.State,
+			Added: o.At, Why: o.Why, Ended: o.Ended, EndedWhy: o.EndedWhy}
+	}
+	return all, nil
+}

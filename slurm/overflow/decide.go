@@ -1,0 +1,264 @@
+package overflow
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/burst-hpc/burst/slurm"
+)
+
+// Decide says what to do about every pending job that asks for a partition which some rule is from,
+// and about every record. It is pure: the same snapshot has the same decisions, in the same order.
+func Decide(s Snapshot) []Decision {
+	d := decider{Snapshot: s, room: map[string]int{}, lists: map[string][]string{}, rows: map[uint32][]int{}, from: map[string]bool{}, has: map[Key]Record{}}
+	for _, r := range s.Rules {
+		for _, p := range r.From {
+			d.from[p] = true
+		}
+	}
+	for i, w := range s.Waiting {
+		d.rows[arrayOr(w.Job)] = append(d.rows[arrayOr(w.Job)], i)
+	}
+	d.records()
+	order := make([]int, len(s.Waiting))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { // whom Slurm would start first
+		x, y := &s.Waiting[a], &s.Waiting[b]
+		return cmp.Or(cmp.Compare(y.Priority, x.Priority), x.Eligible.Compare(y.Eligible), cmp.Compare(x.ID, y.ID))
+	})
+	for _, i := range order {
+		d.newcomer(&s.Waiting[i])
+	}
+	return d.all
+}
+
+type decider struct {
+	Snapshot
+	all   []Decision
+	room  map[string]int // of rules with AtOnce: how many more
+	has   map[Key]Record
+	rows  map[uint32][]int // of Waiting, by job or array
+	from  map[string]bool
+	lists map[string][]string // of a job's partitions, by how Slurm writes them
+}
+
+func arrayOr(j slurm.Job) uint32 { return cmp.Or(j.ArrayID, j.ID) }
+
+func (d *decider) partitions(text string) []string {
+	all, ok := d.lists[text]
+	if !ok {
+		all = strings.Split(text, ",")
+		d.lists[text] = all
+	}
+	return all
+}
+
+func (d *decider) job(w *slurm.Waiting) *job {
+	j := newJob(w, d.partitions(w.Partition))
+	if s, ok := d.Scripts[ScriptOf(w.Job)]; ok {
+		if w.Comment != "" {
+			s = s.over(w.Comment)
+		}
+		j.script = &s
+	}
+	return j
+}
+
+// rule is the first that is about the job. Unread: that depends on its script.
+func (d *decider) rule(j *job) (first *Rule, unread bool) {
+	for i := range d.Rules {
+		if yes, unread := d.Rules[i].match(j); yes {
+			return &d.Rules[i], unread
+		}
+	}
+	return nil, false
+}
+
+// newcomer decides about those of a pending row that have no record.
+func (d *decider) newcomer(w *slurm.Waiting) {
+	parts := d.partitions(w.Partition)
+	if !slices.ContainsFunc(parts, func(p string) bool { return d.from[p] }) {
+		return
+	}
+	keys := []Key{{w.ID, -1}}
+	if w.ArrayTask != "" {
+		keys = keys[:0]
+		for _, t := range w.ArrayTasks() {
+			keys = append(keys, Key{w.ArrayID, t})
+		}
+	}
+	if len(d.has) > 0 {
+		keys = slices.DeleteFunc(keys, func(k Key) bool { _, has := d.has[k]; return has })
+	}
+	if len(keys) == 0 {
+		return
+	}
+	dec := Decision{Job: w, Keys: keys, Action: Leave, Was: parts}
+	j := d.job(w)
+	r, to, why := d.judge(j, &dec)
+	switch {
+	case why != "":
+		dec.Why = why
+	case r.AtOnce > 0 && d.room[r.Name] <= 0:
+		dec.Why = fmt.Sprintf("rule %s: %d of its jobs wait or run in %s already, as many as it lets", r.Name, r.AtOnce, strings.Join(r.To, ","))
+	default:
+		dec.Keys = keys[:min(len(keys), mostTasks)]
+		if r.AtOnce > 0 {
+			dec.Keys = dec.Keys[:min(len(dec.Keys), d.room[r.Name])]
+			d.room[r.Name] -= len(dec.Keys)
+		}
+		dec.Action, dec.To = Add, to
+		dec.Why = fmt.Sprintf("rule %s: %s; goes also to %s", r.Name, d.waits(j, r), strings.Join(to, ","))
+	}
+	d.all = append(d.all, dec)
+}
+
+// mostTasks are split off an array at once: Slurm makes a job of each.
+const mostTasks = 200
+
+// judge says by which rule the job goes to which partitions, or why it does not.
+func (d *decider) judge(j *job, dec *Decision) (r *Rule, to []string, why string) {
+	switch {
+	case j.HetID != 0:
+		return nil, nil, "stays: the parts of a heterogeneous job are not moved"
+	case !j.Batch:
+		return nil, nil, "stays: a job of salloc or srun is not moved"
+	case held(j.Waiting):
+		return nil, nil, "stays: it is held"
+	}
+	r, unread := d.rule(j)
+	if r == nil {
+		return nil, nil, "stays: no rule is about it"
+	}
+	dec.Rule = r.Name
+	if unread {
+		dec.Script = true
+		return r, nil, "stays for now: its script is not read yet"
+	}
+	if to = without(r.To, j.partitions); len(to) == 0 {
+		return r, nil, "stays: it asks for " + strings.Join(r.To, ",") + " itself"
+	}
+	if why := d.never(j); why != "" {
+		return r, nil, "stays: " + why
+	}
+	if to, why = d.fitting(j, to); len(to) == 0 {
+		return r, nil, "stays: " + why
+	}
+	if why := d.early(j, r); why != "" {
+		return r, nil, why
+	}
+	if j.script == nil {
+		dec.Script = true
+		return r, nil, "stays for now: its script is not read yet"
+	}
+	return r, to, ""
+}
+
+func held(w *slurm.Waiting) bool {
+	return w.Priority == 0 || strings.HasPrefix(w.Reason, "JobHeld") || strings.Contains(strings.ToLower(w.Reason), "held")
+}
+
+// never says what keeps the job on-prem, whatever the rules.
+func (d *decider) never(j *job) string {
+	if why := d.OnPrem.uses(j); why != "" {
+		return why
+	}
+	switch {
+	case j.Reservation != "":
+		return "asks for reservation " + j.Reservation
+	case j.script == nil:
+		return ""
+	case j.script.Said["stay"] == "yes":
+		return "says #BURST stay"
+	case j.script.Uses != "":
+		return "its script names a path below " + j.script.Uses + ", which is on-prem only"
+	case j.script.Wrong != "":
+		return "its #BURST lines are wrong: " + j.script.Wrong
+	}
+	return ""
+}
+
+// fitting are those of to in which the job can run; if there are none, why not the first.
+func (d *decider) fitting(j *job, to []string) (fit []string, why string) {
+	for _, name := range to {
+		p, known := d.Partitions[name]
+		no := "Slurm has no partition " + name
+		if known {
+			no = p.fits(j)
+		}
+		if why := d.Closed[name]; no == "" && why != "" {
+			no = "no nodes are launched for " + name + " now: " + why
+		}
+		if no == "" {
+			fit = append(fit, name)
+		}
+		why = cmp.Or(why, no)
+	}
+	return fit, why
+}
+
+// early says why it is too early to move the job; "": it is time.
+func (d *decider) early(j *job, r *Rule) string {
+	if j.Reason != "Resources" && j.Reason != "Priority" {
+		return "stays for now: it waits for " + cmp.Or(j.Reason, "Slurm to look at it") + ", not for Resources or Priority"
+	}
+	if r.After == 0 && r.StartsLater == 0 || r.After > 0 && d.waited(j) >= r.After || r.StartsLater > 0 && j.Start.Sub(d.Now) > r.StartsLater {
+		return ""
+	}
+	text := fmt.Sprintf("stays for now: %s; rule %s moves it", d.waits(j, r), r.Name)
+	if r.After > 0 {
+		text += " after " + short(r.After)
+	}
+	if r.After > 0 && r.StartsLater > 0 {
+		text += ", or"
+	}
+	if r.StartsLater > 0 {
+		text += " if Slurm says that it starts in more than " + short(r.StartsLater)
+	}
+	return text
+}
+
+func (d *decider) waited(j *job) time.Duration {
+	if j.Eligible.IsZero() {
+		return 0
+	}
+	return d.Now.Sub(j.Eligible)
+}
+
+func (d *decider) waits(j *job, r *Rule) string {
+	text := fmt.Sprintf("waits %s for %s", short(d.waited(j)), j.Reason)
+	if in := j.Start.Sub(d.Now); r.StartsLater > 0 && !j.Start.IsZero() && in > 0 {
+		text += ", starts in " + short(in)
+	}
+	return text
+}
+
+func without(list, less []string) (all []string) {
+	for _, s := range list {
+		if !slices.Contains(less, s) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// short is a time for people: "12m", "1h30m", "40s".
+func short(t time.Duration) string {
+	unit := time.Second
+	if t >= 10*time.Minute {
+		unit = time.Minute
+	}
+	text := t.Truncate(unit).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}

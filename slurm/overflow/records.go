@@ -1,0 +1,237 @@
+package overflow
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/burst-hpc/burst/slurm"
+)
+
+// settle is how long ago a job must have ended before its record is closed: one that Slurm is
+// about to requeue may be shown as ended.
+const settle = time.Minute
+
+// records decides about those that have a record, and counts what room they leave.
+func (d *decider) records() {
+	for _, r := range d.Rules {
+		if r.AtOnce > 0 {
+			d.room[r.Name] = r.AtOnce
+		}
+	}
+	if len(d.Records) == 0 {
+		return
+	}
+	others := map[Key]slurm.Job{} // that do not wait
+	for _, j := range d.Jobs {
+		if j.State != "PENDING" {
+			for _, k := range keysOf(j) {
+				others[k] = j
+			}
+		}
+	}
+	tasks := map[int]map[int]bool{} // of rows
+	var waiting []waitingRecord
+	for _, r := range d.Records {
+		d.has[r.Key] = r
+		if w := d.row(r, tasks); w != nil {
+			waiting = append(waiting, waitingRecord{r, w})
+			continue
+		}
+		d.begun(r, others)
+	}
+	// Those that were added first keep their places.
+	slices.SortFunc(waiting, func(a, b waitingRecord) int {
+		return cmp.Or(a.r.At.Compare(b.r.At), cmp.Compare(a.r.Job, b.r.Job), cmp.Compare(a.r.Task, b.r.Task))
+	})
+	for _, w := range waiting {
+		d.pending(w.r, w.w)
+	}
+}
+
+type waitingRecord struct {
+	r Record
+	w *slurm.Waiting
+}
+
+func keysOf(j slurm.Job) []Key {
+	if j.ArrayTask == "" {
+		return []Key{{j.ID, -1}}
+	}
+	var all []Key
+	for _, t := range j.ArrayTasks() {
+		all = append(all, Key{j.ArrayID, t})
+	}
+	return all
+}
+
+// row is the pending row that the record's job is part of; nil: none.
+func (d *decider) row(r Record, tasks map[int]map[int]bool) *slurm.Waiting {
+	for _, i := range d.rows[r.Job] {
+		w := &d.Waiting[i]
+		if w.ArrayTask == "" {
+			if r.Task < 0 && w.ID == r.Job {
+				return w
+			}
+			continue
+		}
+		in, ok := tasks[i]
+		if !ok {
+			in = map[int]bool{}
+			for _, t := range w.ArrayTasks() {
+				in[t] = true
+			}
+			tasks[i] = in
+		}
+		if r.Task >= 0 && in[r.Task] {
+			return w
+		}
+	}
+	return nil
+}
+
+// same says whether a job of the record's number is the record's.
+func (r Record) same(j slurm.Job) bool {
+	return j.UID == r.UID && (j.Submitted.Equal(r.Submitted) || j.Restarts > r.Restarts)
+}
+
+func (d *decider) say(r Record, a Action, w *slurm.Waiting, why string) {
+	d.all = append(d.all, Decision{Job: w, Keys: []Key{r.Key}, Action: a, Rule: r.Rule, To: r.To, Was: r.Was, Why: why})
+}
+
+// begun decides about a record whose job does not wait.
+func (d *decider) begun(r Record, others map[Key]slurm.Job) {
+	j, shown := others[r.Key]
+	switch {
+	case !shown && d.shown(r): // it waits in the one reading, and has begun by the other
+		d.take1(r)
+	case !shown:
+		d.say(r, Forget, nil, "the job has ended, and Slurm has forgotten it")
+	case !r.same(j):
+		d.say(r, Forget, nil, "another job has its number")
+	case over(j.State) && (j.End.IsZero() || d.Now.Sub(j.End) >= settle):
+		d.say(r, Forget, nil, ended(r, j))
+	case !over(j.State) && slices.Contains(r.To, j.Partition):
+		d.take1(r)
+	}
+}
+
+// shown says whether the job is in the snapshot of all jobs, in whatever state.
+func (d *decider) shown(r Record) bool {
+	for _, j := range d.Jobs {
+		if arrayOr(j) == r.Job && (r.Task < 0 || strings.Contains(j.ArrayTask, "...") || slices.Contains(j.ArrayTasks(), r.Task)) {
+			return true
+		}
+	}
+	return false
+}
+
+// take1 counts one that waits or runs by its rule.
+func (d *decider) take1(r Record) {
+	if _, counted := d.room[r.Rule]; counted {
+		d.room[r.Rule]--
+	}
+}
+
+func over(state string) bool {
+	return slices.Contains([]string{"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "REVOKED"}, state)
+}
+
+func ended(r Record, j slurm.Job) string {
+	state := strings.ToLower(j.State)
+	if j.Nodes == "" {
+		return "ended while it waited: " + state
+	}
+	where := "at its own place, "
+	if slices.Contains(r.To, j.Partition) {
+		where = "in "
+	}
+	return fmt.Sprintf("ran %s%s: %s", where, j.Partition, state)
+}
+
+// pending decides about a record whose job waits.
+func (d *decider) pending(r Record, w *slurm.Waiting) {
+	if !r.same(w.Job) {
+		d.say(r, Forget, w, "another job has its number")
+		delete(d.has, r.Key) // it is looked at like any other
+		return
+	}
+	if r.State == LeftAlone {
+		d.say(r, Leave, w, "stays: its partitions were changed after Burst had added "+strings.Join(r.To, ","))
+		return
+	}
+	have := d.partitions(w.Partition)
+	added := equal(have, append(slices.Clone(r.Was), r.To...))
+	own := equal(have, r.Was)
+	switch {
+	case !added && !own, own && r.State == InPlace:
+		d.say(r, Theirs, w, fmt.Sprintf("its user or an admin made its partitions %s: Burst leaves it alone", w.Partition))
+		return
+	case own && r.State == Taking:
+		d.say(r, Gone, w, fmt.Sprintf("back to %s alone", w.Partition))
+		return
+	case r.State == Taking:
+		d.say(r, Take, w, fmt.Sprintf("rule %s no longer holds", r.Rule))
+		return
+	}
+	why := d.ends(r, w)
+	switch {
+	case why != "" && own:
+		d.say(r, Gone, w, why+" before it was added")
+	case why != "":
+		d.say(r, Take, w, fmt.Sprintf("%s; back to %s", why, strings.Join(r.Was, ",")))
+	default:
+		d.take1(r)
+		a, text := Keep, "goes also to "
+		if r.State == Adding {
+			if a = Seen; own {
+				a = Add
+			}
+		}
+		d.say(r, a, w, fmt.Sprintf("rule %s: %s%s", r.Rule, text, strings.Join(r.To, ",")))
+	}
+}
+
+// ends says why what was added is taken away; "": it stays. How long the job waits is not asked
+// again, nor what for: one that was requeued, say, waits for its time.
+func (d *decider) ends(r Record, w *slurm.Waiting) string {
+	i := slices.IndexFunc(d.Rules, func(o Rule) bool { return o.Name == r.Rule })
+	if i < 0 {
+		return "rule " + r.Rule + " is gone"
+	}
+	own := *w
+	own.Partition = strings.Join(r.Was, ",") // by which it was matched
+	j := d.job(&own)
+	if j.script == nil { // read again after a restart; until then it stays as it is
+		return d.over(r, i)
+	}
+	switch first, _ := d.rule(j); {
+	case first == nil:
+		return "rule " + r.Rule + " is not about it any more"
+	case first.Name != r.Rule:
+		return "rule " + first.Name + " is about it now, not " + r.Rule
+	case len(without(r.To, first.To)) > 0:
+		return "rule " + r.Rule + " is not to " + strings.Join(without(r.To, first.To), ",") + " any more"
+	}
+	if why := d.never(j); why != "" {
+		return why
+	}
+	if fit, why := d.fitting(j, r.To); len(fit) < len(r.To) {
+		return why
+	}
+	return d.over(r, i)
+}
+
+// over says that the rule has more jobs than it lets.
+func (d *decider) over(r Record, rule int) string {
+	if n := d.Rules[rule].AtOnce; n > 0 && d.room[r.Rule] <= 0 {
+		return fmt.Sprintf("rule %s lets %d of its jobs at once wait or run in %s", r.Rule, n, strings.Join(r.To, ","))
+	}
+	return ""
+}
+
+func equal(a, b []string) bool {
+	return len(without(a, b)) == 0 && len(without(b, a)) == 0
+}

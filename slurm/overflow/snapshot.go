@@ -1,0 +1,96 @@
+package overflow
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/burst-hpc/burst/slurm"
+)
+
+// Action is what to do about a job.
+type Action string
+
+// What to do. The record of a job is what was written of it before Slurm is told.
+//
+//	        Add (written)      scontrol, seen
+//	leave ──────────────► Adding ───────────► Added ──► Taking ──► (no record)
+//	  ▲                     │ another's doing   │ │        ▲ Take (written)
+//	  └── no record         └──────► Theirs ◄───┘ └────────┘
+//	                                                every record: Forget, when its job has ended
+const (
+	Add    Action = "add"    // give it the partitions, once that is written
+	Keep   Action = "keep"   // it has them
+	Take   Action = "take"   // take them away, once that is written
+	Leave  Action = "leave"  // it stays as it is
+	Seen   Action = "seen"   // Slurm shows the partitions that were added: write so
+	Gone   Action = "gone"   // Slurm shows that they were taken away: close the record
+	Theirs Action = "theirs" // its partitions were changed by others: write so, and leave it alone
+	Forget Action = "forget" // the job has ended, or is another: close the record
+)
+
+// States of a record.
+const (
+	Adding    = "adding" // written, and Slurm may not know
+	InPlace   = "added"
+	Taking    = "taking"
+	LeftAlone = "theirs"
+)
+
+// Key is a job, or one task of an array.
+type Key struct {
+	Job  uint32 `json:"job"`  // of a task, the array's
+	Task int    `json:"task"` // -1: no task
+}
+
+func (k Key) String() string {
+	if k.Task < 0 {
+		return fmt.Sprint(k.Job)
+	}
+	return fmt.Sprintf("%d_%d", k.Job, k.Task)
+}
+
+// Record is what was written of a job whose partitions Burst changes, or has changed.
+type Record struct {
+	Key
+	UID       int
+	Submitted time.Time // as Slurm had it then: a requeue changes it
+	Restarts  int
+	Rule      string
+	Was, To   []string // its own partitions, and those that were added
+	State     string
+	At        time.Time // of the addition
+}
+
+// ScriptID is whose script it is: tasks have their array's.
+type ScriptID struct {
+	Job       uint32
+	Submitted time.Time
+}
+
+// ScriptOf is whose script a pending job has.
+func ScriptOf(j slurm.Job) ScriptID { return ScriptID{arrayOr(j), j.Submitted} }
+
+// Snapshot is all that decisions are made of.
+type Snapshot struct {
+	Now        time.Time
+	Rules      []Rule
+	OnPrem     OnPrem
+	Partitions map[string]Partition
+	Closed     map[string]string // partitions that launch no nodes now, and why
+	Waiting    []slurm.Waiting
+	Jobs       map[uint32]slurm.Job // of a reading not older than the records, and not newer than Waiting
+	Records    []Record             // that are not closed
+	Scripts    map[ScriptID]Script  // those that were read
+}
+
+// Decision is what to do about a job, or tasks of an array, and why.
+type Decision struct {
+	Job    *slurm.Waiting // nil of a record whose job does not wait
+	Keys   []Key
+	Action Action
+	Rule   string   // "": none
+	To     []string // that are added, or taken away
+	Was    []string // the job's own partitions
+	Script bool     // its script must be read first
+	Why    string   // a sentence for its user
+}

@@ -1,0 +1,206 @@
+package slurm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Waiting is a pending job, or the tasks of an array that wait alike, with what it asks for.
+type Waiting struct {
+	Job
+	Needs
+	QOS      string        `json:"qos,omitempty"`
+	Limit    time.Duration `json:"limit,omitempty"` // of its time; 0: none
+	Priority int64         `json:"priority"`
+	Licenses string        `json:"licenses,omitempty"` // as "matlab:2,x"
+	Total    int           `json:"total,omitempty"`    // MiB of all its nodes; 0: not known
+	WorkDir  string        `json:"work_dir"`
+	Stdin    string        `json:"stdin,omitempty"`
+	Stdout   string        `json:"stdout,omitempty"`
+	Stderr   string        `json:"stderr,omitempty"`
+}
+
+type waitingField struct {
+	name string
+	set  func(w *Waiting, v string) error
+}
+
+// waitingFields are squeue's names of it: those of Job, of Needs, and these.
+var waitingFields = func() (all []waitingField) {
+	for _, f := range jobFields {
+		all = append(all, waitingField{f.name, func(w *Waiting, v string) error { return f.set(&w.Job, v) }})
+	}
+	for _, f := range needFields[1:] {
+		all = append(all, waitingField{f.name, func(w *Waiting, v string) error { return f.set(&w.Needs, v) }})
+	}
+	text := func(of func(w *Waiting) *string) func(*Waiting, string) error {
+		return func(w *Waiting, v string) error { *of(w) = known(v); return nil }
+	}
+	return append(all,
+		waitingField{"QOS", text(func(w *Waiting) *string { return &w.QOS })},
+		waitingField{"TimeLimit", func(w *Waiting, v string) (err error) { w.Limit, err = ParseLimit(v); return err }},
+		waitingField{"PriorityLong", func(w *Waiting, v string) (err error) { w.Priority, err = strconv.ParseInt(v, 10, 64); return err }},
+		waitingField{"Licenses", text(func(w *Waiting) *string { return &w.Licenses })},
+		waitingField{"tres-alloc", func(w *Waiting, v string) error { return parseTotal(v, &w.Total) }},
+		waitingField{"WorkDir", text(func(w *Waiting) *string { return &w.WorkDir })},
+		waitingField{"STDIN", text(func(w *Waiting) *string { return &w.Stdin })},
+		waitingField{"STDOUT", text(func(w *Waiting) *string { return &w.Stdout })},
+		waitingField{"STDERR", text(func(w *Waiting) *string { return &w.Stderr })},
+	)
+}()
+
+// Waiting reads the pending jobs, with what they ask for, in one call.
+func (c *Client) Waiting(ctx context.Context) ([]Waiting, error) {
+	mark := c.mark()
+	out, err := c.run(ctx, "squeue", "-h", "-a", "--local", "-t", "PENDING", "-O", waitingFormat(mark))
+	if err != nil {
+		return nil, fmt.Errorf("reading pending jobs: %w", err)
+	}
+	all, err := parseWaiting(out, mark)
+	if err != nil {
+		return nil, fmt.Errorf("reading pending jobs: %w", err)
+	}
+	return all, nil
+}
+
+func waitingFormat(mark string) string {
+	names := make([]string, len(waitingFields))
+	for i, f := range waitingFields {
+		names[i] = f.name
+	}
+	return squeueFormat(names, mark)
+}
+
+// parseWaiting reads what squeue printed for waitingFormat(mark).
+func parseWaiting(out []byte, mark string) ([]Waiting, error) {
+	rows, err := squeueRows(out, mark, len(waitingFields))
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Waiting, 0, len(rows))
+	for _, row := range rows {
+		var w Waiting
+		for i, f := range waitingFields {
+			if err := f.set(&w, row[i]); err != nil {
+				return nil, fmt.Errorf("squeue's %s of job %d: %w", f.name, w.ID, err)
+			}
+		}
+		if w.ID == 0 {
+			return nil, fmt.Errorf("squeue's answer has a job without an id: %.80q", row[0])
+		}
+		if w.ArrayTask == "" {
+			w.ArrayID = 0
+		}
+		all = append(all, w)
+	}
+	return all, nil
+}
+
+// ParseLimit reads a time limit as Slurm writes it: "5:00", "1-02:04:00". Words
+// (UNLIMITED, NOT_SET, …) and "" are none, 0.
+func ParseLimit(v string) (time.Duration, error) {
+	if v == "" || v[0] < '0' || v[0] > '9' {
+		return 0, nil
+	}
+	days, rest, withDays := strings.Cut(v, "-")
+	if !withDays {
+		days, rest = "0", v
+	}
+	n, err := strconv.ParseUint(days, 10, 16)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no time limit", v)
+	}
+	sum, parts := time.Duration(0), strings.Split(rest, ":")
+	for _, p := range parts {
+		of, err := strconv.ParseUint(p, 10, 32)
+		if err != nil || len(parts) > 3 {
+			return 0, fmt.Errorf("%q is no time limit", v)
+		}
+		sum = sum*60 + time.Duration(of)
+	}
+	if withDays { // "1-02", "1-02:04"
+		for range 3 - len(parts) {
+			sum *= 60
+		}
+	}
+	return sum*time.Second + time.Duration(n)*24*time.Hour, nil
+}
+
+// parseTotal reads the memory of "cpu=2,mem=1000M,node=1".
+func parseTotal(v string, mib *int) error {
+	for _, item := range strings.Split(v, ",") {
+		if mem, ok := strings.CutPrefix(item, "mem="); ok {
+			return parseMemory(mem, mib)
+		}
+	}
+	return nil
+}
+
+// ArrayTasks are those of an array that the job stands for, in order; none: it is no part of an
+// array. Slurm cuts a long list off: then they are those that it shows.
+func (j Job) ArrayTasks() []int {
+	list, _, _ := strings.Cut(j.ArrayTask, "%")
+	list, cut := strings.CutSuffix(list, "...")
+	items := strings.Split(list, ",")
+	if cut { // the last one's digits may be cut, too
+		items = items[:len(items)-1]
+	}
+	var all []int
+	for _, item := range items {
+		span, by, _ := strings.Cut(item, ":")
+		first, last, isSpan := strings.Cut(span, "-")
+		from, err := strconv.Atoi(first)
+		to, step := from, 1
+		if isSpan && err == nil {
+			to, err = strconv.Atoi(last)
+		}
+		if by != "" && err == nil {
+			step, err = strconv.Atoi(by)
+		}
+		if err != nil || step < 1 || step > maxTasks || from < 0 || to > maxTasks || len(all) > maxTasks {
+			continue
+		}
+		for t := from; t <= to; t += step {
+			all = append(all, t)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// maxTasks is more than any array of Slurm's has (MaxArraySize).
+const maxTasks = 4_000_001
+
+// SetPartitions gives a pending job these partitions; of an array only the tasks named, which
+// Slurm then has as jobs of their own. ErrNotPending when the job, or one of the tasks, has begun
+// or ended: the other tasks were updated.
+func (c *Client) SetPartitions(ctx context.Context, j Job, tasks []int, partitions []string) error {
+	for _, p := range partitions {
+		if err := checkWord(p); err != nil {
+			return fmt.Errorf("partitions of job %d: %w", j.ID, err)
+		}
+	}
+	name := decimal(j.ID)
+	if j.ArrayTask != "" {
+		words := make([]string, len(tasks))
+		for i, t := range tasks {
+			words[i] = strconv.Itoa(t)
+		}
+		name = fmt.Sprintf("%d_[%s]", j.ArrayID, strings.Join(words, ","))
+	}
+	if _, err := c.run(ctx, "scontrol", "update", "jobid="+name, "partition="+strings.Join(partitions, ",")); err != nil {
+		return fmt.Errorf("changing the partitions of job %s: %w", clip(name), err)
+	}
+	return nil
+}
+
+func clip(s string) string {
+	if len(s) > 60 {
+		return s[:60] + "…"
+	}
+	return s
+}

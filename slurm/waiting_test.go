@@ -1,0 +1,85 @@
+package slurm
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// row is what squeue of 22.05 prints of a job.
+func row(mark string, change map[string]string) string {
+	have := map[string]string{"JobID": "13", "ArrayJobID": "13", "ArrayTaskID": "N/A", "UserID": "1000", "UserName": "ada", "Account": "phys", "Partition": "onprem", "State": "PENDING",
+		"Reason": "Resources", "NumCPUs": "3", "NumNodes": "2-3", "MinCPUs": "1", "NumTasks": "3", "MinMemory": "100M", "QOS": "(null)", "TimeLimit": "1-02:04:00", "PriorityLong": "103",
+		"Licenses": "matlab:1", "tres-alloc": "cpu=3,mem=300M,node=2,billing=3", "WorkDir": "/home/ada", "STDIN": "/dev/null", "STDOUT": "/home/ada/slurm-13.out", "STDERR": "/tmp/x.err",
+		"SubmitTime": "1700000000", "EligibleTime": "1700000001", "StartTime": "N/A"}
+	var b strings.Builder
+	for _, f := range waitingFields {
+		v := have[f.name]
+		if c, ok := change[f.name]; ok {
+			v = c
+		}
+		b.WriteString(v + mark)
+	}
+	return b.String() + "\n"
+}
+
+func TestParseWaiting(t *testing.T) {
+	all, err := parseWaiting([]byte(row("mX", nil)+row("mX", map[string]string{"JobID": "14", "ArrayJobID": "14", "ArrayTaskID": "1-5:2,7%4", "TimeLimit": "UNLIMITED", "Licenses": "(null)"})), "mX")
+	if err != nil || len(all) != 2 {
+		t.Fatal(all, err)
+	}
+	w := all[0]
+	if w.ID != 13 || w.ArrayID != 0 || w.Limit != 26*time.Hour+4*time.Minute || w.Priority != 103 || w.Licenses != "matlab:1" || w.Total != 300 || w.Memory != 100 || w.CPUs != 3 ||
+		w.NumNodes != 2 || w.WorkDir != "/home/ada" || w.Stderr != "/tmp/x.err" || w.QOS != "" || w.Eligible.Unix() != 1700000001 || w.Account != "phys" {
+		t.Errorf("%+v", w)
+	}
+	if a := all[1]; a.ArrayID != 14 || !slices.Equal(a.ArrayTasks(), []int{1, 3, 5, 7}) || a.Limit != 0 || a.Licenses != "" {
+		t.Errorf("%+v: %v", a, a.ArrayTasks())
+	}
+	if _, err := parseWaiting([]byte(row("mX", map[string]string{"TimeLimit": "5 min"})), "mX"); err == nil {
+		t.Error("a limit that is none is taken")
+	}
+	if all, err := parseWaiting(nil, "mX"); err != nil || len(all) != 0 {
+		t.Error(all, err)
+	}
+}
+
+func TestParseLimit(t *testing.T) {
+	for text, want := range map[string]time.Duration{"5:00": 5 * time.Minute, "0:30": 30 * time.Second, "1:00:00": time.Hour, "1-00:00:00": 24 * time.Hour, "2-03": 51 * time.Hour,
+		"UNLIMITED": 0, "NOT_SET": 0, "": 0, "N/A": 0} {
+		if got, err := ParseLimit(text); err != nil || got != want {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+	for _, bad := range []string{"1:x", "1-", "1:2:3:4", "99999999999-00:00:00"} {
+		if got, err := ParseLimit(bad); err == nil {
+			t.Errorf("%q: %v", bad, got)
+		}
+	}
+}
+
+// FuzzWaiting: whatever Slurm says, nothing falls over, and no task is below 0.
+func FuzzWaiting(f *testing.F) {
+	f.Add("1-02:04:00", "1-5:2,7%4")
+	f.Add("UNLIMITED", "1,10,13,6...")
+	f.Add("99999-1:1:1", "9-1,0-4000:1")
+	f.Fuzz(func(t *testing.T, limit, tasks string) {
+		if d, err := ParseLimit(limit); err == nil && d < 0 {
+			t.Errorf("%q: %v", limit, d)
+		}
+		for _, n := range (Job{ArrayTask: tasks}).ArrayTasks() {
+			if n < 0 {
+				t.Errorf("%q: %d", tasks, n)
+			}
+		}
+	})
+}
+
+func TestArrayTasks(t *testing.T) {
+	for text, want := range map[string][]int{"": nil, "5": {5}, "2-4,6%3": {2, 3, 4, 6}, "0-4:2": {0, 2, 4}, "1,10,13,6...": {1, 10, 13}, "x": nil, "1-99999999999": nil, "1-5:9223372036854775807": nil, "5-1": nil} {
+		if got := (Job{ArrayTask: text}).ArrayTasks(); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
