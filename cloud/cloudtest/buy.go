@@ -117,13 +117,13 @@ func (f *Fake) buy(r cloud.LaunchRequest, now time.Time) (ids []string, short er
 }
 
 func (f *Fake) add(r cloud.LaunchRequest, o cloud.Offering, now time.Time) string {
-	n := len(f.ids) + 1
+	n, name := len(f.ids)+1, cmp.Or(f.options.Name, "i")
 	m := &machine{
 		Instance: cloud.Instance{
-			ID: fmt.Sprintf("%s-%08d", cmp.Or(f.options.Name, "i"), n), Token: r.Token, Cluster: r.Cluster, Pool: r.Pool,
+			ID: fmt.Sprintf("%s-%08d", name, n), Token: r.Token, Cluster: r.Cluster, Pool: r.Pool,
 			Offering: o, Launched: now,
 		},
-		addr:      fmt.Sprintf("10.%d.%d.%d", n>>16&255, n>>8&255, n&255),
+		addr:      fmt.Sprintf("%d.%d.%d.%d", 10+name[0]-'i', n>>16&255, n>>8&255, n&255), // a controller can reach no two clouds' at one address
 		running:   now.Add(f.options.Boot),
 		addrKnown: now.Add(f.options.AddrDelay),
 		listed:    now.Add(f.options.Lag),

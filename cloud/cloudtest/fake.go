@@ -47,7 +47,7 @@ type Options struct {
 	Choice    bool                 // Limits().Choice: one launch may choose among offerings
 	Prepare   bool                 // requests are completed by Prepare
 	Image     time.Duration        // from MakeImage to an available image
-	Name      string               // begins the instances' ids, to tell two clouds' apart; "i"
+	Name      string               // begins the instances' ids, to tell two clouds' apart, and with its first letter sets their network; "i"
 }
 
 // Fault makes calls fail.

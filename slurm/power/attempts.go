@@ -152,7 +152,7 @@ func (e *Engine) observe(ctx context.Context, snap *slurm.Snapshot) error {
 			}
 			a.fenced = true
 		case !a.back.IsZero() && snap.Taken.Sub(a.back) >= answersFor:
-			e.unfence(&c, n)
+			e.unfence(&c, n, snap.Nodes[n.Name])
 		}
 		if v == keep || v == giveUp {
 			next[n.Instance] = a

@@ -62,13 +62,36 @@ func (m *memory) sameOutage(instance string, n slurm.Node) bool {
 
 // unfence plans the end of the fences of an instance that answers Slurm again:
 // slurmctld has ended there what it does not know.
-func (e *Engine) unfence(c *Change, n Node) {
-	if len(e.mem.fences[n.Instance]) == 0 {
+func (e *Engine) unfence(c *Change, n Node, s slurm.Node) {
+	if len(e.mem.fences[n.Instance]) == 0 || e.stranger(n, s) {
 		return
 	}
 	c.DropFences = append(c.DropFences, n.Instance)
 	c.Events = append(c.Events, Event{Time: time.Now(), Kind: "fence-lifted", Node: n.Name, Instance: n.Instance, Pool: n.Pool,
 		Text: "it answers Slurm again, which has ended there what it does not know"})
+}
+
+// underWay is how long a registration may take to slurmctld, which counts BootTime back from when it has come.
+const underWay = 10 * time.Second
+
+// stranger says that what answers Slurm as a fenced node has booted after the node was up: another machine of that
+// name, as a cloud's double or one of an image of the node, while what was fenced runs on unseen; or the instance
+// itself, booted anew, which nobody can tell from that. On a server of files no job runs.
+func (e *Engine) stranger(n Node, s slurm.Node) bool {
+	return n.Phase == Up && len(e.mem.fences[n.Instance]) > 0 && s.BootTime.After(n.Since.Add(underWay)) && !e.serves(n.Name)
+}
+
+// idle says that a node has no job but such as wait for a fence, and that no admin looks at it.
+func (e *Engine) idle(snap *slurm.Snapshot, node string) bool {
+	if adminsReason(snap.Nodes[node]) {
+		return false
+	}
+	for id := range runningOn(snap, func(n string) bool { return n == node })[node] {
+		if j := snap.Jobs[id]; j.State != "CONFIGURING" || e.mem.fenced(j) == "" {
+			return false
+		}
+	}
+	return true
 }
 
 // fenced says what keeps the job's next attempt from beginning; empty: nothing does.
@@ -182,8 +205,11 @@ func (e *Engine) warn(ctx context.Context, snap *slurm.Snapshot, j slurm.Job, wh
 // cutOff says that slurmctld itself has given the node up for want of an
 // answer: it is nobody else's doing, and no admin's who may look at it.
 func cutOff(n slurm.Node) bool {
-	return n.State.Base == "DOWN" && n.State.Has(slurm.NotResponding) &&
-		(n.Reason == "" || strings.HasPrefix(n.Reason, "Not responding") || strings.HasPrefix(n.Reason, "burst: "))
+	return n.State.Base == "DOWN" && n.State.Has(slurm.NotResponding) && !adminsReason(n)
+}
+
+func adminsReason(n slurm.Node) bool {
+	return n.Reason != "" && !strings.HasPrefix(n.Reason, "Not responding") && !strings.HasPrefix(n.Reason, "burst: ")
 }
 
 // endCutOff plans the end of the instances of nodes that slurmctld has given
@@ -207,6 +233,9 @@ func (e *Engine) endCutOff(c *Change, nodes []Node, snap *slurm.Snapshot) {
 		delete(e.settling, n.Name)
 		c.Actions = append(c.Actions, string(isolate))
 		why := fmt.Sprintf("cut off: Slurm has given node %s up while instance %s lives", n.Name, n.Instance)
+		if powerOf(snap, n.Name) == on {
+			why = fmt.Sprintf("cut off: what answers Slurm as node %s has booted since, and instance %s lives", n.Name, n.Instance)
+		}
 		c.Events = append(c.Events, Event{Time: time.Now(), Kind: "terminate", Node: n.Name, Instance: n.Instance, Pool: n.Pool, Text: why})
 		give(c, e.mem, []Node{n}, why, time.Now())
 	}

@@ -147,6 +147,64 @@ func TestAFenceStandsForItsOwnOutage(t *testing.T) {
 	}
 }
 
+// TestAStrangerLiftsNoFence: a machine that has booted later answers Slurm by the name of a node that is
+// fenced. What runs on the node's own instance may run on; that is ended as soon as it takes no job's node away.
+func TestAStrangerLiftsNoFence(t *testing.T) {
+	up := at.Add(-time.Hour)
+	waits := slurm.Job{ID: 7, State: "CONFIGURING", Restarts: 1, Nodes: "c1"}
+	for _, tt := range []struct {
+		name    string
+		boot    time.Time
+		reason  string
+		jobs    []slurm.Job
+		lifted  bool
+		isolate bool
+	}{
+		{name: "it has not booted since", boot: up.Add(-time.Minute), lifted: true},
+		{name: "Slurm does not say", lifted: true},
+		{name: "its registration was long under way", boot: up.Add(5 * time.Second), lifted: true},
+		{name: "it has", boot: at.Add(-time.Minute), isolate: true},
+		{name: "it has, and the job itself waits there", boot: at.Add(-time.Minute), jobs: []slurm.Job{waits}, isolate: true},
+		{name: "it has, and another job's nodes boot", boot: at.Add(-time.Minute), jobs: []slurm.Job{{ID: 8, State: "CONFIGURING", Nodes: "c1"}}},
+		{name: "it has, and an admin looks at it", boot: at.Add(-time.Minute), reason: "mine"},
+		{name: "it has, and runs a job", boot: at.Add(-time.Minute), jobs: []slurm.Job{waits, {ID: 8, State: "RUNNING", Nodes: "c1"}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			i := onInstance("i-1", "c1", at.Add(-2*time.Hour))
+			i.State = cloud.Running
+			e, _ := testEngine(State{
+				Nodes:     []Node{{Name: "c1", Pool: "p", Phase: Up, Instance: "i-1", Since: up, AddrSet: true}},
+				Instances: []Instance{i},
+				Fences:    []Fence{{Instance: "i-1", Job: 7, Node: "c1", Since: at.Add(-10 * time.Minute)}},
+			})
+			var snap *slurm.Snapshot
+			for range 3 {
+				taken := at
+				if snap != nil {
+					taken = snap.Taken.Add(answersFor)
+				}
+				snap = reading(map[string]string{"c1": "IDLE+CLOUD"}, tt.jobs...)
+				n := snap.Nodes["c1"]
+				n.BootTime, n.Reason, snap.Taken = tt.boot, tt.reason, taken
+				snap.Nodes["c1"] = n
+				if err := e.observe(t.Context(), snap); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := len(e.mem.fences["i-1"]) == 0; got != tt.lifted {
+				t.Errorf("lifted %t, want %t", got, tt.lifted)
+			}
+			if got := e.mem.fenced(waits) == ""; got != tt.lifted {
+				t.Errorf("the next attempt begins: %t, want %t", got, tt.lifted)
+			}
+			l := &listing{lists: map[string][]cloud.Instance{i.Provider: nil}}
+			if got := decide(e.cellOf(snap, l, "c1")) == isolate; got != tt.isolate {
+				t.Errorf("isolated %t, want %t: %+v", got, tt.isolate, e.cellOf(snap, l, "c1"))
+			}
+		})
+	}
+}
+
 // TestACallerWhoLeavesSharesNothingWithRun is for the race detector.
 func TestACallerWhoLeavesSharesNothingWithRun(t *testing.T) {
 	e, _ := testEngine(State{Nodes: []Node{{Name: "c1", Pool: "p", Phase: Booting, Since: at}}})

@@ -278,5 +278,6 @@ func (e *Engine) cellOf(snap *slurm.Snapshot, l *listing, name string) cell {
 	c.addrWrong = n.AddrSet && i.Addr != "" && snap.Nodes[name].Addr != i.Addr
 	c.serves = e.serves(name)
 	c.cut = cutOff(snap.Nodes[name]) && !c.serves // no job runs there, and its files would go with it
+	c.stranger = e.stranger(n, snap.Nodes[name]) && e.idle(snap, name)
 	return c
 }

@@ -103,6 +103,7 @@ func TestTakeStray(t *testing.T) {
 		record *Node  // of that node
 		listed bool   // the record's instance lives
 		first  bool
+		west   string // the node that an instance of the other cloud, at the same address, says it is
 		token  string
 		held   bool // the instance, by somebody who is no node
 		want   []string
@@ -134,6 +135,8 @@ func TestTakeStray(t *testing.T) {
 		{name: "says no node, and is where one boots that may have been there before", at: "10.0.0.1", slurm: boots, want: []string{"i-1 doomed"}},
 		{name: "says no node, and is where two are up", at: "10.0.0.1", slurm: up, twin: up, want: []string{"i-1 doomed"}},
 		{name: "says no node, and is where one is up and another was", at: "10.0.0.1", slurm: up, twin: off, want: []string{"c1 booting"}},
+		{name: "says no node, and another cloud's at its address does", at: "10.0.0.1", slurm: up, west: "c1", want: []string{"c1 booting", "i-1 doomed"}},
+		{name: "says no node, and another cloud's at its address is another", at: "10.0.0.1", slurm: up, west: "x1", want: []string{"c1 booting", "i-west doomed"}},
 		{name: "says no node, and the journal's instance at its address lives", at: "10.0.0.1", slurm: up, record: &Node{Phase: Up, Instance: "i-former"}, listed: true, want: []string{"i-1 doomed"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -168,6 +171,10 @@ func TestTakeStray(t *testing.T) {
 			var c Change
 			l := newListing(at)
 			l.lists["east"] = list
+			if tt.west != "" {
+				e.heard["west"] = true
+				l.lists["west"] = []cloud.Instance{{ID: "i-west", Pool: "p", Node: tt.west, Addr: tt.at, State: cloud.Running}}
+			}
 			e.takeLists(&c, l, snap)
 			if got := sum(c); !slices.Equal(got, tt.want) {
 				t.Errorf("planned %v, want %v", got, tt.want)

@@ -219,6 +219,7 @@ func TestACutOffServerIsNotEnded(t *testing.T) {
 	i.State = cloud.Running
 	st := State{Nodes: []Node{{Name: "s1", Pool: "s", Phase: Up, Instance: "i-s1", AddrSet: true}, {Name: "c1", Pool: "p", Phase: Up, Instance: "i-c1"}},
 		Instances: []Instance{i, onInstance("i-c1", "c1", at)}}
+	st.Fences = []Fence{{Instance: "i-s1", Node: "s1", Since: at}}
 	const cut = "DOWN+CLOUD+NOT_RESPONDING"
 	inServed(t, st, 0, map[string]string{"s1": cut, "c1": cut}, func(t *testing.T, e *Engine, s *scripted) {
 		l := &listing{lists: map[string][]cloud.Instance{"east": nil}}
@@ -226,6 +227,10 @@ func TestACutOffServerIsNotEnded(t *testing.T) {
 			if c := e.cellOf(s.snap, l, node); c.cut != want {
 				t.Errorf("%s: %+v", node, c)
 			}
+		}
+		// Booted anew, which brings it back into Slurm: no job waits for its end, which is never.
+		if e.stranger(e.mem.nodes["s1"], slurm.Node{BootTime: at.Add(time.Hour)}) {
+			t.Error("a server of files that was booted anew keeps its fence")
 		}
 	})
 }

@@ -52,7 +52,9 @@ func (e *Engine) takeLists(c *Change, l *listing, snap *slurm.Snapshot) {
 			}
 			i.Node = cmp.Or(i.Node, rec.Assigned, e.mem.served[i.ID])
 			if i.Node == "" && !builder {
-				i.Node = e.nodeAt(snap, i)
+				if i.Node = e.nodeAt(snap, i); l.says(i) {
+					i.Node = ""
+				}
 			}
 			e.takeStray(c, Instance{Instance: i, Provider: name, Account: l.accounts[name]}, e.claim(i, snap, live), l)
 		}
@@ -117,6 +119,19 @@ func (e *Engine) nodeAt(snap *slurm.Snapshot, i cloud.Instance) (node string) {
 		node = name
 	}
 	return node
+}
+
+// says tells whether another instance that does not end says that it is the node, at the same address: two clouds' private
+// networks may have the same, and Slurm's is the one that was told its name.
+func (l *listing) says(i cloud.Instance) bool {
+	for _, list := range l.lists {
+		if slices.ContainsFunc(list, func(o cloud.Instance) bool {
+			return o.ID != i.ID && i.Node != "" && o.Node == i.Node && o.State.Live() && o.State != cloud.Terminating && sameAddr(o.Addr, i.Addr)
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 func (e *Engine) takeStray(c *Change, rec Instance, s stray, l *listing) {

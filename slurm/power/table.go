@@ -46,6 +46,8 @@ type cell struct {
 	addrWrong bool
 	// cut: the node is down by slurmctld's own doing, for want of an answer (cutOff).
 	cut bool
+	// stranger: what answers as the node, which is fenced, may be another machine (Engine.stranger), and is idle.
+	stranger bool
 	// serves: the node is a server of files (Pool.Serves).
 	serves bool
 }
@@ -73,6 +75,7 @@ type cell struct {
 //	           powering-up             any                recreate (a power-up without its order)
 //	           on, down                going, terminated  dead
 //	           down                    pending, running   isolate, if slurmctld has given it up
+//	           on                      pending, running   isolate, if a stranger answers
 //	freeing    off, powering-down,     any                forget
 //	           removed
 //	           else                    any                wait (freeing repeats itself)
@@ -127,6 +130,8 @@ func decide(c cell) action {
 	case c.journal == Booting && (c.slurm == on || c.slurm == down):
 		return register
 	case c.slurm == down && c.cut && (c.instance == cloud.Running || c.instance == cloud.Pending):
+		return isolate
+	case c.slurm == on && c.stranger && (c.instance == cloud.Running || c.instance == cloud.Pending):
 		return isolate
 	}
 	return wait

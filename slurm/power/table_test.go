@@ -71,6 +71,10 @@ func TestTableKeepsItsPromises(t *testing.T) {
 					if plain := (cell{slurm: s, journal: j, instance: i, addrWrong: c.addrWrong}); (a == isolate) != (c.cut && j == Up && s == down && (i == cloud.Running || i == cloud.Pending)) || a != isolate && a != decide(plain) {
 						t.Errorf("%+v: %s", c, a)
 					}
+					strange := c
+					if strange.stranger = true; (decide(strange) == isolate) != (a == isolate || a == wait && j == Up && s == on && (i == cloud.Running || i == cloud.Pending)) {
+						t.Errorf("%+v: %s", strange, decide(strange))
+					}
 					if s == unknown && a != wait {
 						t.Errorf("%+v: %s, though Slurm said nothing of the node", c, a)
 					}
