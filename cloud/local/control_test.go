@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -231,5 +232,33 @@ func TestNoticeIsPrompt(t *testing.T) {
 	t.Logf("told after %s", after)
 	if got.Instance != id || got.Source != "local" || after > 2*time.Second {
 		t.Errorf("the notice is %+v", got)
+	}
+}
+
+// A source that is late gives the interruption before the end that came of it.
+func TestNoticesInOrder(t *testing.T) {
+	t.Parallel()
+	cfg := configure(t)
+	p := open(t, cfg)
+	id := start(t, p, "t", "n1")
+	if err := p.Evict(t.Context(), id, 0); err != nil {
+		t.Fatal(err)
+	}
+	awaitState(t, p, id, cloud.Terminated)
+	await(t, "the notice of its end", func() bool {
+		_, err := os.Stat(p.store.noticePath(cloud.Notice{Instance: id, Kind: cloud.StateChange}))
+		return err == nil
+	})
+	var got []cloud.NoticeKind
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	err := p.Notices(ctx, func(_ context.Context, n cloud.Notice) error {
+		if got = append(got, n.Kind); len(got) == 2 {
+			cancel()
+		}
+		return nil
+	})
+	if want := []cloud.NoticeKind{cloud.SpotInterruption, cloud.StateChange}; !errors.Is(err, context.Canceled) || !slices.Equal(got, want) {
+		t.Errorf("the notices are %v (%v), want %v", got, err, want)
 	}
 }

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -97,6 +98,10 @@ func (p *Provider) deliver(ctx context.Context, dir string, handle func(context.
 	if err != nil {
 		return false, err
 	}
+	// Those that were late at an instance's end hear first why it ended.
+	slices.SortStableFunc(entries, func(a, b os.DirEntry) int {
+		return cmp.Compare(strings.Count(a.Name(), endSuffix), strings.Count(b.Name(), endSuffix))
+	})
 	var bad error
 	for _, e := range entries {
 		if !strings.HasSuffix(e.Name(), ".json") {

@@ -86,10 +86,12 @@ func (s store) launchPath(token string) string {
 func (s store) noticePath(n cloud.Notice) string {
 	name := n.Instance + ".json"
 	if n.Kind == cloud.StateChange {
-		name = n.Instance + ".end.json"
+		name = n.Instance + endSuffix
 	}
 	return filepath.Join(s.dir, "notices", name)
 }
+
+const endSuffix = ".end.json" // of the notices of ends
 
 // ids lists the instances that have a folder.
 func (s store) ids() ([]string, error) {

@@ -145,8 +145,9 @@ func repeatable(method string, a *answer, err error) bool {
 func (w *wire) once(r *http.Request, a *answer) (*http.Response, error) {
 	*a = answer{}
 	key, err := w.p.key()
+	var answered func()
 	if err == nil {
-		err = w.limits.wait(r.Context())
+		answered, err = w.limits.send(r.Context())
 	}
 	if err != nil {
 		a.err = err
@@ -156,6 +157,7 @@ func (w *wire) once(r *http.Request, a *answer) (*http.Response, error) {
 	r.Header.Set("Authorization", "Bearer "+key)
 	began := time.Now()
 	response, err := w.next.RoundTrip(r)
+	answered()
 	if err != nil {
 		a.err = err
 		w.p.meter.add(r, resultOf(err, 0))

@@ -14,7 +14,8 @@ import (
 // Vultr answers 429 above 30 requests a second from one address.
 // https://docs.vultr.com/support/platform/api/what-rate-limits-apply-to-the-vultr-api
 // A bucket of 10 that is filled by 20 a second never lets more than 30 through
-// in any second.
+// in any second. What it lets through may be late on its way, and then come together:
+// so no more than 30 are under way, or answered within the last second.
 var allowed = pace{perSecond: 20, atOnce: 10, counted: time.Second}
 
 // pace is how fast requests may follow each other.
@@ -30,6 +31,7 @@ var paceOf = func(endpoint string) pace { return allowed }
 type limits struct {
 	bucket  *rate.Limiter
 	counted time.Duration
+	seats   chan struct{} // full: one more might be too many within counted
 
 	mu     sync.Mutex
 	paused time.Time // until when Vultr wants none
@@ -52,11 +54,31 @@ func limitsOf(endpoint string) *limits {
 }
 
 func newLimits(p pace) *limits {
-	return &limits{bucket: rate.NewLimiter(rate.Limit(p.perSecond), p.atOnce), counted: p.counted}
+	most := int(float64(p.perSecond)*p.counted.Seconds()) + p.atOnce
+	return &limits{bucket: rate.NewLimiter(rate.Limit(p.perSecond), p.atOnce), counted: p.counted, seats: make(chan struct{}, most)}
 }
 
-// wait returns when a request may go. If that is not before the deadline of
-// ctx, it says so at once: Throttled, with the time after which it is worth another try.
+// send returns when a request may go, with the errors of wait. answered is called when it
+// is over: Vultr has counted it at some time before then, nobody knows when.
+func (l *limits) send(ctx context.Context) (answered func(), err error) {
+	for {
+		if err := l.wait(ctx); err != nil {
+			return nil, err
+		}
+		select {
+		case l.seats <- struct{}{}:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if l.pauseLeft() <= 0 {
+			return func() { time.AfterFunc(l.counted, func() { <-l.seats }) }, nil
+		}
+		<-l.seats
+	}
+}
+
+// wait returns when the bucket and Vultr let a request go. If that is not before the
+// deadline of ctx, it says so at once: Throttled, with the time after which it is worth another try.
 func (l *limits) wait(ctx context.Context) error {
 	for {
 		// A turn is taken only after a pause: else all that wait would go at its end.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,33 +13,44 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/api/apitest"
 )
 
+// drill has the script's events happen one by one, whenever whoever follows it
+// asks for the next. The instance is gone before the last of them is told.
+type drill struct {
+	*apitest.Backend
+	mu     sync.Mutex
+	script []api.Event
+}
+
+func (d *drill) Events(ctx context.Context, after int64, wait time.Duration) ([]api.Event, error) {
+	d.mu.Lock()
+	if after >= 0 && len(d.script) > 0 {
+		d.AddEvent(d.script[0])
+		if d.script = d.script[1:]; len(d.script) == 1 {
+			d.SetNodes([]api.NodeStatus{{Node: "c1", Pool: "p"}})
+		}
+	}
+	d.mu.Unlock()
+	return d.Backend.Events(ctx, after, wait)
+}
+
 // TestADrillIsFollowed until its instance is gone: what is said of it, its node
 // and the jobs that it had, and nothing else.
 func TestADrillIsFollowed(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "b.sock")
-	b := new(apitest.Backend)
-	populate(b)
+	b := &drill{Backend: new(apitest.Backend), script: []api.Event{
+		{Seq: 10, Kind: "evict", Node: "c1", Instance: "i-1", Job: 7, Text: "signal USR1"},
+		{Seq: 11, Kind: "launch", Node: "c5", Job: 8, Text: "another's"},
+		{Seq: 12, Kind: "evicted", Job: 7, Text: "requeued"},
+		{Seq: 13, Kind: "gone", Instance: "i-1", Text: "is gone"},
+	}}
+	populate(b.Backend)
 	stop := serveAt(t, b, socket)
 	defer stop()
 	client := api.NewClient(socket)
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for i, e := range []api.Event{
-		{Kind: "evict", Node: "c1", Instance: "i-1", Job: 7, Text: "signal USR1"},
-		{Kind: "launch", Node: "c5", Job: 8, Text: "another's"},
-		{Kind: "evicted", Job: 7, Text: "requeued"},
-		{Kind: "gone", Instance: "i-1", Text: "is gone"},
-	} {
-		time.AfterFunc(time.Duration(i+1)*100*time.Millisecond, func() {
-			e.Seq = int64(i + 10)
-			if e.Kind == "gone" {
-				b.SetNodes([]api.NodeStatus{{Node: "c1", Pool: "p"}})
-			}
-			b.AddEvent(e)
-		})
-	}
 	var out, errs bytes.Buffer
 	o := evictOptions{lead: time.Second, yes: true, wait: true}
 	if err := runEvict(ctx, streams{&out, &errs}, client, o, "c1"); err != nil {

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/bootstrap"
 	"github.com/burst-hpc/burst/cloud/cloudtest"
@@ -199,8 +197,8 @@ func TestBurstdIsQuieted(t *testing.T) {
 			for _, c := range b.PoolChanges() {
 				stopped = append(stopped, c.Pool)
 			}
-			if diff := cmp.Diff(tt.stopped, stopped); diff != "" {
-				t.Errorf("stopped pools (-want +got):\n%s", diff)
+			if d := diff(tt.stopped, stopped); d != "" {
+				t.Errorf("stopped pools (-want +got):\n%s", d)
 			}
 			b.SetNodes([]api.NodeStatus{{Node: "c1", Pool: "q", Journal: "launching"}, {Node: "c2", Pool: "p", Journal: "up"}})
 			if busy, want := press.launching(t.Context()), tt.fail == nil && tt.o.provider == ""; busy != want {
@@ -233,8 +231,8 @@ func TestProgressLine(t *testing.T) {
 			p.report(s)
 		}
 		p.end()
-		if diff := cmp.Diff(tt.want, out.String()); diff != "" {
-			t.Errorf("terminal %v (-want +got):\n%s", tt.tty, diff)
+		if d := diff(tt.want, out.String()); d != "" {
+			t.Errorf("terminal %v (-want +got):\n%s", tt.tty, d)
 		}
 	}
 }

@@ -63,9 +63,10 @@ func (c *Cloud) Hide(id string) {
 }
 
 // tooMany counts a request, and says whether it is above the rate.
-func (c *Cloud) tooMany(now time.Time) bool {
+func (c *Cloud) tooMany() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	now := time.Now()
 	for len(c.requests) > 0 && now.Sub(c.requests[0]) >= time.Second {
 		c.requests = c.requests[1:]
 	}

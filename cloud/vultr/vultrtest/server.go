@@ -79,7 +79,7 @@ func (c *Cloud) note(call Call) {
 
 // answer gives a request its effect. cut: its answer is lost.
 func (c *Cloud) answer(op string, parts []string, r *http.Request, body []byte) (answer reply, fault Fault, cut bool) {
-	if c.tooMany(time.Now()) {
+	if c.tooMany() {
 		return no(http.StatusTooManyRequests, "Rate limit exceeded"), Fault{}, false
 	}
 	if r.Header.Get("Authorization") != "Bearer "+Key {

@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestFTBenches(t *testing.T) {
@@ -49,10 +47,10 @@ func TestFTBenches(t *testing.T) {
 		}
 	}
 	want := map[string]float64{"ft-preemptive-signal-ratio": 1.04, "ft-preemptive-command-ratio": 1.07, "ft-preemptive-dmtcp-ratio": 1.15, "ft-preemptive-libburst-ratio": 1.03}
-	if d := cmp.Diff(want, values); d != "" {
+	if d := diff(want, values); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff([]string{"none 2", "signal 2", "command 2", "none 1", "dmtcp 1", "scr 2", "libburst 2"}, took); d != "" {
+	if d := diff([]string{"none 2", "signal 2", "command 2", "none 1", "dmtcp 1", "scr 2", "libburst 2"}, took); d != "" {
 		t.Error(d)
 	}
 }
@@ -82,7 +80,7 @@ func TestFTAbsent(t *testing.T) {
 		return all
 	}
 	always := []string{"undisturbed", "no fault tolerance", "signal periodic", "signal preemptive", "command periodic", "command preemptive"}
-	if d := cmp.Diff(always, names()); d != "" || absent("signal") != "" || absent("command") != "" {
+	if d := diff(always, names()); d != "" || absent("signal") != "" || absent("command") != "" {
 		t.Errorf("%q %q\n%s", absent("signal"), absent("command"), d)
 	}
 	if got := absent("dmtcp"); got != "NOT MEASURED: dmtcp: dmtcp_launch is not on PATH" {
@@ -100,14 +98,14 @@ func TestFTAbsent(t *testing.T) {
 	}
 	standIn(t, filepath.Join(dir, "heat-libburst"), "exit 1")
 	all := append(always, "undisturbed, one node", "dmtcp periodic", "dmtcp preemptive", "scr periodic", "scr preemptive", "libburst periodic", "libburst preemptive")
-	if d := cmp.Diff(all, names()); d != "" {
+	if d := diff(all, names()); d != "" {
 		t.Error(d)
 	}
 	if _, absent := FTCases(env); len(absent) != 1 || !strings.Contains(absent[0], "ulfm: ") || !strings.Contains(absent[0], "`make deps-ulfm build` builds it") {
 		t.Errorf("%q", absent)
 	}
 	standIn(t, filepath.Join(dir, "heat-ulfm"), "exit 1")
-	if d := cmp.Diff(append(all, "undisturbed, ulfm", "ulfm"), names()); d != "" {
+	if d := diff(append(all, "undisturbed, ulfm", "ulfm"), names()); d != "" {
 		t.Error(d)
 	}
 }

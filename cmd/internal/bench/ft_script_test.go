@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/burst-hpc/burst/slurm/directive"
 )
 
@@ -100,7 +98,7 @@ func TestScripts(t *testing.T) {
 			}
 			built := filepath.Dir(w.env.Programs)
 			calls := strings.Fields(strings.NewReplacer("HEAT", filepath.Join(built, "heat"), "BUILT", built).Replace(tt.calls))
-			if d := cmp.Diff(calls, w.read(t, "called")); d != "" {
+			if d := diff(calls, w.read(t, "called")); d != "" {
 				t.Error(d)
 			}
 			exported := "http://127.0.0.1:1 /run/m  none"
@@ -176,7 +174,7 @@ func TestCommandsOfTheScript(t *testing.T) {
 	if err != nil {
 		t.Fatalf("restart: %v: %s", err, out)
 	}
-	if d := cmp.Diff([]string{"srun", "--comment", "two words", "heat", "--restart", "heat.ckpt"}, w.read(t, "called")); d != "" {
+	if d := diff([]string{"srun", "--comment", "two words", "heat", "--restart", "heat.ckpt"}, w.read(t, "called")); d != "" {
 		t.Error(d)
 	}
 	if got := w.read(t, "heat.ckpt"); got[0] != "checkpoint 1" {

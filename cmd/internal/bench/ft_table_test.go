@@ -3,8 +3,6 @@ package bench
 import (
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 var (
@@ -42,7 +40,7 @@ func TestGoals(t *testing.T) {
 			rows := FTRows([]FTRun{{FTCase: tt.base, Seconds: 100, AllUSD: 2}, {FTCase: tt.of, Seconds: tt.seconds, BootSeconds: tt.boot, Restarts: []int{1, 2}}})
 			goal := map[string]float64{"signal": 1.05, "dmtcp": 1.15}[tt.of.Method]
 			want := []Result{{Name: "ft-preemptive-" + tt.of.Method + "-ratio", Value: tt.value, Unit: "ratio", Better: Lower, Goal: &goal, Holds: tt.holds}}
-			if d := cmp.Diff(want, FTResults(rows)); d != "" {
+			if d := diff(want, FTResults(rows)); d != "" {
 				t.Error(d)
 			}
 		})
@@ -58,7 +56,7 @@ func TestMedians(t *testing.T) {
 	rows := FTRows([]FTRun{{FTCase: ftTwo, Seconds: 1, AllUSD: 1}, run(9, 9), run(2, 2), run(4, 3), run(3, 4)})
 	want := run(3.5, 3)
 	want.Restarts = []int{3, 96}
-	if d := cmp.Diff(want, rows[1].FTRun); d != "" {
+	if d := diff(want, rows[1].FTRun); d != "" {
 		t.Error(d)
 	}
 }
@@ -110,7 +108,7 @@ func TestTable(t *testing.T) {
 			if err := tt.print(&out); err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(tt.want, columns(out.String())); d != "" {
+			if d := diff(tt.want, columns(out.String())); d != "" {
 				t.Errorf("%s\n%s", out.String(), d)
 			}
 		})
@@ -164,7 +162,7 @@ func TestPaperCases(t *testing.T) {
 		"dmtcp periodic": "DMTCP periodic", "dmtcp preemptive": "DMTCP preemptive", "scr periodic": "SCR periodic", "scr preemptive": "SCR preemptive",
 		"libburst periodic": "-", "libburst preemptive": "-", "undisturbed, ulfm": "-", "ulfm": "ULFM",
 	}
-	if d := cmp.Diff(want, got); d != "" {
+	if d := diff(want, got); d != "" {
 		t.Error(d)
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/burst-hpc/burst/cmd/internal/rig"
 )
 
@@ -97,7 +95,7 @@ func TestFigures(t *testing.T) {
 	for _, p := range []*float64{&got.IterationSeconds, &got.IdleSeconds, &got.LostSeconds, &got.Seconds} {
 		*p = round(*p)
 	}
-	if d := cmp.Diff(want, got); d != "" {
+	if d := diff(want, got); d != "" {
 		t.Error(d)
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/burst-hpc/burst/slurm"
 )
 
@@ -42,7 +40,7 @@ func TestOutlived(t *testing.T) {
 	for _, p := range []*float64{&got.IterationSeconds, &got.IdleSeconds, &got.LostSeconds, &got.Seconds} {
 		*p = round(*p)
 	}
-	if d := cmp.Diff(want, got); d != "" {
+	if d := diff(want, got); d != "" {
 		t.Error(d)
 	}
 	for name, bad := range map[string]struct{ lines, want string }{
