@@ -18,26 +18,29 @@ import (
 )
 
 type costOptions struct {
-	since time.Duration
-	by    string
-	json  bool
-	now   time.Time
+	since, until time.Time // until zero: no end
+	by           string
+	json, csv    bool
 }
 
 func costCommand() *cobra.Command {
 	var o costOptions
-	var since string
+	var since, until string
 	cmd := &cobra.Command{
 		Use:   "cost",
-		Short: "Show what the instances cost, by job, user, account, pool or offering",
+		Short: "Show what the instances cost, by job, user, account, pool, provider, offering or day",
 		Long: "Show what the instances cost, as burstd's ledger has it: users see their own jobs,\n" +
-			"root and SlurmUser everything. Time that no job had, as boots and idle nodes, stands as \"-\".\n\n" +
+			"root and SlurmUser everything. Time that no job had, as boots and idle nodes, stands as \"-\".\n" +
+			"Days are those of this host's time zone.\n\n" +
 			"Exit codes: 0 done, 1 burstd does not answer, 2 wrong usage.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
-			if o.since, err = parseSince(since); err != nil {
+			if o.since, o.until, err = parseSpan(since, until, time.Now()); err != nil {
 				return cli.UsageError(err, "see burst cost --help")
+			}
+			if o.json && o.csv {
+				return cli.UsageError(errors.New("--json and --csv exclude each other"), "see burst cost --help")
 			}
 			if !slices.Contains(api.UsageKeys, o.by) {
 				return cli.UsageError(fmt.Errorf("--by is %q, none of %s", o.by, strings.Join(api.UsageKeys, ", ")), "see burst cost --help")
@@ -47,13 +50,14 @@ func costCommand() *cobra.Command {
 				return err
 			}
 			defer client.Close()
-			o.now = time.Now()
 			return runCost(cmd.Context(), cmd.OutOrStdout(), client, o)
 		},
 	}
-	cmd.Flags().StringVar(&since, "since", "30d", "count the last `TIME`, as in 12h or 7d; at most 400d are kept")
+	cmd.Flags().StringVar(&since, "since", "30d", "count the last `TIME`, as in 12h or 7d, or from a day on, as in 2026-01-31; at most 400d are kept")
+	cmd.Flags().StringVar(&until, "until", "", "count until so long ago, as in 12h or 7d, or until the end of a day, as in 2026-01-31 (default now)")
 	cmd.Flags().StringVar(&o.by, "by", "job", "sum up by `WHAT`: "+strings.Join(api.UsageKeys, ", "))
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&o.csv, "csv", false, "print CSV with a header line")
 	return cmd
 }
 
@@ -62,6 +66,15 @@ const maxDays = 10_000
 
 // parseSince reads a duration that may be in days.
 func parseSince(text string) (time.Duration, error) {
+	d, err := parseAgo(text)
+	if err != nil {
+		return 0, fmt.Errorf("--since is %q: write a time as in 12h or 7d", text)
+	}
+	return d, nil
+}
+
+// parseAgo is parseSince without the words.
+func parseAgo(text string) (time.Duration, error) {
 	var d time.Duration
 	var err error
 	if days, ok := strings.CutSuffix(text, "d"); ok {
@@ -73,19 +86,22 @@ func parseSince(text string) (time.Duration, error) {
 	} else {
 		d, err = time.ParseDuration(text)
 	}
-	if err != nil || d <= 0 {
-		return 0, fmt.Errorf("--since is %q: write a time as in 12h or 7d", text)
+	if err == nil && d <= 0 {
+		err = errors.New("out of range")
 	}
-	return d, nil
+	return d, err
 }
 
 func runCost(ctx context.Context, w io.Writer, client *api.Client, o costOptions) error {
-	usage, err := client.Usage(ctx, api.UsageQuery{Since: o.now.Add(-o.since), By: o.by})
+	usage, err := client.Usage(ctx, api.UsageQuery{Since: o.since, Until: o.until, By: o.by})
 	if err != nil {
 		return explain(err)
 	}
 	if o.json {
 		return writeJSON(w, append([]api.Usage{}, usage...)) // [] in JSON, not null
+	}
+	if o.csv {
+		return writeUsageCSV(w, usage)
 	}
 	head := []string{strings.ToUpper(o.by)}
 	if o.by == "job" {

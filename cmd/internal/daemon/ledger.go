@@ -109,15 +109,20 @@ func (d *Daemon) Usage(ctx context.Context, q api.UsageQuery) ([]api.Usage, erro
 		return nil, err
 	}
 	owed := ledger.Owed(rows, ledger.Input{Instances: instances, Price: d.prices.price, Increment: d.increment}, time.Now())
-	sums, err := d.store.Usage(ctx, store.UsageQuery{Since: q.Since, By: q.By, UID: q.UID, Owed: owed})
+	sums, err := d.store.Usage(ctx, store.UsageQuery{Since: q.Since, Until: q.Until, By: q.By, UID: q.UID, Owed: owed})
 	if err != nil {
 		return nil, err
 	}
 	all := make([]api.Usage, len(sums))
 	for i, s := range sums {
-		all[i] = api.Usage{Key: s.Key, User: s.User, Account: s.Account, Seconds: s.Seconds, UnpricedSeconds: s.Unpriced, Instances: s.Instances}
+		all[i] = api.Usage{Key: s.Key, User: s.User, Account: s.Account, Seconds: s.Seconds, UnpricedSeconds: s.Unpriced, Instances: s.Instances,
+			OnDemandUnknownSeconds: s.Unknown, BootSeconds: s.Boot.Seconds, BootUSD: s.Boot.USD, IdleSeconds: s.Idle.Seconds, IdleUSD: s.Idle.USD,
+			RestSeconds: s.Rest.Seconds, RestUSD: s.Rest.USD}
 		if s.Unpriced < s.Seconds {
 			all[i].USD = &s.USD
+		}
+		if s.Unknown < s.Seconds {
+			all[i].OnDemandUSD = &s.OnDemand
 		}
 	}
 	return all, nil
