@@ -107,28 +107,69 @@ func runCost(ctx context.Context, w io.Writer, client *api.Client, o costOptions
 	if o.by == "job" {
 		head = append(head, "USER", "ACCOUNT")
 	}
-	rows := [][]string{append(head, "INSTANCES", "HOURS", "USD")}
+	rows := [][]string{append(head, "INSTANCES", "HOURS", "USD", "ON-DEMAND")}
 	total := api.Usage{Key: "total"}
 	for _, u := range usage {
 		rows = append(rows, costRow(u, o.by))
 		total.Seconds += u.Seconds
 		total.UnpricedSeconds += u.UnpricedSeconds
-		if u.USD != nil {
-			sum := *u.USD
-			if total.USD != nil {
-				sum += *total.USD
-			}
-			total.USD = &sum
+		total.OnDemandUnknownSeconds += u.OnDemandUnknownSeconds
+		total.USD, total.OnDemandUSD = plus(total.USD, u.USD), plus(total.OnDemandUSD, u.OnDemandUSD)
+		for _, x := range unused {
+			seconds, usd := x.of(&total)
+			s, d := x.of(&u)
+			*seconds, *usd = *seconds+*s, *usd+*d
 		}
 	}
 	last := costRow(total, o.by)
-	clear(last[1 : len(last)-2]) // nobody's; and an instance may be in several rows
+	clear(last[1 : len(last)-3]) // nobody's; and an instance may be in several rows
 	if err := writeTable(w, append(rows, last)); err != nil {
 		return err
 	}
-	if total.UnpricedSeconds > 0 {
-		_, err = fmt.Fprintf(w, "\nThe price of %s instance-hours is not known: they are not in USD.\n", hours(total.UnpricedSeconds))
+	return writeCostNotes(w, total)
+}
+
+// plus adds amounts, of which either may be unknown.
+func plus(a, b *float64) *float64 {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
 	}
+	sum := *a + *b
+	return &sum
+}
+
+// unused are the kinds of time that no job had.
+var unused = []struct {
+	name string
+	of   func(*api.Usage) (seconds, usd *float64)
+}{
+	{"boots", func(u *api.Usage) (*float64, *float64) { return &u.BootSeconds, &u.BootUSD }},
+	{"idle nodes", func(u *api.Usage) (*float64, *float64) { return &u.IdleSeconds, &u.IdleUSD }},
+	{"the rest of units begun", func(u *api.Usage) (*float64, *float64) { return &u.RestSeconds, &u.RestUSD }},
+}
+
+// writeCostNotes says in words what the table leaves open.
+func writeCostNotes(w io.Writer, total api.Usage) error {
+	var notes []string
+	if total.UnpricedSeconds > 0 {
+		notes = append(notes, fmt.Sprintf("The price of %s instance-hours is not known: they are not in USD.", hours(total.UnpricedSeconds)))
+	}
+	if total.OnDemandUSD != nil && total.OnDemandUnknownSeconds > 0 {
+		notes = append(notes, fmt.Sprintf("What %s instance-hours would have cost on demand is not known: they are not in ON-DEMAND.", hours(total.OnDemandUnknownSeconds)))
+	}
+	var parts []string
+	for _, x := range unused {
+		if seconds, usd := x.of(&total); *seconds > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s h, %.4f USD", x.name, hours(*seconds), *usd))
+		}
+	}
+	if len(parts) > 0 {
+		notes = append(notes, "Of this no job had: "+strings.Join(parts, "; ")+".")
+	}
+	if len(notes) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", strings.Join(notes, "\n"))
 	return err
 }
 
@@ -137,11 +178,15 @@ func costRow(u api.Usage, by string) []string {
 	if by == "job" {
 		row = append(row, cmp.Or(u.User, "-"), cmp.Or(u.Account, "-"))
 	}
-	usd := "-"
-	if u.USD != nil {
-		usd = fmt.Sprintf("%.4f", *u.USD)
+	return append(row, strconv.Itoa(u.Instances), hours(u.Seconds), inUSD(u.USD), inUSD(u.OnDemandUSD))
+}
+
+// inUSD is an amount in a table; nil: not known.
+func inUSD(usd *float64) string {
+	if usd == nil {
+		return "-"
 	}
-	return append(row, strconv.Itoa(u.Instances), hours(u.Seconds), usd)
+	return fmt.Sprintf("%.4f", *usd)
 }
 
 func hours(seconds float64) string { return fmt.Sprintf("%.2f", seconds/3600) }

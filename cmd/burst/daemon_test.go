@@ -54,11 +54,11 @@ func populate(b *apitest.Backend) {
 		{Node: "c1", Pool: "p", Slurm: "ALLOCATED+CLOUD", Journal: "up", Instance: "i-1", Offering: "m5.large/a/spot", Addr: "10.0.0.1", Since: at},
 		{Node: "c2", Pool: "p", Slurm: "IDLE+CLOUD+POWERED_DOWN", Reason: "no \x1b[31mcapacity"},
 	})
-	carol, idle := 1.25, 0.1
+	carol, idle, onDemand := 1.25, 0.1, 3.75
 	b.SetUsage([]api.Usage{
-		{Key: "7", User: "carol", Account: "phys", Seconds: 36000, USD: &carol, Instances: 2},
-		{Seconds: 1800, USD: &idle, Instances: 3},
-		{Key: "8", User: "dave", Seconds: 5400, UnpricedSeconds: 5400, Instances: 1},
+		{Key: "7", User: "carol", Account: "phys", Seconds: 36000, USD: &carol, Instances: 2, OnDemandUSD: &onDemand},
+		{Seconds: 1800, USD: &idle, Instances: 3, OnDemandUnknownSeconds: 1800, BootSeconds: 1080, BootUSD: 0.06, IdleSeconds: 720, IdleUSD: 0.04},
+		{Key: "8", User: "dave", Seconds: 5400, UnpricedSeconds: 5400, OnDemandUnknownSeconds: 5400, Instances: 1},
 	})
 	b.SetJobs(someJobs())
 	const stopped = "5 instances in a row did not become nodes"

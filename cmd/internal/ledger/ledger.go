@@ -92,7 +92,8 @@ type Input struct {
 	// Snapshot is the last reading of Slurm; nil: there is none, and only what
 	// ended is booked.
 	Snapshot *slurm.Snapshot
-	// Price returns what an instance of the provider's costs now, or the zero Price.
+	// Price returns what an instance of the provider's costs now, or the zero Price. It is asked
+	// for the on-demand price of what runs on spot, too: for comparison, an unknown one is none.
 	Price func(provider string, o cloud.Offering) Price
 	// Increment returns how the provider bills the offering.
 	Increment func(provider string, o cloud.Offering) price.Increment
