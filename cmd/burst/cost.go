@@ -115,7 +115,7 @@ func runCost(ctx context.Context, w io.Writer, client *api.Client, o costOptions
 		total.UnpricedSeconds += u.UnpricedSeconds
 		total.OnDemandUnknownSeconds += u.OnDemandUnknownSeconds
 		total.USD, total.OnDemandUSD = plus(total.USD, u.USD), plus(total.OnDemandUSD, u.OnDemandUSD)
-		for _, x := range unused {
+		for _, x := range noted {
 			seconds, usd := x.of(&total)
 			s, d := x.of(&u)
 			*seconds, *usd = *seconds+*s, *usd+*d
@@ -138,15 +138,22 @@ func plus(a, b *float64) *float64 {
 	return &sum
 }
 
-// unused are the kinds of time that no job had.
-var unused = []struct {
-	name string
-	of   func(*api.Usage) (seconds, usd *float64)
+// noted are the kinds of time of which only the sum over the table is printed.
+var noted = []struct {
+	head, name string
+	of         func(*api.Usage) (seconds, usd *float64)
 }{
-	{"boots", func(u *api.Usage) (*float64, *float64) { return &u.BootSeconds, &u.BootUSD }},
-	{"idle nodes", func(u *api.Usage) (*float64, *float64) { return &u.IdleSeconds, &u.IdleUSD }},
-	{"the rest of units begun", func(u *api.Usage) (*float64, *float64) { return &u.RestSeconds, &u.RestUSD }},
+	{noJobs, "boots", func(u *api.Usage) (*float64, *float64) { return &u.BootSeconds, &u.BootUSD }},
+	{noJobs, "idle nodes", func(u *api.Usage) (*float64, *float64) { return &u.IdleSeconds, &u.IdleUSD }},
+	{noJobs, "the rest of units begun", func(u *api.Usage) (*float64, *float64) { return &u.RestSeconds, &u.RestUSD }},
+	{ofJobs, "work done again after evictions", func(u *api.Usage) (*float64, *float64) { return &u.LostSeconds, &u.LostUSD }},
+	{ofJobs, "writing checkpoints", func(u *api.Usage) (*float64, *float64) { return &u.CheckpointSeconds, &u.CheckpointUSD }},
 }
+
+const (
+	noJobs = "Of this no job had: "
+	ofJobs = "Of this, of jobs that have ended: "
+)
 
 // writeCostNotes says in words what the table leaves open.
 func writeCostNotes(w io.Writer, total api.Usage) error {
@@ -157,14 +164,16 @@ func writeCostNotes(w io.Writer, total api.Usage) error {
 	if total.OnDemandUSD != nil && total.OnDemandUnknownSeconds > 0 {
 		notes = append(notes, fmt.Sprintf("What %s instance-hours would have cost on demand is not known: they are not in ON-DEMAND.", hours(total.OnDemandUnknownSeconds)))
 	}
-	var parts []string
-	for _, x := range unused {
-		if seconds, usd := x.of(&total); *seconds > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s h, %.4f USD", x.name, hours(*seconds), *usd))
+	for _, head := range []string{noJobs, ofJobs} {
+		var parts []string
+		for _, x := range noted {
+			if seconds, usd := x.of(&total); *seconds > 0 && x.head == head {
+				parts = append(parts, fmt.Sprintf("%s %s h, %.4f USD", x.name, hours(*seconds), *usd))
+			}
 		}
-	}
-	if len(parts) > 0 {
-		notes = append(notes, "Of this no job had: "+strings.Join(parts, "; ")+".")
+		if len(parts) > 0 {
+			notes = append(notes, head+strings.Join(parts, "; ")+".")
+		}
 	}
 	if len(notes) == 0 {
 		return nil

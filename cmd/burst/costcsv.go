@@ -32,6 +32,10 @@ var usageColumns = []struct {
 	{"idle_usd", func(u api.Usage) string { return csvUSD(&u.IdleUSD) }},
 	{"rest_seconds", func(u api.Usage) string { return csvSeconds(u.RestSeconds) }},
 	{"rest_usd", func(u api.Usage) string { return csvUSD(&u.RestUSD) }},
+	{"lost_seconds", func(u api.Usage) string { return csvSeconds(u.LostSeconds) }},
+	{"lost_usd", func(u api.Usage) string { return csvUSD(&u.LostUSD) }},
+	{"checkpoint_seconds", func(u api.Usage) string { return csvSeconds(u.CheckpointSeconds) }},
+	{"checkpoint_usd", func(u api.Usage) string { return csvUSD(&u.CheckpointUSD) }},
 }
 
 func csvSeconds(s float64) string { return strconv.FormatFloat(s, 'f', 3, 64) }

@@ -56,7 +56,8 @@ func populate(b *apitest.Backend) {
 	})
 	carol, idle, onDemand := 1.25, 0.1, 3.75
 	b.SetUsage([]api.Usage{
-		{Key: "7", User: "carol", Account: "phys", Seconds: 36000, USD: &carol, Instances: 2, OnDemandUSD: &onDemand},
+		{Key: "7", User: "carol", Account: "phys", Seconds: 36000, USD: &carol, Instances: 2, OnDemandUSD: &onDemand,
+			LostSeconds: 3600, LostUSD: 0.125, CheckpointSeconds: 1800, CheckpointUSD: 0.0625},
 		{Seconds: 1800, USD: &idle, Instances: 3, OnDemandUnknownSeconds: 1800, BootSeconds: 1080, BootUSD: 0.06, IdleSeconds: 720, IdleUSD: 0.04},
 		{Key: "8", User: "dave", Seconds: 5400, UnpricedSeconds: 5400, OnDemandUnknownSeconds: 5400, Instances: 1},
 	})

@@ -43,6 +43,12 @@ type Usage struct {
 	IdleUSD     float64 `json:"idle_usd,omitempty"`
 	RestSeconds float64 `json:"rest_seconds,omitempty"`
 	RestUSD     float64 `json:"rest_usd,omitempty"`
+	// Of Seconds and USD, of jobs that have ended: work that was done again after evictions, and the writing of
+	// checkpoints. Not by provider and offering.
+	LostSeconds       float64 `json:"lost_seconds,omitempty"`
+	LostUSD           float64 `json:"lost_usd,omitempty"`
+	CheckpointSeconds float64 `json:"checkpoint_seconds,omitempty"`
+	CheckpointUSD     float64 `json:"checkpoint_usd,omitempty"`
 }
 
 // Usage is Backend.Usage; who asks is for the server to see.

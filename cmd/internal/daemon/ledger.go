@@ -117,7 +117,8 @@ func (d *Daemon) Usage(ctx context.Context, q api.UsageQuery) ([]api.Usage, erro
 	for i, s := range sums {
 		all[i] = api.Usage{Key: s.Key, User: s.User, Account: s.Account, Seconds: s.Seconds, UnpricedSeconds: s.Unpriced, Instances: s.Instances,
 			OnDemandUnknownSeconds: s.Unknown, BootSeconds: s.Boot.Seconds, BootUSD: s.Boot.USD, IdleSeconds: s.Idle.Seconds, IdleUSD: s.Idle.USD,
-			RestSeconds: s.Rest.Seconds, RestUSD: s.Rest.USD}
+			RestSeconds: s.Rest.Seconds, RestUSD: s.Rest.USD,
+			LostSeconds: s.Lost.Seconds, LostUSD: s.Lost.USD, CheckpointSeconds: s.Checkpoints.Seconds, CheckpointUSD: s.Checkpoints.USD}
 		if s.Unpriced < s.Seconds {
 			all[i].USD = &s.USD
 		}

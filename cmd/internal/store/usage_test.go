@@ -186,7 +186,7 @@ func TestBookedThroughTheStore(t *testing.T) {
 	round(170 * time.Second)
 	round(200 * time.Second)
 	got, err := s.Usage(t.Context(), UsageQuery{By: "user", UID: -1})
-	want := []Usage{{Seconds: 75, USD: 75, Unknown: 75, Instances: 1}, {Key: "u7", Seconds: 65, USD: 65, Unknown: 65, Instances: 1}}
+	want := []Usage{{Seconds: 75, USD: 75, OnDemand: 75, Instances: 1}, {Key: "u7", Seconds: 65, USD: 65, OnDemand: 65, Instances: 1}}
 	near := cmp.Comparer(func(a, b float64) bool { return a-b < 1e-4 && b-a < 1e-4 })
 	if diff := cmp.Diff(want, got, near); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)

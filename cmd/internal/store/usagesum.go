@@ -36,9 +36,12 @@ type Usage struct {
 	// Of Seconds and USD, time that no job had: until Slurm had the node, idle, and what was paid for after
 	// the instance's end.
 	Boot, Idle, Rest Unused
+	// Of Seconds and USD of the runs that have ended: work that was done again after evictions, and the
+	// writing of checkpoints. Not by provider and offering.
+	Lost, Checkpoints Unused
 }
 
-// Unused is time that no job had.
+// Unused is time in which nothing was computed that lasts.
 type Unused struct{ Seconds, USD float64 }
 
 // keyed are what a UsageQuery may group by.
@@ -124,6 +127,9 @@ func (u *usageSums) read(ctx context.Context, q querier) error {
 		if u.UID < 0 {
 			u.all(u.days.split([]ledger.Row{r}, life{registered: -1, ended: 1}, in))
 		}
+	}
+	if err := u.lost(ctx, q, in); err != nil {
+		return err
 	}
 	raw := func(where string, args ...any) error {
 		return eachInstance(ctx, q, func(rows []ledger.Row, l life) error {
