@@ -21,6 +21,7 @@ type costOptions struct {
 	since, until time.Time // until zero: no end
 	by           string
 	json, csv    bool
+	reconcile    bool
 }
 
 func costCommand() *cobra.Command {
@@ -32,12 +33,15 @@ func costCommand() *cobra.Command {
 		Long: "Show what the instances cost, as burstd's ledger has it: users see their own jobs,\n" +
 			"root and SlurmUser everything. Time that no job had, as boots and idle nodes, stands as \"-\".\n" +
 			"Days are those of this host's time zone.\n\n" +
-			"Exit codes: 0 done, 1 burstd does not answer, 2 wrong usage.",
+			"Exit codes: 0 done, 1 burstd does not answer, or with --reconcile something differs, 2 wrong usage.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if o.since, o.until, err = parseSpan(since, until, time.Now()); err != nil {
 				return cli.UsageError(err, "see burst cost --help")
+			}
+			if o.reconcile && (o.csv || until != "" || cmd.Flags().Changed("by")) {
+				return cli.UsageError(errors.New("--reconcile goes with --since and --json only"), "see burst cost --help")
 			}
 			if o.json && o.csv {
 				return cli.UsageError(errors.New("--json and --csv exclude each other"), "see burst cost --help")
@@ -50,6 +54,9 @@ func costCommand() *cobra.Command {
 				return err
 			}
 			defer client.Close()
+			if o.reconcile {
+				return runBills(cmd.Context(), cmd.OutOrStdout(), client, o)
+			}
 			return runCost(cmd.Context(), cmd.OutOrStdout(), client, o)
 		},
 	}
@@ -58,6 +65,7 @@ func costCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.by, "by", "job", "sum up by `WHAT`: "+strings.Join(api.UsageKeys, ", "))
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&o.csv, "csv", false, "print CSV with a header line")
+	cmd.Flags().BoolVar(&o.reconcile, "reconcile", false, "compare what is booked of each instance that is gone with its provider's word; for root and SlurmUser")
 	return cmd
 }
 

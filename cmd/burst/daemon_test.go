@@ -61,6 +61,12 @@ func populate(b *apitest.Backend) {
 		{Seconds: 1800, USD: &idle, Instances: 3, OnDemandUnknownSeconds: 1800, BootSeconds: 1080, BootUSD: 0.06, IdleSeconds: 720, IdleUSD: 0.04},
 		{Key: "8", User: "dave", Seconds: 5400, UnpricedSeconds: 5400, OnDemandUnknownSeconds: 5400, Instances: 1},
 	})
+	b.SetBills([]api.Bill{
+		{Instance: "i-1", Provider: "east", Pool: "p", Offering: "m5/a/spot", Launched: at, Ended: at.Add(30 * time.Second), Billing: "second, at least 60",
+			BilledSeconds: 60, ChargedSeconds: 60, BookedSeconds: 60, BookedChargeSeconds: 60, USD: &idle},
+		{Instance: "i-2", Provider: "lon", Pool: "p", Offering: "v/on-demand", Launched: at, Ended: at.Add(time.Hour), Billing: "hour", Guessed: true,
+			BilledSeconds: 3600, ChargedSeconds: 3600, BookedSeconds: 1800, BookedChargeSeconds: 1800, Differs: true},
+	})
 	b.SetJobs(someJobs())
 	const stopped = "5 instances in a row did not become nodes"
 	b.SetPools([]api.PoolStatus{{Pool: "p", Provider: "east", Partition: "cloud", Nodes: 100, Failures: 5, MaxFailures: 5, Stopped: at, Why: stopped},

@@ -31,6 +31,11 @@ func TestUsage(t *testing.T) {
 	if _, err := c.Usage(t.Context(), api.UsageQuery{By: "node"}); !errors.As(err, &e) || e.Status != 400 || !strings.Contains(e.Message, "job, user") {
 		t.Errorf("by node: %v", err)
 	}
+	bills := []api.Bill{{Instance: "i-1", Launched: since, BilledSeconds: 60, USD: &usd}}
+	b.SetBills(bills)
+	if got, err := c.Bills(t.Context(), since); err != nil || cmp.Diff(bills, got) != "" {
+		t.Errorf("%v %v", got, err)
+	}
 	resp, err := raw(t, socket).Get("http://b/v1/usage?by=job&since=yesterday")
 	if err != nil {
 		t.Fatal(err)

@@ -88,7 +88,13 @@ func (d *Daemon) book(ctx context.Context, snap *slurm.Snapshot) error {
 		return err
 	}
 	d.meters.spend(rows, written)
-	return nil
+	by := map[string]price.Increment{}
+	for _, i := range instances {
+		if !i.Gone.IsZero() {
+			by[i.ID] = d.increment(i.Provider, i.Offering)
+		}
+	}
+	return d.store.NoteBilling(ctx, by)
 }
 
 // increment is how a provider bills an offering.
@@ -124,6 +130,32 @@ func (d *Daemon) Usage(ctx context.Context, q api.UsageQuery) ([]api.Usage, erro
 		}
 		if s.Unknown < s.Seconds {
 			all[i].OnDemandUSD = &s.OnDemand
+		}
+	}
+	return all, nil
+}
+
+// Bills compares the ledger with what the providers have told of each instance that is gone.
+func (d *Daemon) Bills(ctx context.Context, since time.Time) ([]api.Bill, error) {
+	bills, err := d.store.Bills(ctx, since, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	all := make([]api.Bill, len(bills))
+	for n, b := range bills {
+		if b.By.Unit < 0 {
+			b.By = d.increment(b.Provider, b.Offering)
+		}
+		billed, charged, told := ledger.Due(b.Instance, b.By)
+		all[n] = api.Bill{Instance: b.ID, Provider: b.Provider, Pool: b.Pool, Offering: b.Offering.String(), Node: b.Assigned, Launched: b.Launched, Ended: b.Ended,
+			Guessed: !told, Billing: b.By.String(), BilledSeconds: billed.Seconds(), ChargedSeconds: charged.Seconds(),
+			BookedSeconds: b.Booked.Seconds(), BookedChargeSeconds: b.Charged.Seconds(),
+			Differs: (b.Booked-billed).Abs() > time.Millisecond || (b.Charged-charged).Abs() > time.Millisecond}
+		if !told {
+			all[n].Ended = b.Gone
+		}
+		if b.Unknown < b.Charged || b.Charged == 0 {
+			all[n].USD = &b.USD
 		}
 	}
 	return all, nil
