@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/price"
 	"github.com/burst-hpc/burst/cmd/internal/api"
 	"github.com/burst-hpc/burst/cmd/internal/ledger"
 	"github.com/burst-hpc/burst/cmd/internal/store"
+	"github.com/burst-hpc/burst/slurm/power"
 )
 
 const (
@@ -27,7 +29,7 @@ func costRecords() Bench {
 	return Bench{
 		Name: "cost-1m-records",
 		Method: fmt.Sprintf("%d instances of %d days in a store's file (rows: boot, job, mostly idle time; %d users of 12 accounts, jobs of 1 to 16 nodes, 5 pools, 9 offerings, spot and on demand, of two providers, 200 that live), "+
-			"written by burstd's own way; store.Usage, as burst cost has it, best of %d: the worst of all keys with the default --since (30d), and of all but job with --since 400d; with job 400d it prints a line for each of the year's jobs",
+			"written by burstd's own way; store.LoadUsage, ledger.Owed and store.Usage, as for burst cost, best of %d: the worst of all keys with the default --since (30d), and of all but job with --since 400d; with job 400d it prints a line for each of the year's jobs",
 			costInstances, costDays, costUsers, costRuns),
 		Unit: "s", Better: Lower, Goal: 1, Long: true,
 		Run: func(ctx context.Context, env Env) ([]float64, error) { return costSums(ctx, env, costInstances) },
@@ -53,7 +55,14 @@ func costSums(ctx context.Context, env Env, instances int) (samples []float64, e
 			best, keys := time.Hour, 0
 			for range costRuns {
 				began := time.Now()
-				all, err := s.Usage(ctx, store.UsageQuery{Since: now.Add(-time.Duration(days) * 24 * time.Hour), By: by, UID: -1})
+				instances, rows, err := s.LoadUsage(ctx)
+				if err != nil {
+					return nil, err
+				}
+				in := ledger.Input{Instances: instances, Price: func(string, cloud.Offering) ledger.Price { return ledger.Price{} },
+					Increment: func(string, cloud.Offering) price.Increment { return price.PerHour }}
+				owed := ledger.Owed(rows, in, now)
+				all, err := s.Usage(ctx, store.UsageQuery{Since: now.Add(-time.Duration(days) * 24 * time.Hour), By: by, UID: -1, Owed: owed})
 				if err != nil {
 					return nil, err
 				}
@@ -75,6 +84,7 @@ func costLedger(ctx context.Context, s *store.Store, instances int, now time.Tim
 	seconds := func(mean float64) time.Duration { return time.Duration(dice.ExpFloat64()*mean*1e6) * time.Microsecond }
 	gap := costDays * 24 * time.Hour / time.Duration(instances)
 	var rows []ledger.Row
+	var live []power.Instance
 	for i, job := 0, uint32(1); i < instances; job++ {
 		nodes := min(1<<dice.IntN(5), instances-i) // 1 to 16
 		user := int(float64(costUsers) * dice.Float64() * dice.Float64())
@@ -101,6 +111,10 @@ func costLedger(ctx context.Context, s *store.Store, instances int, now time.Tim
 				}
 				rows = append(rows, p)
 			}
+			if instances-i < 200 {
+				live = append(live, power.Instance{Provider: r.Provider, Assigned: r.Node,
+					Instance: cloud.Instance{ID: r.Instance, Pool: r.Pool, Offering: r.Offering, State: cloud.Running, Launched: launched}})
+			}
 			i++
 		}
 		if len(rows) > 20_000 || i == instances {
@@ -111,5 +125,5 @@ func costLedger(ctx context.Context, s *store.Store, instances int, now time.Tim
 			rows = rows[:0]
 		}
 	}
-	return n, nil
+	return n, s.CommitPower(ctx, power.Change{Instances: live})
 }

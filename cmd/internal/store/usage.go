@@ -41,7 +41,7 @@ func (s *Store) LoadUsage(ctx context.Context) ([]power.Instance, []ledger.Row, 
 			return err
 		}
 		rows, err = query(ctx, tx, `SELECT `+rowColumns+`
-			FROM usage WHERE open OR instance IN (SELECT id FROM instances WHERE gone > 0 AND EXISTS (SELECT 1 FROM usage WHERE open AND instance = id))
+			FROM usage WHERE instance IN (SELECT instance FROM usage WHERE open) AND (open OR EXISTS (SELECT 1 FROM instances WHERE id = instance AND gone > 0))
 			ORDER BY instance, began, job`, scanUsage)
 		return err
 	})
