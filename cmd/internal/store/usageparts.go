@@ -71,8 +71,6 @@ type life struct {
 // span is a time from from up to to, in microseconds since 1970; to 0: without an end.
 type span struct{ from, to int64 }
 
-func (s span) has(t int64) bool { return t >= s.from && (s.to == 0 || t < s.to) }
-
 // split cuts the rows of one instance, by their times, into parts that lie in the span.
 func (c calendar) split(rows []ledger.Row, l life, in span) (all []part) {
 	if l.registered == 0 { // it was, if a job had the node

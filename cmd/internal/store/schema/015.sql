@@ -10,7 +10,8 @@ CREATE TABLE bills (
   registered INTEGER NOT NULL, unit INTEGER NOT NULL DEFAULT -1, least INTEGER NOT NULL DEFAULT -1, month INTEGER NOT NULL DEFAULT -1
 ) STRICT, WITHOUT ROWID;
 INSERT INTO bills (instance, launched, ended, gone, registered)
-  SELECT id, launched, ended, gone, coalesce((SELECT max(b.registered) FROM boots b WHERE b.instance = i.id), -1)
+  SELECT id, launched, ended, gone, (SELECT CASE count(*) WHEN 0 THEN -1 ELSE coalesce(min(nullif(registered, 0)), 0) END
+    FROM boots b WHERE b.node = i.node AND b.instance = i.id)
   FROM instances i WHERE gone > 0 AND launched > 0 AND id IN (SELECT instance FROM usage);
 
 -- The sums of usage by day, of the instances that are at their end in it: made with
