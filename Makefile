@@ -98,7 +98,7 @@ lint: go ## gofmt, go vet, staticcheck
 	go run $(STATICCHECK) ./...
 
 .PHONY: bench
-bench: deps-demo build ## run the benchmarks but container-*, ft-* and ulfm-*, or ONLY=name,name; results in build/bench.json
+bench: deps-demo build ## run the benchmarks but container-*, cost-*, ft-* and ulfm-*, or ONLY=name,name; results in build/bench.json
 	build/bin/burst bench $(if $(ONLY),--only "$(ONLY)") --json build/bench.json
 
 # Takes about half an hour; FT_FLAGS=--help lists what makes it shorter.

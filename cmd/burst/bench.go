@@ -27,7 +27,7 @@ func benchCommand() *cobra.Command {
 		Short:  "Run the benchmarks",
 		Hidden: true,
 		Long: "Run the benchmarks, one after the other, and print a line for each: value, goal, spread, method.\n" +
-			"Those that take minutes, container-…, ft-preemptive-… and ulfm-…, are run only if --only names them.\n\n" +
+			"Those that take minutes, container-…, cost-…, ft-preemptive-… and ulfm-…, are run only if --only names them.\n\n" +
 			"Exit codes: 0 done, also when a goal is missed, 1 a benchmark failed, 2 wrong usage.",
 		Example: "  burst bench --only hostlist-100k --json build/bench.json",
 		Args:    cobra.NoArgs,

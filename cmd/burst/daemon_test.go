@@ -54,11 +54,18 @@ func populate(b *apitest.Backend) {
 		{Node: "c1", Pool: "p", Slurm: "ALLOCATED+CLOUD", Journal: "up", Instance: "i-1", Offering: "m5.large/a/spot", Addr: "10.0.0.1", Since: at},
 		{Node: "c2", Pool: "p", Slurm: "IDLE+CLOUD+POWERED_DOWN", Reason: "no \x1b[31mcapacity"},
 	})
-	carol, idle := 1.25, 0.1
+	carol, idle, onDemand := 1.25, 0.1, 3.75
 	b.SetUsage([]api.Usage{
-		{Key: "7", User: "carol", Account: "phys", Seconds: 36000, USD: &carol, Instances: 2},
-		{Seconds: 1800, USD: &idle, Instances: 3},
-		{Key: "8", User: "dave", Seconds: 5400, UnpricedSeconds: 5400, Instances: 1},
+		{Key: "7", User: "carol", Account: "phys", Seconds: 36000, USD: &carol, Instances: 2, OnDemandUSD: &onDemand,
+			LostSeconds: 3600, LostUSD: 0.125, CheckpointSeconds: 1800, CheckpointUSD: 0.0625},
+		{Seconds: 1800, USD: &idle, Instances: 3, OnDemandUnknownSeconds: 1800, BootSeconds: 1080, BootUSD: 0.06, IdleSeconds: 720, IdleUSD: 0.04},
+		{Key: "8", User: "dave", Seconds: 5400, UnpricedSeconds: 5400, OnDemandUnknownSeconds: 5400, Instances: 1},
+	})
+	b.SetBills([]api.Bill{
+		{Instance: "i-1", Provider: "east", Pool: "p", Offering: "m5/a/spot", Launched: at, Ended: at.Add(30 * time.Second), Billing: "second, at least 60",
+			BilledSeconds: 60, ChargedSeconds: 60, BookedSeconds: 60, BookedChargeSeconds: 60, USD: &idle},
+		{Instance: "i-2", Provider: "lon", Pool: "p", Offering: "v/on-demand", Launched: at, Ended: at.Add(time.Hour), Billing: "hour", Guessed: true,
+			BilledSeconds: 3600, ChargedSeconds: 3600, BookedSeconds: 1800, BookedChargeSeconds: 1800, Differs: true},
 	})
 	b.SetJobs(someJobs())
 	b.SetOverflows([]api.OverflowJob{

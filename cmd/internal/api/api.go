@@ -13,7 +13,8 @@
 //	POST /v1/pause    a PauseChange                 SlurmUser, root
 //	POST /v1/evict    an EvictRequest -> []Evicted  SlurmUser, root
 //	POST /v1/reconcile a ReconcileRequest -> []Planned  SlurmUser, root
-//	GET  /v1/usage    -> []Usage (since, by)        anybody, of own jobs; SlurmUser, root: of all
+//	GET  /v1/usage    -> []Usage (since, until, by) anybody, of own jobs; SlurmUser, root: of all
+//	GET  /v1/bills    -> []Bill (since)             SlurmUser, root
 //	GET  /v1/jobs     -> []Job (job, user, label, since, last)  the same
 //	POST /v1/overflow an OverflowAsk -> []OverflowJob           the same
 //	GET  /v1/overflow -> []Overflowed (last)                    the same
@@ -175,6 +176,8 @@ type Backend interface {
 	ChangePool(ctx context.Context, c PoolChange) error
 	// Usage sums the ledger up, the most expensive first.
 	Usage(ctx context.Context, q UsageQuery) ([]Usage, error)
+	// Bills compares the ledger with the providers' words, for each instance that was gone since a time.
+	Bills(ctx context.Context, since time.Time) ([]Bill, error)
 	// Jobs returns runs of jobs, oldest first.
 	Jobs(ctx context.Context, q JobsQuery) ([]Job, error)
 	// Gate returns at once when the gate is open, else after wait at the latest.

@@ -55,6 +55,8 @@ func child(socket string) {
 	say("events", err)
 	_, err = c.Usage(ctx, api.UsageQuery{By: "user", UID: -1})
 	say("usage", err)
+	_, err = c.Bills(ctx, time.Now())
+	say("bills", err)
 	_, err = c.Jobs(ctx, api.JobsQuery{Last: 1, UID: -1})
 	say("jobs", err)
 	_, err = c.Boots(ctx, 0, 1)
@@ -106,8 +108,8 @@ func TestUIDDecides(t *testing.T) {
 		slurmUID int
 		want     string
 	}{
-		{"another user", uid + 1, "order 403\ngate 403\nstatus 200\nnodes 200\nevents 200\nusage 200\njobs 200\nboots 200\npools 200\nchange 403\npause 403\nresume 403\nevict 403\nreconcile 403\nbook 403\nflood 429\ncrowd 429\n"},
-		{"SlurmUser", uid, "order 200\ngate 200\nstatus 200\nnodes 200\nevents 200\nusage 200\njobs 200\nboots 200\npools 200\nchange 404\npause 200\nresume 200\nevict 404\nreconcile 200\nbook 200\nflood 200\ncrowd 200\n"},
+		{"another user", uid + 1, "order 403\ngate 403\nstatus 200\nnodes 200\nevents 200\nusage 200\nbills 403\njobs 200\nboots 200\npools 200\nchange 403\npause 403\nresume 403\nevict 403\nreconcile 403\nbook 403\nflood 429\ncrowd 429\n"},
+		{"SlurmUser", uid, "order 200\ngate 200\nstatus 200\nnodes 200\nevents 200\nusage 200\nbills 200\njobs 200\nboots 200\npools 200\nchange 404\npause 200\nresume 200\nevict 404\nreconcile 200\nbook 200\nflood 200\ncrowd 200\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()

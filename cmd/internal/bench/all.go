@@ -23,7 +23,7 @@ func All() []Bench {
 		containerBenches(containerFull),
 		ulfmBenches(ulfmFull),
 		ftBenches(ftMeasure),
-		[]Bench{hourlySaving(), overflowRound()},
+		[]Bench{hourlySaving(), overflowRound(), costRecords()},
 	)
 }
 

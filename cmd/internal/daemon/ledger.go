@@ -88,7 +88,13 @@ func (d *Daemon) book(ctx context.Context, snap *slurm.Snapshot) error {
 		return err
 	}
 	d.meters.spend(rows, written)
-	return nil
+	by := map[string]price.Increment{}
+	for _, i := range instances {
+		if !i.Gone.IsZero() {
+			by[i.ID] = d.increment(i.Provider, i.Offering)
+		}
+	}
+	return d.store.NoteBilling(ctx, by)
 }
 
 // increment is how a provider bills an offering.
@@ -109,15 +115,47 @@ func (d *Daemon) Usage(ctx context.Context, q api.UsageQuery) ([]api.Usage, erro
 		return nil, err
 	}
 	owed := ledger.Owed(rows, ledger.Input{Instances: instances, Price: d.prices.price, Increment: d.increment}, time.Now())
-	sums, err := d.store.Usage(ctx, store.UsageQuery{Since: q.Since, By: q.By, UID: q.UID, Owed: owed})
+	sums, err := d.store.Usage(ctx, store.UsageQuery{Since: q.Since, Until: q.Until, By: q.By, UID: q.UID, Owed: owed})
 	if err != nil {
 		return nil, err
 	}
 	all := make([]api.Usage, len(sums))
 	for i, s := range sums {
-		all[i] = api.Usage{Key: s.Key, User: s.User, Account: s.Account, Seconds: s.Seconds, UnpricedSeconds: s.Unpriced, Instances: s.Instances}
+		all[i] = api.Usage{Key: s.Key, User: s.User, Account: s.Account, Seconds: s.Seconds, UnpricedSeconds: s.Unpriced, Instances: s.Instances,
+			OnDemandUnknownSeconds: s.Unknown, BootSeconds: s.Boot.Seconds, BootUSD: s.Boot.USD, IdleSeconds: s.Idle.Seconds, IdleUSD: s.Idle.USD,
+			RestSeconds: s.Rest.Seconds, RestUSD: s.Rest.USD,
+			LostSeconds: s.Lost.Seconds, LostUSD: s.Lost.USD, CheckpointSeconds: s.Checkpoints.Seconds, CheckpointUSD: s.Checkpoints.USD}
 		if s.Unpriced < s.Seconds {
 			all[i].USD = &s.USD
+		}
+		if s.Unknown < s.Seconds {
+			all[i].OnDemandUSD = &s.OnDemand
+		}
+	}
+	return all, nil
+}
+
+// Bills compares the ledger with what the providers have told of each instance that is gone.
+func (d *Daemon) Bills(ctx context.Context, since time.Time) ([]api.Bill, error) {
+	bills, err := d.store.Bills(ctx, since, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	all := make([]api.Bill, len(bills))
+	for n, b := range bills {
+		if b.By.Unit < 0 {
+			b.By = d.increment(b.Provider, b.Offering)
+		}
+		billed, charged, told := ledger.Due(b.Instance, b.By)
+		all[n] = api.Bill{Instance: b.ID, Provider: b.Provider, Pool: b.Pool, Offering: b.Offering.String(), Node: b.Assigned, Launched: b.Launched, Ended: b.Ended,
+			Guessed: !told, Billing: b.By.String(), BilledSeconds: billed.Seconds(), ChargedSeconds: charged.Seconds(),
+			BookedSeconds: b.Booked.Seconds(), BookedChargeSeconds: b.Charged.Seconds(),
+			Differs: (b.Booked-billed).Abs() > time.Millisecond || (b.Charged-charged).Abs() > time.Millisecond}
+		if !told {
+			all[n].Ended = b.Gone
+		}
+		if b.Unknown < b.Charged || b.Charged == 0 {
+			all[n].USD = &b.USD
 		}
 	}
 	return all, nil

@@ -117,6 +117,7 @@ func TestAnAttemptIsBookedToItsEnd(t *testing.T) {
 // pricer is a cloud that knows the price of spot only.
 type pricer struct {
 	cloud.Provider
+	full  float64 // on demand; 0: it does not know
 	usd   float64
 	err   error
 	asked int
@@ -127,6 +128,9 @@ func (p *pricer) Prices(_ context.Context, offerings []cloud.Offering) (all []cl
 	for _, o := range offerings {
 		if o.Market == cloud.Spot && p.err == nil {
 			all = append(all, cloud.OfferingPrice{Offering: o, USDPerHour: p.usd, Source: "spot-history"})
+		}
+		if o.Market == cloud.OnDemand && p.full > 0 {
+			all = append(all, cloud.OfferingPrice{Offering: o, USDPerHour: p.full, Source: "pricing-api"})
 		}
 	}
 	return all, p.err
@@ -170,5 +174,11 @@ func TestPrices(t *testing.T) {
 		expect("and at once", 3, 2)
 		time.Sleep(priceAgain)
 		expect("and five minutes later", 4, 2)
+		c.full = 3
+		time.Sleep(56 * time.Minute)
+		expect("after another hour", 5, 2)
+		if got := p.price("here", full).USDPerHour; got != 3 {
+			t.Errorf("what runs on spot costs %v on demand", got)
+		}
 	})
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,8 +31,9 @@ type prices struct {
 	kept    *store.Store // has the plans over a restart; nil: they are forgotten
 	log     *slog.Logger
 
-	mu    sync.Mutex
-	known map[priceKey]quote
+	mu       sync.Mutex
+	known    map[priceKey]quote
+	compared map[priceKey]time.Time // when the on-demand price of what runs on spot is asked for again
 }
 
 type priceKey struct {
@@ -48,7 +50,7 @@ type quote struct {
 }
 
 func newPrices(all []config.Provider, providers map[string]cloud.Provider, log *slog.Logger) *prices {
-	p := &prices{tables: map[string]price.Table{}, pricers: map[string]cloud.Pricer{}, known: map[priceKey]quote{}, log: log}
+	p := &prices{tables: map[string]price.Table{}, pricers: map[string]cloud.Pricer{}, known: map[priceKey]quote{}, compared: map[priceKey]time.Time{}, log: log}
 	for _, c := range all {
 		if pricer, ok := providers[c.Name].(cloud.Pricer); ok {
 			p.pricers[c.Name] = pricer
@@ -134,9 +136,33 @@ func (p *prices) learn(ctx context.Context, instances []power.Instance) {
 		p.known[key] = q
 		due[i.Provider] = append(due[i.Provider], i.Offering)
 	}
+	p.compare(instances, due, now)
 	p.mu.Unlock()
 	for name, offerings := range due {
 		p.ask(ctx, name, offerings)
+	}
+}
+
+// compare adds to what is due, once an hour, the on-demand offerings of what runs on spot: nothing but
+// what is shown beside the cost waits for such a price.
+func (p *prices) compare(instances []power.Instance, due map[string][]cloud.Offering, now time.Time) {
+	for _, i := range instances {
+		o := i.Offering
+		if o.Market != cloud.Spot || p.pricers[i.Provider] == nil {
+			continue
+		}
+		o.Market = cloud.OnDemand
+		if _, ok := p.tables[i.Provider].Price(o); ok {
+			continue
+		}
+		key := priceKey{i.Provider, o}
+		if wait := p.compared[key].Sub(now); wait > 0 && wait <= priceAge { // more: the clock was set back
+			continue
+		}
+		p.compared[key] = now.Add(priceAge)
+		if !slices.Contains(due[i.Provider], o) {
+			due[i.Provider] = append(due[i.Provider], o)
+		}
 	}
 }
 

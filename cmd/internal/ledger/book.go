@@ -190,6 +190,10 @@ func cut(r Row, end time.Time) Row {
 // row is one of the instance, of the job or, for the zero job, of none.
 func (b booking) row(j slurm.Job, p Price) Row {
 	r := Row{Instance: b.ID, Provider: b.Provider, Pool: b.Pool, Offering: b.Offering, Node: b.Assigned, UID: -1, Price: p}
+	if o := b.Offering; o.Market == cloud.Spot {
+		o.Market = cloud.OnDemand
+		r.USDPerHourOnDemand = b.in.Price(b.Provider, o).USDPerHour
+	}
 	if j.ID != 0 {
 		r.Job, r.UID, r.User, r.Account = j.ID, j.UID, j.User, j.Account
 	}

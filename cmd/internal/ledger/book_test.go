@@ -307,3 +307,41 @@ func TestARowSaysWhose(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// TestOnDemandBesideSpot: a row keeps what its instance would have cost on demand when that was first known.
+func TestOnDemandBesideSpot(t *testing.T) {
+	b, i, onDemand := &book{price: 1}, instance(), 0.0
+	round := func(seconds int) {
+		i, in := i, Input{Snapshot: snapshot(seconds), Increment: b.increment}
+		in.Instances = []power.Instance{i}
+		in.Price = func(_ string, o cloud.Offering) Price {
+			if o.Market == cloud.OnDemand {
+				return Price{USDPerHour: onDemand}
+			}
+			return Price{USDPerHour: b.price}
+		}
+		b.put(Book(b.rows, in))
+	}
+	round(30)
+	if _, known := b.rows[0].OnDemand(); known {
+		t.Errorf("%+v", b.rows)
+	}
+	onDemand = 3
+	round(60)
+	onDemand = 4
+	round(90)
+	b.price = 2 // another row
+	round(120)
+	if len(b.rows) != 2 || b.rows[0].USDPerHourOnDemand != 3 || b.rows[1].USDPerHourOnDemand != 4 {
+		t.Errorf("%+v", b.rows)
+	}
+	r := b.rows[0]
+	r.Offering.Market = cloud.OnDemand
+	if usd, known := r.OnDemand(); !known || usd != 1 {
+		t.Errorf("on demand it is what it cost: %v", usd)
+	}
+	r.Price = MonthPaid
+	if usd, known := r.OnDemand(); !known || usd != 0 {
+		t.Errorf("what is not charged: %v", usd)
+	}
+}

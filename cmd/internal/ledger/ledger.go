@@ -55,7 +55,19 @@ type Row struct {
 	From, To time.Time
 	Share    float64 // of the instance, above 0, at most 1; the shares of a piece add up to 1
 	Price    Price
-	Open     bool // of the instance's last piece, while the instance is not at its end
+	// USDPerHourOnDemand is what an instance of the same type in the same zone cost on demand when the row was
+	// begun; 0: not known. See OnDemand.
+	USDPerHourOnDemand float64
+	Open               bool // of the instance's last piece, while the instance is not at its end
+}
+
+// OnDemand is what the row's instance would have cost an hour on demand, as a whole, if that is
+// known: what it did cost, if it was, and nothing, while it was charged nothing.
+func (r Row) OnDemand() (usdPerHour float64, known bool) {
+	if r.Price == MonthPaid || r.Offering.Market == cloud.OnDemand {
+		return r.Price.USDPerHour, r.Price.Known()
+	}
+	return r.USDPerHourOnDemand, r.USDPerHourOnDemand > 0
 }
 
 // Price is what a row's instance costs as a whole. The zero Price is not known.
@@ -80,7 +92,8 @@ type Input struct {
 	// Snapshot is the last reading of Slurm; nil: there is none, and only what
 	// ended is booked.
 	Snapshot *slurm.Snapshot
-	// Price returns what an instance of the provider's costs now, or the zero Price.
+	// Price returns what an instance of the provider's costs now, or the zero Price. It is asked
+	// for the on-demand price of what runs on spot, too: for comparison, an unknown one is none.
 	Price func(provider string, o cloud.Offering) Price
 	// Increment returns how the provider bills the offering.
 	Increment func(provider string, o cloud.Offering) price.Increment

@@ -148,6 +148,9 @@ func join(open, pieces []Row) []Row {
 		longer := slices.Clone(open)
 		for i := range longer {
 			longer[i].To, longer[i].Open, longer[i].Price = first[0].To, first[0].Open, first[0].Price
+			if longer[i].USDPerHourOnDemand == 0 { // it has become known
+				longer[i].USDPerHourOnDemand = first[0].USDPerHourOnDemand
+			}
 		}
 		return append(longer, pieces[n:]...)
 	}

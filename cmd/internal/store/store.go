@@ -39,6 +39,7 @@ type Store struct {
 	reads  sync.RWMutex // held by a long read, which no transaction makes: it would wait for itself
 	grown  atomic.Int64 // bytes that the log had when another process kept it from being emptied
 	small  together     // what ft writes
+	days   calendar     // by which the ledger is summed up
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced when an event is written
@@ -64,8 +65,11 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the journal %s: %w", path, err), db.Close())
 	}
-	s := &Store{db: db, long: long, path: path, maxLog: 64 << 20, changed: make(chan struct{})}
+	s := &Store{db: db, long: long, path: path, maxLog: 64 << 20, days: calendar{time.Local}, changed: make(chan struct{})}
 	if err := s.migrate(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("opening the journal %s: %w", path, err), s.Close())
+	}
+	if err := s.keepDays(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the journal %s: %w", path, err), s.Close())
 	}
 	return s, nil

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -41,8 +40,8 @@ func (s *Store) LoadUsage(ctx context.Context) ([]power.Instance, []ledger.Row, 
 		if instances, err = query(ctx, tx, unbooked, scanBooked); err != nil {
 			return err
 		}
-		rows, err = query(ctx, tx, `SELECT instance, provider, pool, type, zone, market, node, job, uid, user, account, began, until, share, usd_per_hour, price_date, price_source, open
-			FROM usage u WHERE open OR instance IN (SELECT id FROM instances WHERE gone > 0 AND EXISTS (SELECT 1 FROM usage WHERE open AND instance = id))
+		rows, err = query(ctx, tx, `SELECT `+rowColumns+`
+			FROM usage WHERE instance IN (SELECT instance FROM usage WHERE open) AND (open OR EXISTS (SELECT 1 FROM instances WHERE id = instance AND gone > 0))
 			ORDER BY instance, began, job`, scanUsage)
 		return err
 	})
@@ -54,10 +53,11 @@ func (s *Store) LoadUsage(ctx context.Context) ([]power.Instance, []ledger.Row, 
 
 func scanUsage(scan scanner) (r ledger.Row, err error) {
 	var began, until, date int64
-	var usd sql.NullFloat64
+	var usd, onDemand sql.NullFloat64
 	err = scan(&r.Instance, &r.Provider, &r.Pool, &r.Offering.Type, &r.Offering.Zone, &r.Offering.Market, &r.Node, &r.Job, &r.UID, &r.User, &r.Account,
-		&began, &until, &r.Share, &usd, &date, &r.Price.Source, &r.Open)
+		&began, &until, &r.Share, &usd, &date, &r.Price.Source, &onDemand, &r.Open)
 	r.From, r.To, r.Price.USDPerHour, r.Price.Date = toTime(began), toTime(until), usd.Float64, toTime(date)
+	r.USDPerHourOnDemand = onDemand.Float64
 	return r, err
 }
 
@@ -73,7 +73,7 @@ func (s *Store) PutUsage(ctx context.Context, rows []ledger.Row) error {
 		for n < len(rows) && rows[n].Instance == rows[n-1].Instance {
 			n++
 		}
-		if err := s.tx(ctx, func(tx *sql.Tx) error { return putUsage(ctx, tx, rows[:n]) }); err != nil {
+		if err := s.tx(ctx, func(tx *sql.Tx) error { return s.putUsage(ctx, tx, rows[:n]) }); err != nil {
 			return fmt.Errorf("writing the ledger: %w", err)
 		}
 		rows = rows[n:]
@@ -81,102 +81,26 @@ func (s *Store) PutUsage(ctx context.Context, rows []ledger.Row) error {
 	return nil
 }
 
-func putUsage(ctx context.Context, tx *sql.Tx, rows []ledger.Row) error {
+func (s *Store) putUsage(ctx context.Context, tx *sql.Tx, rows []ledger.Row) error {
 	w := writer{ctx: ctx, tx: tx}
+	ids := instancesOf(rows)
+	if err := s.unsumUsage(&w, ids); err != nil {
+		return err
+	}
 	for _, r := range rows {
-		w.put(`INSERT INTO usage (instance, provider, pool, type, zone, market, node, job, uid, user, account, began, until, share, usd_per_hour, price_date, price_source, open)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		w.put(`INSERT INTO usage (`+rowColumns+`)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET until = excluded.until, share = excluded.share, usd_per_hour = excluded.usd_per_hour,
-			price_date = excluded.price_date, price_source = excluded.price_source, open = excluded.open`,
+			price_date = excluded.price_date, price_source = excluded.price_source,
+			on_demand = excluded.on_demand, open = excluded.open`,
 			r.Instance, r.Provider, r.Pool, r.Offering.Type, r.Offering.Zone, r.Offering.Market, r.Node, r.Job, r.UID, r.User, r.Account,
 			fromTime(r.From), fromTime(r.To), r.Share, sql.NullFloat64{Float64: r.Price.USDPerHour, Valid: r.Price.Known()},
-			fromTime(r.Price.Date), r.Price.Source, r.Open)
+			fromTime(r.Price.Date), r.Price.Source, sql.NullFloat64{Float64: r.USDPerHourOnDemand, Valid: r.USDPerHourOnDemand > 0}, r.Open)
 	}
-	return w.err
-}
-
-// UsageQuery says which sums of the ledger are asked for.
-type UsageQuery struct {
-	Since time.Time // what was before is left out, also of rows that go over it
-	By    string    // "job", "user", "account", "pool", "provider" or "offering"
-	UID   int       // of one user's jobs only; below 0: everything
-	// Owed are rows that count beside those written: an instance's begun hour.
-	Owed []ledger.Row
-}
-
-// Usage is what one job, user, account, pool, provider or offering has used.
-type Usage struct {
-	Key           string // "" for time that no job had, where it is by job, user or account
-	Job           uint32 // by job: of the job, and its user and account
-	User, Account string
-	Seconds       float64 // of instances
-	USD           float64 // of those of which the price is known
-	Unpriced      float64 // of Seconds: the price is not known
-	Instances     int
-}
-
-// usageKeys are what a UsageQuery may group by, in SQL.
-var usageKeys = map[string]string{
-	"job":      "CASE job WHEN 0 THEN '' ELSE CAST(job AS TEXT) END",
-	"user":     "user",
-	"account":  "CASE WHEN job > 0 AND account = '' THEN '(none)' ELSE account END",
-	"pool":     "pool",
-	"provider": "provider",
-	"offering": "type || CASE zone WHEN '' THEN '' ELSE '/' || zone END || '/' || market",
-}
-
-// Usage sums the ledger up, the most expensive first.
-func (s *Store) Usage(ctx context.Context, q UsageQuery) ([]Usage, error) {
-	key, ok := usageKeys[q.By]
-	if !ok {
-		return nil, fmt.Errorf("the ledger cannot be summed up by %q", q.By)
+	if w.err != nil {
+		return w.err
 	}
-	whose := "uid >= 0 AND uid = ?2"
-	if q.UID < 0 {
-		whose = "?2 < 0"
-	}
-	owed, err := owedRows(q.Owed)
-	if err != nil {
-		return nil, fmt.Errorf("reading the ledger: %w", err)
-	}
-	all, err := queryLong(ctx, s, `SELECT key, min(job), min(user), min(account), sum(s), coalesce(sum(s * usd_per_hour / 3600), 0),
-		coalesce(sum(s) FILTER (WHERE usd_per_hour IS NULL), 0), count(DISTINCT instance)
-		FROM (SELECT `+key+` AS key, job, user, account, instance, usd_per_hour, share * (until - max(began, ?1)) / 1e6 AS s
-			FROM (SELECT `+summedColumns+` FROM usage UNION ALL SELECT `+owedColumns+` FROM json_each(?3)) WHERE until > ?1 AND until > began AND `+whose+`)
-		GROUP BY key ORDER BY 6 DESC, 5 DESC, 1`, func(scan scanner) (u Usage, err error) {
-		err = scan(&u.Key, &u.Job, &u.User, &u.Account, &u.Seconds, &u.USD, &u.Unpriced, &u.Instances)
-		return u, err
-	}, fromTime(q.Since), q.UID, owed)
-	if err != nil {
-		return nil, fmt.Errorf("reading the ledger: %w", err)
-	}
-	if q.By != "job" {
-		for i := range all {
-			all[i].Job, all[i].User, all[i].Account = 0, "", ""
-		}
-	}
-	return all, nil
-}
-
-// summedColumns are what the sums need of a row, and owedColumns the same of an
-// element of owedRows.
-const (
-	summedColumns = `instance, provider, pool, type, zone, market, job, uid, user, account, began, until, share, usd_per_hour`
-	owedColumns   = `value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, 0, -1, '', '', value->>6, value->>7, 1.0, value->>8`
-)
-
-// owedRows are rows that no job has, as SQLite's JSON.
-func owedRows(rows []ledger.Row) (string, error) {
-	all := make([][9]any, 0, len(rows))
-	for _, r := range rows {
-		var usd any // null: not known
-		if r.Price.Known() {
-			usd = r.Price.USDPerHour
-		}
-		all = append(all, [9]any{r.Instance, r.Provider, r.Pool, r.Offering.Type, r.Offering.Zone, r.Offering.Market, fromTime(r.From), fromTime(r.To), usd})
-	}
-	text, err := json.Marshal(all)
-	return string(text), err
+	return s.sumUsage(&w, ids)
 }
 
 // usageKeep is how much longer the ledger is kept than other closed records:
@@ -186,6 +110,21 @@ const usageKeep = 310 * 24 * time.Hour
 // pruneUsage forgets what was used so long before the given time. An instance
 // leaves the journal before it leaves the ledger: it is never booked again.
 func (s *Store) pruneUsage(ctx context.Context, before time.Time) error {
-	_, err := s.db.ExecContext(ctx, `DELETE FROM usage WHERE NOT open AND until < ?`, fromTime(before.Add(-usageKeep)))
-	return err
+	old := fromTime(before.Add(-usageKeep))
+	for _, d := range []struct {
+		text string
+		arg  any
+	}{
+		{`DELETE FROM usage WHERE NOT open AND until < ?`, old},
+		{`DELETE FROM bills WHERE gone < ? AND NOT EXISTS (SELECT 1 FROM usage WHERE usage.instance = bills.instance)`, old},
+		{`DELETE FROM usage_days WHERE day < ?`, s.days.day(old)},
+		{`DELETE FROM usage_jobs WHERE day < ?`, s.days.day(old)},
+		{`DELETE FROM usage_nights WHERE day < ?`, s.days.day(old)},
+		{`DELETE FROM usage_dims WHERE ?1 AND id NOT IN (SELECT dim FROM usage_days)`, true},
+	} {
+		if _, err := s.db.ExecContext(ctx, d.text, d.arg); err != nil {
+			return err
+		}
+	}
+	return nil
 }

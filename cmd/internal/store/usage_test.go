@@ -107,19 +107,19 @@ func TestUsageIsSummedUp(t *testing.T) {
 		want []Usage
 	}{
 		{"by job", UsageQuery{By: "job", UID: -1}, []Usage{
-			{Key: "7", Job: 7, User: "u7", Account: "a", Seconds: 400, USD: 0.3, Unpriced: 100, Instances: 1},
-			{Seconds: 60, USD: 0.06, Instances: 1},
-			{Key: "8", Job: 8, User: "u8", Account: "a", Seconds: 50, USD: 0.05, Instances: 1},
-			{Key: "9", Job: 9, User: "u9", Seconds: 50, USD: 0.05, Instances: 1}}},
+			{Key: "7", Job: 7, User: "u7", Account: "a", Seconds: 400, USD: 0.3, Unpriced: 100, Unknown: 400, Instances: 1},
+			{Seconds: 60, USD: 0.06, Unknown: 60, Instances: 1},
+			{Key: "8", Job: 8, User: "u8", Account: "a", Seconds: 50, USD: 0.05, Unknown: 50, Instances: 1},
+			{Key: "9", Job: 9, User: "u9", Seconds: 50, USD: 0.05, Unknown: 50, Instances: 1}}},
 		{"by account", UsageQuery{By: "account", UID: -1}, []Usage{
-			{Key: "a", Seconds: 450, USD: 0.35, Unpriced: 100, Instances: 2},
-			{Seconds: 60, USD: 0.06, Instances: 1},
-			{Key: "(none)", Seconds: 50, USD: 0.05, Instances: 1}}},
-		{"of one user", UsageQuery{By: "user", UID: 1009}, []Usage{{Key: "u9", Seconds: 50, USD: 0.05, Instances: 1}}},
+			{Key: "a", Seconds: 450, USD: 0.35, Unpriced: 100, Unknown: 450, Instances: 2},
+			{Seconds: 60, USD: 0.06, Unknown: 60, Instances: 1},
+			{Key: "(none)", Seconds: 50, USD: 0.05, Unknown: 50, Instances: 1}}},
+		{"of one user", UsageQuery{By: "user", UID: 1009}, []Usage{{Key: "u9", Seconds: 50, USD: 0.05, Unknown: 50, Instances: 1}}},
 		{"of nobody", UsageQuery{By: "user", UID: 5}, nil},
-		{"by pool", UsageQuery{By: "pool", UID: -1}, []Usage{{Key: "p", Seconds: 560, USD: 0.46, Unpriced: 100, Instances: 2}}},
+		{"by pool", UsageQuery{By: "pool", UID: -1}, []Usage{{Key: "p", Seconds: 560, USD: 0.46, Unpriced: 100, Unknown: 560, Instances: 2}}},
 		{"since a time", UsageQuery{By: "offering", UID: -1, Since: at.Add(150 * time.Second)}, []Usage{
-			{Key: "c6i.large/a/spot", Seconds: 260, USD: 0.26, Instances: 2}}},
+			{Key: "c6i.large/a/spot", Seconds: 260, USD: 0.26, Unknown: 260, Instances: 2}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := s.Usage(t.Context(), tt.q)
@@ -186,7 +186,7 @@ func TestBookedThroughTheStore(t *testing.T) {
 	round(170 * time.Second)
 	round(200 * time.Second)
 	got, err := s.Usage(t.Context(), UsageQuery{By: "user", UID: -1})
-	want := []Usage{{Seconds: 75, USD: 75, Instances: 1}, {Key: "u7", Seconds: 65, USD: 65, Instances: 1}}
+	want := []Usage{{Seconds: 75, USD: 75, OnDemand: 75, Instances: 1}, {Key: "u7", Seconds: 65, USD: 65, OnDemand: 65, Instances: 1}}
 	near := cmp.Comparer(func(a, b float64) bool { return a-b < 1e-4 && b-a < 1e-4 })
 	if diff := cmp.Diff(want, got, near); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)

@@ -28,6 +28,7 @@ type Backend struct {
 	changes []api.PoolChange
 	usage   []api.Usage
 	query   api.UsageQuery // the last one
+	bills   []api.Bill
 	gate    api.GateAnswer
 	asked   int           // gate questions so far
 	changed chan struct{} // closed at the next change, nil if nobody waits
@@ -75,6 +76,16 @@ func (b *Backend) Usage(_ context.Context, q api.UsageQuery) ([]api.Usage, error
 	b.query = q
 	return b.usage, b.fail
 }
+
+// Bills returns what SetBills set.
+func (b *Backend) Bills(context.Context, time.Time) ([]api.Bill, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.bills, b.fail
+}
+
+// SetBills sets what Bills returns.
+func (b *Backend) SetBills(all []api.Bill) { b.change(func() { b.bills = all }) }
 
 // SetUsage sets what Usage returns.
 func (b *Backend) SetUsage(u []api.Usage) { b.change(func() { b.usage = u }) }

@@ -1,0 +1,19 @@
+package ledger
+
+import (
+	"time"
+
+	"github.com/burst-hpc/burst/cloud/price"
+	"github.com/burst-hpc/burst/slurm/power"
+)
+
+// Due is the time that a provider bills and charges for an instance that is gone, by its own
+// word of launch and end. Told is false if it never said when the instance ended: it is taken
+// to have ended when it was first missed.
+func Due(i power.Instance, by price.Increment) (billed, charged time.Duration, told bool) {
+	end := i.Ended
+	if told = !end.IsZero(); !told {
+		end = i.Gone
+	}
+	return by.Billed(end.Sub(i.Launched)), by.Charged(i.Launched, end), told
+}
