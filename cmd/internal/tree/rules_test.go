@@ -32,6 +32,7 @@ var rooms = []room{
 	{"slurm/step/...", append([]string{"slurm/step"}, slurmAndLeaves...)},
 	{"slurm/slurmtest", slurmAndLeaves},
 	{"slurm/overflow", append([]string{"cloud/price"}, slurmAndLeaves...)},
+	{"slurm/overflow/budget", []string{"cloud/price"}},
 	{"slurm/health", []string{"slurm", "slurm/hostlist"}},
 	{"slurm/power", []string{"slurm", "slurm/hostlist", "cloud", "cloud/fleet"}},
 
