@@ -40,6 +40,7 @@ var jobFields = []struct {
 	{"admin_comment", func(j *Job, v string) error { j.AdminComment = unset(v); return nil }},
 	{"Feature", func(j *Job, v string) error { j.Features = unset(v); return nil }},
 	{"ReqNodes", func(j *Job, v string) error { j.Required = known(v); return nil }},
+	{"TimeLimit", func(j *Job, v string) error { return parseLimit(v, &j.TimeLimit) }},
 }
 
 // jobFormat is squeue's -O for jobFields.
@@ -216,4 +217,29 @@ func parseTime(v string, t *time.Time) error {
 	parsed, err := time.ParseInLocation("2006-01-02T15:04:05", v, time.Local)
 	*t = parsed
 	return err
+}
+
+// parseLimit reads a time limit as "30:00", "4:00:00" or "2-00:00:00". Words (UNLIMITED,
+// Partition_Limit, INVALID) are none.
+func parseLimit(v string, limit *time.Duration) error {
+	*limit = 0
+	if v == "" || v[0] < '0' || v[0] > '9' {
+		return nil
+	}
+	days, rest, long := strings.Cut(v, "-")
+	if !long {
+		days, rest = "0", v
+	}
+	parts := append([]string{days}, strings.Split(rest, ":")...)
+	for len(parts) < 4 {
+		parts = slices.Insert(parts, 1, "0")
+	}
+	for i, unit := range []time.Duration{24 * time.Hour, time.Hour, time.Minute, time.Second} {
+		n, err := strconv.ParseUint(parts[i], 10, 16)
+		if err != nil || len(parts) > 4 {
+			return fmt.Errorf("%q is no time limit", v)
+		}
+		*limit += time.Duration(n) * unit
+	}
+	return nil
 }
