@@ -24,6 +24,7 @@ type planning struct {
 	wants       map[string][]string // features that jobs want, by node
 	taken       map[uint32]kind     // what this round chose for a job
 	of          map[uint32][]Node   // the nodes of each job
+	purse       *purse              // nil: there is no budget
 }
 
 // planned is what a plan comes to.
@@ -86,7 +87,14 @@ func (p planning) plan() planned {
 			continue
 		}
 		if !p.limits[ch.pool.Provider].Choice || parts[g.job] > 1 || len(p.of[g.job]) > len(g.nodes) && g.job != 0 {
-			ch.Or = nil // the parts of a job are to be of one kind
+			picks[i].Or = nil // the parts of a job are to be of one kind
+		}
+	}
+	p.heedBudget(&out, groups, picks, passed)
+	for i, g := range groups {
+		ch := picks[i]
+		if ch.Offering == (cloud.Offering{}) || passed[g.job] {
+			continue
 		}
 		for nodes := range slices.Chunk(g.nodes, p.most(ch.pool)) {
 			out.drafts = append(out.drafts, p.draft(g, ch, nodes))

@@ -72,6 +72,7 @@ func (e *Engine) prepared(ctx context.Context, name string, drafts []draft, requ
 			out[d.job] = d.job != 0
 		}
 	}
+	e.tooDear(ctx, drafts, errs, stale, out)
 	for i, d := range drafts {
 		err, pool, key := errs[i], d.Request.Pool, sourceKey(d.Request.Pool, name)
 		if err == nil {
