@@ -40,6 +40,8 @@ type Directive struct {
 	After      string `json:"after,omitempty"`  // "", None or PowerDown
 	// Container is the image of the steps, as written; "" or None: they run on the host.
 	Container string `json:"container,omitempty"`
+	// Budget is what the job's instances may cost in USD over all its attempts; 0: as much as the site allows.
+	Budget float64 `json:"budget,omitempty"`
 }
 
 // None is the method that makes no checkpoint, and the strategy.

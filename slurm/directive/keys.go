@@ -49,6 +49,7 @@ var keys = []Key{
 		func(d *Directive) string { return d.Container }},
 	{"after", "power_down", "power_down: the nodes are powered down soon after the job's end, not after SuspendTime; or none", false, setAfter,
 		func(d *Directive) string { return d.After }},
+	{"budget", "20", "USD that the job's instances may cost over all its attempts", false, setBudget, getBudget},
 }
 
 func keyNamed(name string) *Key {

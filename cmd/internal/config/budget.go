@@ -97,8 +97,8 @@ func (s *section) amount(key, how string) (usd float64) {
 		usd = v
 	case int64:
 		usd = float64(v)
-	case string:
-		s.failAt(key, "is a string: %s", how)
+	default:
+		s.failAt(key, "is %s: %s", kind(v), how)
 		return 0
 	}
 	if !(usd > 0) || math.IsInf(usd, 0) {
