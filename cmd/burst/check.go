@@ -80,6 +80,7 @@ func runCheck(ctx context.Context, w io.Writer, o checkOptions) error {
 	r.Findings = append(r.Findings, unheard...)
 	r.Findings = append(r.Findings, checkServers(ctx, cfg, o.offline)...)
 	r.Findings = append(r.Findings, checkBoots(cfg)...)
+	r.Findings = append(r.Findings, checkBudget(cfg)...)
 	logins := checkLogins(cfg)
 	r.Findings = append(r.Findings, logins...)
 	total := len(r.Findings)

@@ -23,6 +23,7 @@ func commands() []*cobra.Command {
 		checkpointCommand(),
 		reconcileCommand(),
 		costCommand(),
+		budgetCommand(),
 		explainCommand(),
 		envCommand(),
 		hostlistCommand(),

@@ -60,6 +60,11 @@ func populate(b *apitest.Backend) {
 		{Seconds: 1800, USD: &idle, Instances: 3},
 		{Key: "8", User: "dave", Seconds: 5400, UnpricedSeconds: 5400, Instances: 1},
 	})
+	b.SetBudget([]api.BudgetRow{
+		{Of: "cluster", Period: "day", From: at.Truncate(24 * time.Hour), Cap: 50, Spent: 12.34, Committed: 30, Left: 7.66},
+		{Of: "account", Name: "phys", Period: "month", From: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), Cap: 300, Spent: 310, Left: -10, UnpricedHours: 1.5},
+		{Of: "job", Name: "7", Period: "job", Cap: 20, Spent: 1.25, Committed: 4, Left: 14.75},
+	})
 	b.SetJobs(someJobs())
 	const stopped = "5 instances in a row did not become nodes"
 	b.SetPools([]api.PoolStatus{{Pool: "p", Provider: "east", Partition: "cloud", Nodes: 100, Failures: 5, MaxFailures: 5, Stopped: at, Why: stopped},

@@ -13,6 +13,7 @@
 //	POST /v1/pause    a PauseChange                 SlurmUser, root
 //	POST /v1/evict    an EvictRequest -> []Evicted  SlurmUser, root
 //	POST /v1/reconcile a ReconcileRequest -> []Planned  SlurmUser, root
+//	GET  /v1/budget   -> []BudgetRow                anybody, of own caps; SlurmUser, root: of all
 //	GET  /v1/usage    -> []Usage (since, by)        anybody, of own jobs; SlurmUser, root: of all
 //	GET  /v1/jobs     -> []Job (job, user, label, since, last)  the same
 package api
@@ -169,6 +170,8 @@ type Backend interface {
 	Pools(ctx context.Context) ([]PoolStatus, error)
 	// ChangePool returns nil once the change is durable.
 	ChangePool(ctx context.Context, c PoolChange) error
+	// Budget tells how the caps stand; uid narrows to one user's, below 0: all.
+	Budget(ctx context.Context, uid int) ([]BudgetRow, error)
 	// Usage sums the ledger up, the most expensive first.
 	Usage(ctx context.Context, q UsageQuery) ([]Usage, error)
 	// Jobs returns runs of jobs, oldest first.

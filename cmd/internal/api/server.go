@@ -44,6 +44,7 @@ func NewServer(b Backend, a Authz, log *slog.Logger) *http.Server {
 	mux.HandleFunc("GET /v1/pools", s.anybody(func(r *http.Request) (any, error) { return b.Pools(r.Context()) }))
 	mux.HandleFunc("POST /v1/pools", s.privileged(s.postPool))
 	mux.HandleFunc("GET /v1/usage", s.anybody(s.getUsage))
+	mux.HandleFunc("GET /v1/budget", s.anybody(s.getBudget))
 	mux.HandleFunc("GET /v1/jobs", s.anybody(s.getJobs))
 	s.control(mux)
 	h := &http.Server{

@@ -28,6 +28,7 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/crash"
 	"github.com/burst-hpc/burst/cmd/internal/imaging"
 	"github.com/burst-hpc/burst/cmd/internal/nodeapi"
+	"github.com/burst-hpc/burst/cmd/internal/spending"
 	"github.com/burst-hpc/burst/cmd/internal/store"
 	"github.com/burst-hpc/burst/ft"
 	"github.com/burst-hpc/burst/ft/session"
@@ -65,6 +66,7 @@ type Daemon struct {
 	providers map[string]cloud.Provider
 	market    *market
 	prices    *prices
+	keeper    *spending.Keeper         // nil: there is no budget
 	stages    *prometheus.HistogramVec // of boots
 	meters    *meters
 	setups    *setups       // nil: no pool's nodes are set up over SSH
@@ -172,6 +174,10 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	builders := imaging.LeasesIn(ep.State)
 	engine.Held = func(i cloud.Instance) bool { return builders.Held(i.Token, time.Now()) }
 	engine.Kept = d.kept
+	if d.keeper = d.newKeeper(ctx); d.keeper != nil {
+		d.market.all(o.Config.Sources())
+		engine.Budget = d.keeper.Open
+	}
 	d.engine = power.New(engine, fallen{journal, d}, ctl, providers, o.Log)
 	d.setups = d.newSetups(news, o.Point)
 	d.rates = newRates(d, o.Config.Pools)
@@ -232,6 +238,7 @@ func (d *Daemon) serve(ctx context.Context, srv *http.Server, ln net.Listener) e
 	part("history", d.keepHistory)
 	part("after jobs", d.keepAfter)
 	part("paid hours", d.keepHours)
+	part("budget", d.keepBudget)
 	part("drills", d.endDrills)
 	part("nodes", d.serveNodes)
 	if d.setups != nil {

@@ -89,3 +89,12 @@ func (s *Store) Spending(ctx context.Context, q SpendingQuery) (sp Spending, err
 	}
 	return sp, nil
 }
+
+// HasEvent says whether an event of the kind is kept whose text begins so.
+func (s *Store) HasEvent(ctx context.Context, kind, begin string) (have bool, err error) {
+	err = s.db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM events WHERE kind = ?1 AND substr(text, 1, length(?2)) = ?2)", kind, begin).Scan(&have)
+	if err != nil {
+		return false, fmt.Errorf("reading the events: %w", err)
+	}
+	return have, nil
+}

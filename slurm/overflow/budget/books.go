@@ -208,3 +208,8 @@ func (b *Books) Rows() []Row {
 	}
 	return all
 }
+
+// Title names the cap and its period.
+func (r Row) Title() string {
+	return Refusal{Scope: r.Scope, Period: r.Period, Cap: r.Cap}.title()
+}

@@ -28,8 +28,8 @@ func (r Refusal) longer(o Refusal) bool {
 	return !o.To.IsZero() && (r.To.IsZero() || r.To.After(o.To))
 }
 
-// String is what a job's user is told.
-func (r Refusal) String() string {
+// cap names the cap.
+func (r Refusal) cap() string {
 	whose := fmt.Sprintf("%s %s's", r.Kind, r.Name)
 	if r.Kind == Cluster {
 		whose = "the cluster's"
@@ -41,6 +41,15 @@ func (r Refusal) String() string {
 	case Month:
 		text += " a month"
 	}
+	return text
+}
+
+// title is the cap with its period.
+func (r Refusal) title() string { return r.cap() + r.in() }
+
+// String is what a job's user is told.
+func (r Refusal) String() string {
+	text := r.cap()
 	switch {
 	case r.Unpriced != "":
 		return text + fmt.Sprintf(": the price of %s is not known", r.Unpriced)
