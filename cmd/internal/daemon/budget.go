@@ -138,9 +138,9 @@ func (d *Daemon) lookAtBudget(ctx context.Context, told map[budget.Key]bool) err
 // that they have are over. A job that Slurm starts on a node that is up is no launch, and nobody is
 // asked: without this, a queue could keep nodes up, whatever the cap.
 func (d *Daemon) closeNodes(ctx context.Context, r budget.Row) error {
-	snap := d.watcher.Latest()
-	if snap == nil {
-		return nil
+	snap, err := d.watcher.Fresh(ctx, time.Now())
+	if err != nil {
+		return err
 	}
 	var nodes []string
 	for name, n := range d.engine.Standing().Nodes {

@@ -4,18 +4,23 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/price"
 	"github.com/burst-hpc/burst/cmd/internal/api"
 	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/cmd/internal/spending"
 	"github.com/burst-hpc/burst/cmd/internal/store"
 	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/overflow/budget"
 	"github.com/burst-hpc/burst/slurm/power"
+	"github.com/burst-hpc/burst/slurm/slurmtest"
 )
 
 // TestHowBudgetsStand: what the ledger has booked counts, what has no price as the site says,
@@ -65,7 +70,7 @@ func TestHowBudgetsStand(t *testing.T) {
 			return n
 		}
 		r.until("the cap of the day is nearly reached", func() bool { return warned() > 0 })
-		r.until("metrics", func() bool { return strings.Contains(r.scrape(), `burst_budget_spent_usd{kind="day"} 1.08`) })
+		r.until("metrics", func() bool { return strings.Contains(r.scrape(), `burst_budget_cap_usd{kind="day"} 1.2`) })
 		if n := warned(); n != 1 {
 			t.Errorf("%s: said %d times", life, n)
 		}
@@ -127,4 +132,76 @@ func TestOwnBudgets(t *testing.T) {
 	if s.reads != 6 {
 		t.Errorf("scripts were read %d times, and there are 6", s.reads)
 	}
+}
+
+// TestNodesCloseWhenTheBudgetIsExceeded: a job that Slurm starts on a node that is up is not asked
+// for; no other follows it, and the node goes when it has ended.
+func TestNodesCloseWhenTheBudgetIsExceeded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPast(t, slurmtest.Options{Nodes: []string{"c1"}, SuspendTime: time.Minute})
+		defer p.stop()
+		d := p.Daemon
+		d.cfg = &config.Config{Budget: &config.Budget{Warn: 80}}
+		d.client, d.journal, d.meters = slurm.New(p.Controller), d.store, newMeters(nil, d.watcher.Latest)
+		i := machine("i-1", cloud.Offering{Type: "small", Market: cloud.Spot})
+		i.Assigned, i.State, i.Launched = "c1", cloud.Running, time.Now()
+		if err := d.store.CommitPower(t.Context(), power.Change{Instances: []power.Instance{i}, Nodes: []power.Node{{Name: "c1", Pool: "p", Phase: power.Up, Instance: "i-1", AddrSet: true}}}); err != nil {
+			t.Fatal(err)
+		}
+		d.engine = power.New(power.Config{Cluster: "x", Pools: []power.Pool{{Name: "p", Provider: "here", Nodes: []string{"c1"}}}}, d.store, nil, nil, d.log)
+		if err := d.engine.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		limits := func(usd float64) {
+			d.keeper = &spending.Keeper{Caps: budget.Caps{Cluster: budget.Limits{Day: usd}, Location: time.FixedZone("noon", 12*3600)}, Latest: d.watcher.Latest, Ledger: d.store,
+				Price:     func(string, cloud.Offering) (float64, bool) { return 1, true },
+				Increment: func(string, cloud.Offering) price.Increment { return price.PerSecond }}
+		}
+		look := func() (flags []string) {
+			if _, err := d.watcher.Fresh(t.Context(), time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.lookAtBudget(t.Context(), map[budget.Key]bool{}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			snap, err := d.watcher.Fresh(t.Context(), time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return snap.Nodes["c1"].State.Flags
+		}
+		first := p.Submit(slurmtest.Job{TimeLimit: 2 * time.Hour, Duration: time.Hour})
+		second := p.Submit(slurmtest.Job{TimeLimit: 2 * time.Hour, Duration: time.Hour})
+		time.Sleep(time.Minute)
+		limits(5)
+		if flags := look(); slices.Contains(flags, slurm.Drain) || slices.Contains(flags, slurm.PowerDown) {
+			t.Errorf("within the budget the node is %v", flags)
+		}
+		limits(1)
+		if flags := look(); !slices.Contains(flags, slurm.Drain) && !slices.Contains(flags, slurm.PowerDown) {
+			t.Errorf("the node is %v, and is to take no more jobs", flags)
+		}
+		look() // once is enough
+		time.Sleep(59*time.Minute + 30*time.Second)
+		if a, _ := p.Info(first); a.State != "COMPLETED" {
+			t.Errorf("the first job is %s", a.State)
+		}
+		if b, _ := p.Info(second); b.State == "RUNNING" {
+			t.Error("the second job runs on the same node")
+		}
+		events, err := d.Events(t.Context(), 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, e := range events {
+			if e.Kind == "budget-leave" && e.Node == "c1" && strings.Contains(e.Text, "USD more than all of it could be spent") {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("%d events say so: %+v", n, events)
+		}
+	})
 }
