@@ -122,31 +122,32 @@ func (p planning) affords(out *planned, g group, launches ...Launch) bool {
 	return false
 }
 
-// tooDear marks those of the launches that are prepared which the budget does not allow any
-// more: others may have been written meanwhile. They are planned again, and then given back.
-func (e *Engine) tooDear(ctx context.Context, drafts []draft, errs []error, stale []bool, out map[uint32]bool) {
+// tooDear lists those of the launches that are prepared, but for some, which the budget does not
+// allow any more: others may have been written meanwhile. They are planned again, and then given back.
+func (e *Engine) tooDear(ctx context.Context, drafts []draft, but func(i int) bool) (dear []int) {
 	b := e.newPurse(ctx)
 	if b == nil {
-		return
+		return nil
 	}
 	asked := map[uint32]bool{}
 	for i, d := range drafts {
-		if errs[i] != nil || stale[i] || out[d.job] || asked[d.job] {
+		if but(i) || asked[d.job] {
 			continue
 		}
 		launches := []Launch{d.Launch}
 		if d.job != 0 {
 			asked[d.job] = true
-			for k := i + 1; k < len(drafts); k++ {
-				if drafts[k].job == d.job {
-					launches = append(launches, drafts[k].Launch)
+			for _, other := range drafts[i+1:] {
+				if other.job == d.job {
+					launches = append(launches, other.Launch)
 				}
 			}
 		}
 		if b.refuses(launches...) != (Refusal{}) {
-			stale[i], out[d.job] = true, d.job != 0
+			dear = append(dear, i)
 		}
 	}
+	return dear
 }
 
 // anewBudget has jobs start at once that waited for the budget: an admin may have raised it,

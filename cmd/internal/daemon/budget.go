@@ -20,6 +20,10 @@ import (
 // budgetEvery is the time between two looks at the caps, beside those before launches.
 const budgetEvery = 10 * time.Second
 
+// budgetPart is how much longer than a look the time to the next one is: a large ledger is
+// summed up for it.
+const budgetPart = 20
+
 // newKeeper has launches judged by [budget]; nil: there is none.
 func (d *Daemon) newKeeper(ctx context.Context) *spending.Keeper {
 	if d.cfg.Budget == nil {
@@ -34,11 +38,16 @@ func (d *Daemon) newKeeper(ctx context.Context) *spending.Keeper {
 	return k
 }
 
-// dearest is the higher of the prices that are known of an offering now; asked is false
-// until its cloud has been asked.
+// dearest is the higher of the prices that are known of an offering now, or that of the dearest zone;
+// asked is false until its cloud has been asked.
 func (d *Daemon) dearest(provider string, o cloud.Offering) (usd float64, asked bool) {
 	usd, _ = d.market.price(provider, o)
-	return max(usd, d.prices.price(provider, o).USDPerHour), d.market.asked(provider, o)
+	usd, asked = max(usd, d.prices.price(provider, o).USDPerHour), d.market.asked(provider, o)
+	if usd == 0 {
+		o.Zone = ""
+		usd, _ = d.market.price(provider, o)
+	}
+	return usd, asked
 }
 
 // Budget tells how the caps stand: all of them, or those of one user and the user's jobs.
@@ -87,7 +96,7 @@ func (d *Daemon) keepBudget(ctx context.Context) error {
 	}
 	told, said := map[budget.Key]bool{}, ""
 	for {
-		text := ""
+		text, began := "", time.Now()
 		if err := d.lookAtBudget(ctx, told); err != nil {
 			text = err.Error()
 		}
@@ -98,7 +107,7 @@ func (d *Daemon) keepBudget(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(jitter(budgetEvery)):
+		case <-time.After(max(jitter(budgetEvery), budgetPart*time.Since(began))):
 		}
 	}
 }

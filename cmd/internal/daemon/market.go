@@ -29,6 +29,7 @@ type market struct {
 	prices map[priceKey]float64
 	cores  map[typeKey]int
 	done   map[priceKey]bool // whose price has been asked for, whatever the answer
+	round  bool              // of all that pools may buy
 }
 
 type typeKey struct{ provider, instanceType string }
@@ -73,7 +74,7 @@ func (m *market) asked(provider string, o cloud.Offering) bool {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.done[priceKey{provider, o}]
+	return m.round || m.done[priceKey{provider, o}]
 }
 
 func (m *market) coresOf(provider, instanceType string) (int, bool) {
@@ -94,6 +95,9 @@ func (m *market) run(ctx context.Context) error {
 		for _, p := range m.pools {
 			m.learn(ctx, p.Power.Provider, p.Power.Fleet)
 		}
+		m.mu.Lock()
+		m.round = true
+		m.mu.Unlock()
 		select {
 		case <-ctx.Done():
 			return nil

@@ -87,7 +87,8 @@ func (o *opened) instance(i power.Instance, rows []ledger.Row) (c budget.Commitm
 		i.Launched = o.now // its cloud does not say since when it costs
 	}
 	c = budget.Commitment{What: fmt.Sprintf("%s (%s)", i.ID, i.Offering), Launched: i.Launched, From: i.Launched, Increment: o.Increment(i.Provider, i.Offering)}
-	c.USDPerHour, _ = o.Price(i.Provider, i.Offering)
+	usd, asked := o.Price(i.Provider, i.Offering)
+	c.USDPerHour = usd
 	mine := of(rows, i.ID)
 	if len(mine) > 0 && !slices.ContainsFunc(mine, func(r ledger.Row) bool { return r.Open }) {
 		return c, false
@@ -108,6 +109,7 @@ func (o *opened) instance(i power.Instance, rows []ledger.Row) (c budget.Commitm
 			}
 		}
 	}
+	o.asking = o.asking || c.USDPerHour == 0 && !asked
 	if !i.Gone.IsZero() {
 		c.Until, c.Owners = end, had
 		return c, true
@@ -124,7 +126,7 @@ func (o *opened) instance(i power.Instance, rows []ledger.Row) (c budget.Commitm
 			begin = later(i.Launched.Add(times.Boot), o.now)
 		}
 		c.Owners = o.owners(n.Name, raisedFor(n), begin, times.Boot)
-		o.idle(&c, begin, n.Phase != power.Up, times)
+		o.idle(&c, begin, times)
 	}
 	c.Owners = append(c.Owners, had...)
 	return c, true
@@ -138,13 +140,10 @@ func raisedFor(n power.Node) uint32 {
 	return n.Job
 }
 
-// idle has an instance end when it has been idle after its last job, or if it has none after
-// it is up. Those who had it are charged for that too: it is for them that it was raised.
-func (o *opened) idle(c *budget.Commitment, begin time.Time, boots bool, t Times) {
-	last := o.now
-	if boots {
-		last = begin
-	}
+// idle has an instance end when it has been idle after its last job, or if it has none since
+// begin, when it is up. Those who had it are charged for that too: it is for them that it was raised.
+func (o *opened) idle(c *budget.Commitment, begin time.Time, t Times) {
+	last := begin
 	for n, w := range c.Owners {
 		if w.Until.After(o.now) {
 			c.Owners[n].Until = w.Until.Add(t.Suspend + t.End)
@@ -180,7 +179,7 @@ func (o *opened) launch(l power.Launch) []budget.Commitment {
 			one.Until = o.endless()
 		default:
 			one.Owners = o.owners(name, n.Job, begin, times.Boot)
-			o.idle(&one, begin, true, times)
+			o.idle(&one, begin, times)
 		}
 		all = append(all, one)
 	}
