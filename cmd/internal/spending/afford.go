@@ -72,6 +72,9 @@ func (o *opened) afford(launches ...power.Launch) power.Refusal {
 	if endless > 0 && r.Unpriced == "" {
 		why = strings.Replace(why, "by the time limit", "to the month's end, as there is no time limit,", 1)
 	}
+	if r.Unpriced != "" && o.asking {
+		return power.Refusal{Why: why, Brief: true}
+	}
 	if r.Unpriced != "" || r.Never() { // not by itself
 		return power.Refusal{Why: why}
 	}

@@ -80,6 +80,8 @@ type opened struct {
 	on    map[string][]slurm.Job // by node, those that have it or had it last
 	own   map[uint32]Own
 	wait  map[uint32]bool // jobs of which it is not known yet
+	// asking: the price of some instance is being asked for.
+	asking bool
 }
 
 func (k *Keeper) open(ctx context.Context, s power.Standing) (*opened, error) {
