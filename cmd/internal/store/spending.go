@@ -65,8 +65,9 @@ func (s *Store) Spending(ctx context.Context, q SpendingQuery) (sp Spending, err
 			return err
 		}
 		// CROSS JOIN: SQLite goes through the periods, and of each finds the rows by their end.
-		if sp.Spent, err = query(ctx, tx, `SELECT p.key, user, account, `+sums("(p.value->>0)", "(p.value->>1)")+`
-			FROM json_each(?) p CROSS JOIN usage u WHERE u.until > (p.value->>0) AND u.began < (p.value->>1) AND u.until > u.began
+		if sp.Spent, err = query(ctx, tx, `WITH p AS MATERIALIZED (SELECT key, value->>0 AS since, value->>1 AS till FROM json_each(?))
+			SELECT p.key, user, account, `+sums("p.since", "p.till")+`
+			FROM p CROSS JOIN usage u WHERE u.until > p.since AND u.began < p.till AND u.until > u.began
 			GROUP BY p.key, user, account`, func(scan scanner) (s Spent, err error) {
 			err = scan(&s.Period, &s.User, &s.Account, &s.USD, &s.Unpriced)
 			return s, err
