@@ -20,15 +20,15 @@ func captured(t testing.TB, version, name string) []byte {
 	return b
 }
 
-// capturedJobs is what squeue printed, and (null), its word for no --constraint, and
-// nothing, for no --nodelist, as the last fields of each job: the captures are older than these.
+// capturedJobs is what squeue printed, and (null), its word for no --constraint, nothing, for
+// no --nodelist, and a time limit as the last fields of each job: the captures are older than these.
 func capturedJobs(t testing.TB, version, name string) []byte {
 	t.Helper()
 	fields := strings.SplitAfter(string(captured(t, version, name)), captureMark)
 	var b strings.Builder
 	for i, f := range fields {
-		if i > 0 && i%(len(jobFields)-2) == 0 {
-			b.WriteString("(null)" + captureMark + captureMark)
+		if i > 0 && i%(len(jobFields)-3) == 0 {
+			b.WriteString("(null)" + captureMark + captureMark + "UNLIMITED" + captureMark)
 		}
 		b.WriteString(f)
 	}
@@ -296,6 +296,23 @@ func BenchmarkParseNodes10k(b *testing.B) {
 	for b.Loop() {
 		if nodes, err := parseNodes(text); err != nil || len(nodes) != 10000 {
 			b.Fatal(len(nodes), err)
+		}
+	}
+}
+
+func TestParseLimit(t *testing.T) {
+	for v, want := range map[string]time.Duration{
+		"": 0, "UNLIMITED": 0, "Partition_Limit": 0, "INVALID": 0, "NOT_SET": 0, "N/A": 0,
+		"0:30": 30 * time.Second, "2-03": 51 * time.Hour, "1:00": time.Minute, "30:00": 30 * time.Minute, "4:00:00": 4 * time.Hour, "10:30:00": 10*time.Hour + 30*time.Minute,
+		"2-00:00:00": 48 * time.Hour, "365-01:02:03": 365*24*time.Hour + time.Hour + 2*time.Minute + 3*time.Second,
+	} {
+		if got, err := ParseLimit(v); err != nil || got != want {
+			t.Errorf("%q: %s, %v; want %s", v, got, err, want)
+		}
+	}
+	for _, v := range []string{"1:2:3:4:5", "1:x", "4h", "1-2-3", "99999999999:00", "1-", "99999999999-00:00:00"} {
+		if got, err := ParseLimit(v); err == nil {
+			t.Errorf("%q: %s", v, got)
 		}
 	}
 }

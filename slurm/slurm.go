@@ -84,6 +84,8 @@ type Job struct {
 	Eligible     time.Time `json:"eligible,omitzero"` // not started before
 	Start        time.Time `json:"start,omitzero"`
 	End          time.Time `json:"end,omitzero"`
+
+	TimeLimit time.Duration `json:"time_limit,omitzero"` // 0: none
 }
 
 // Snapshot is one reading of the controller. A failed reading is never a Snapshot.

@@ -13,15 +13,14 @@ import (
 type Waiting struct {
 	Job
 	Needs
-	QOS      string        `json:"qos,omitempty"`
-	Limit    time.Duration `json:"limit,omitempty"` // of its time; 0: none
-	Priority int64         `json:"priority"`
-	Licenses string        `json:"licenses,omitempty"` // as "matlab:2,x"
-	Total    int           `json:"total,omitempty"`    // MiB of all its nodes; 0: not known
-	WorkDir  string        `json:"work_dir"`
-	Stdin    string        `json:"stdin,omitempty"`
-	Stdout   string        `json:"stdout,omitempty"`
-	Stderr   string        `json:"stderr,omitempty"`
+	QOS      string `json:"qos,omitempty"`
+	Priority int64  `json:"priority"`
+	Licenses string `json:"licenses,omitempty"` // as "matlab:2,x"
+	Total    int    `json:"total,omitempty"`    // MiB of all its nodes; 0: not known
+	WorkDir  string `json:"work_dir"`
+	Stdin    string `json:"stdin,omitempty"`
+	Stdout   string `json:"stdout,omitempty"`
+	Stderr   string `json:"stderr,omitempty"`
 }
 
 type waitingField struct {
@@ -42,7 +41,6 @@ var waitingFields = func() (all []waitingField) {
 	}
 	return append(all,
 		waitingField{"QOS", text(func(w *Waiting) *string { return &w.QOS })},
-		waitingField{"TimeLimit", func(w *Waiting, v string) (err error) { w.Limit, err = ParseLimit(v); return err }},
 		waitingField{"PriorityLong", func(w *Waiting, v string) (err error) { w.Priority, err = strconv.ParseInt(v, 10, 64); return err }},
 		waitingField{"Licenses", text(func(w *Waiting) *string { return &w.Licenses })},
 		waitingField{"tres-alloc", func(w *Waiting, v string) error { return parseTotal(v, &w.Total) }},

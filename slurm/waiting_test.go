@@ -30,11 +30,11 @@ func TestParseWaiting(t *testing.T) {
 		t.Fatal(all, err)
 	}
 	w := all[0]
-	if w.ID != 13 || w.ArrayID != 0 || w.Limit != 26*time.Hour+4*time.Minute || w.Priority != 103 || w.Licenses != "matlab:1" || w.Total != 300 || w.Memory != 100 || w.CPUs != 3 ||
+	if w.ID != 13 || w.ArrayID != 0 || w.TimeLimit != 26*time.Hour+4*time.Minute || w.Priority != 103 || w.Licenses != "matlab:1" || w.Total != 300 || w.Memory != 100 || w.CPUs != 3 ||
 		w.NumNodes != 2 || w.WorkDir != "/home/ada" || w.Stderr != "/tmp/x.err" || w.QOS != "" || w.Eligible.Unix() != 1700000001 || w.Account != "phys" {
 		t.Errorf("%+v", w)
 	}
-	if a := all[1]; a.ArrayID != 14 || !slices.Equal(a.ArrayTasks(), []int{1, 3, 5, 7}) || a.Limit != 0 || a.Licenses != "" {
+	if a := all[1]; a.ArrayID != 14 || !slices.Equal(a.ArrayTasks(), []int{1, 3, 5, 7}) || a.TimeLimit != 0 || a.Licenses != "" {
 		t.Errorf("%+v: %v", a, a.ArrayTasks())
 	}
 	if _, err := parseWaiting([]byte(row("mX", map[string]string{"TimeLimit": "5 min"})), "mX"); err == nil {
@@ -42,20 +42,6 @@ func TestParseWaiting(t *testing.T) {
 	}
 	if all, err := parseWaiting(nil, "mX"); err != nil || len(all) != 0 {
 		t.Error(all, err)
-	}
-}
-
-func TestParseLimit(t *testing.T) {
-	for text, want := range map[string]time.Duration{"5:00": 5 * time.Minute, "0:30": 30 * time.Second, "1:00:00": time.Hour, "1-00:00:00": 24 * time.Hour, "2-03": 51 * time.Hour,
-		"UNLIMITED": 0, "NOT_SET": 0, "": 0, "N/A": 0} {
-		if got, err := ParseLimit(text); err != nil || got != want {
-			t.Errorf("%q: %v, %v", text, got, err)
-		}
-	}
-	for _, bad := range []string{"1:x", "1-", "1:2:3:4", "99999999999-00:00:00"} {
-		if got, err := ParseLimit(bad); err == nil {
-			t.Errorf("%q: %v", bad, got)
-		}
 	}
 }
 

@@ -82,6 +82,7 @@ func runCheck(ctx context.Context, w io.Writer, o checkOptions) error {
 	r.Findings = append(r.Findings, checkBoots(cfg)...)
 	rules := checkOverflow(cfg, both.file)
 	r.Findings = append(r.Findings, rules...)
+	r.Findings = append(r.Findings, checkBudget(cfg)...)
 	logins := checkLogins(cfg)
 	r.Findings = append(r.Findings, logins...)
 	total := len(r.Findings)

@@ -24,6 +24,7 @@ func commands() []*cobra.Command {
 		reconcileCommand(),
 		costCommand(),
 		overflowCommand(),
+		budgetCommand(),
 		explainCommand(),
 		envCommand(),
 		hostlistCommand(),

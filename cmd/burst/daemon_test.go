@@ -67,6 +67,11 @@ func populate(b *apitest.Backend) {
 		{Instance: "i-2", Provider: "lon", Pool: "p", Offering: "v/on-demand", Launched: at, Ended: at.Add(time.Hour), Billing: "hour", Guessed: true,
 			BilledSeconds: 3600, ChargedSeconds: 3600, BookedSeconds: 1800, BookedChargeSeconds: 1800, Differs: true},
 	})
+	b.SetBudget([]api.BudgetRow{
+		{Of: "cluster", Period: "day", From: at.Truncate(24 * time.Hour), Cap: 50, Spent: 12.34, Committed: 30, Left: 7.66},
+		{Of: "account", Name: "phys", Period: "month", From: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), Cap: 300, Spent: 310, Left: -10, UnpricedHours: 1.5},
+		{Of: "job", Name: "7", Period: "job", Cap: 20, Spent: 1.25, Committed: 4, Left: 14.75},
+	})
 	b.SetJobs(someJobs())
 	b.SetOverflows([]api.OverflowJob{
 		{Job: "7_[1,2]", User: "carol", Partition: "main", Nodes: 1, Waited: 720, Action: "add", Rule: "small", To: "cloud", Why: "rule small: waits 12m for Resources; goes also to cloud"},

@@ -148,6 +148,10 @@ func runExplain(ctx context.Context, out io.Writer, o explainOptions, j batchJob
 		e.Advice = append(e.Advice, directive.Advice{Level: directive.Warning, About: "strategy",
 			Text: fmt.Sprintf("preemptive makes a checkpoint on a notice alone, and Vultr, where %s, gives none: write strategy=periodic", e.whereSilent(cfg))})
 	}
+	if m.Budget > 0 && cfg.Budget == nil && !away {
+		e.Advice = append(e.Advice, directive.Advice{Level: directive.Warning, About: "budget",
+			Text: "burst.toml has no section [budget]: nothing caps what the job costs"})
+	}
 	e.rehearsed(m, j)
 	if o.json {
 		return writeJSON(out, e)

@@ -242,6 +242,13 @@ local function files(v)
 	end
 end
 
+local function budget(v)
+	local whole, cents = v:match("^(%d+)%.?(%d*)$")
+	if not whole or #whole > 7 or #cents > 2 or (#cents == 0 and v:find("%.")) or tonumber(v) <= 0 then
+		return quoted(v) .. " is not an amount of USD above 0, such as 20 or 7.50"
+	end
+end
+
 -- keys are all of them, in the order of slurm/directive's Keys, and the checks of their values.
 V.keys = {
 	{ "ckpt", one_of("none", "dmtcp", "mana", "scr", "libburst", "criu", "signal", "command") },
@@ -263,6 +270,7 @@ V.keys = {
 	{ "container", plain },
 	{ "after", one_of("power_down", "none") },
 	{ "stay", one_of("yes", "no") },
+	{ "budget", budget },
 }
 
 local by_name, names = {}, {}

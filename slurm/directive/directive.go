@@ -41,6 +41,8 @@ type Directive struct {
 	Stay       string `json:"stay,omitempty"`   // "", "yes" or "no": whether rules of overflow may move the job
 	// Container is the image of the steps, as written; "" or None: they run on the host.
 	Container string `json:"container,omitempty"`
+	// Budget is what the job's instances may cost in USD over all its attempts; 0: as much as the site allows.
+	Budget float64 `json:"budget,omitempty"`
 }
 
 // None is the method that makes no checkpoint, and the strategy.

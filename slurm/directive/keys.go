@@ -51,6 +51,7 @@ var keys = []Key{
 		func(d *Directive) string { return d.After }},
 	{stay, "yes", "yes, or the key alone: no rule of the site's overflow moves the job to a cloud; no: rules may ask for it", false, setStay,
 		func(d *Directive) string { return d.Stay }},
+	{"budget", "20", "USD that the job's instances may cost over all its attempts", false, setBudget, getBudget},
 }
 
 // stay is the one key that may stand without a value: "#BURST stay".

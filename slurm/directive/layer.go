@@ -194,7 +194,7 @@ func (l Layer) checked() (Layer, error) {
 	seen := map[string]int{}
 	for _, s := range l.Settings {
 		err := Check(s.Key, s.Value)
-		if err == nil && l.Kind == Option && (s.Key == "after" || s.Key == stay) {
+		if err == nil && l.Kind == Option && (s.Key == "after" || s.Key == stay || s.Key == "budget") {
 			err = errors.New("is for the whole job, not for a step: write it in the script or in the job's comment")
 		}
 		if first, twice := seen[s.Key]; twice && err == nil {

@@ -46,6 +46,25 @@ func setStay(d *Directive, v string) error {
 	return oneOf(v, "yes", "no")
 }
 
+// dollars are plain digits, with cents if need be: other ways to write a number mean
+// different things to different readers.
+var dollars = regexp.MustCompile(`^[0-9]{1,7}(\.[0-9]{1,2})?$`)
+
+func setBudget(d *Directive, v string) (err error) {
+	if d.Budget, err = strconv.ParseFloat(v, 64); err != nil || !dollars.MatchString(v) || d.Budget <= 0 {
+		d.Budget = 0
+		return fmt.Errorf("%q is not an amount of USD above 0, such as 20 or 7.50", v)
+	}
+	return nil
+}
+
+func getBudget(d *Directive) string {
+	if d.Budget == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(d.Budget, 'f', -1, 64)
+}
+
 func setContainer(d *Directive, v string) error {
 	d.Container = v
 	return plain(v)

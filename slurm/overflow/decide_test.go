@@ -15,7 +15,7 @@ var now = time.Unix(1_800_000_000, 0)
 // waits is a job of user 1000 that has waited 12 minutes in main.
 func waits(change func(*slurm.Waiting)) slurm.Waiting {
 	w := slurm.Waiting{Job: slurm.Job{ID: 7, UID: 1000, User: "ada", Account: "phys", Partition: "main", State: "PENDING", Reason: "Resources", Batch: true, NumNodes: 1,
-		Submitted: now.Add(-12 * time.Minute), Eligible: now.Add(-12 * time.Minute)}, Needs: slurm.Needs{CPUs: 1, MinCPUs: 1}, QOS: "normal", Limit: time.Hour, Priority: 10, WorkDir: "/home/ada"}
+		Submitted: now.Add(-12 * time.Minute), Eligible: now.Add(-12 * time.Minute), TimeLimit: time.Hour}, Needs: slurm.Needs{CPUs: 1, MinCPUs: 1}, QOS: "normal", Priority: 10, WorkDir: "/home/ada"}
 	if change != nil {
 		change(&w)
 	}
@@ -86,8 +86,8 @@ func TestNewcomers(t *testing.T) {
 		{name: "reservation", job: func(w *slurm.Waiting) { w.Reservation = "r" }, want: "leave: stays: asks for reservation r"},
 		{name: "nodelist outside", job: func(w *slurm.Waiting) { w.Required = "n[1-2]" }, want: "leave: stays: cannot run in cloud: it asks for nodes n[1-2]"},
 		{name: "nodelist inside", job: func(w *slurm.Waiting) { w.Required = "c[0-1]" }, want: "add: "},
-		{name: "too long", job: func(w *slurm.Waiting) { w.Limit = 25 * time.Hour }, want: "leave: stays: cannot run in cloud: the job's time limit is 25h, and the partition's 24h"},
-		{name: "without a limit", job: func(w *slurm.Waiting) { w.Limit = 0 }, want: "leave: stays: cannot run in cloud: the job has no time limit"},
+		{name: "too long", job: func(w *slurm.Waiting) { w.TimeLimit = 25 * time.Hour }, want: "leave: stays: cannot run in cloud: the job's time limit is 25h, and the partition's 24h"},
+		{name: "without a limit", job: func(w *slurm.Waiting) { w.TimeLimit = 0 }, want: "leave: stays: cannot run in cloud: the job has no time limit"},
 		{name: "too many nodes", job: func(w *slurm.Waiting) { w.NumNodes = 5 }, want: "leave: stays: cannot run in cloud: it asks for 5 nodes, and there are 4"},
 		{name: "too many CPUs of a node", job: func(w *slurm.Waiting) { w.CPUs, w.MinCPUs = 8, 8 }, want: "leave: stays: cannot run in cloud: too few nodes there have 8 CPUs"},
 		{name: "CPUs over several nodes", job: func(w *slurm.Waiting) { w.CPUs = 16 }, want: "add: "},
@@ -109,7 +109,7 @@ func TestNewcomers(t *testing.T) {
 		{name: "left out", rule: func(r *Rule) { r.Users = []string{"ada", "!ada"} }, want: "leave: stays: no rule is about it"},
 		{name: "nodes", rule: func(r *Rule) { r.MinNodes, r.MaxNodes = 2, 4 }, want: "leave: stays: no rule is about it"},
 		{name: "limit", rule: func(r *Rule) { r.MaxTime = 30 * time.Minute }, want: "leave: stays: no rule is about it"},
-		{name: "no limit", rule: func(r *Rule) { r.MaxTime = 30 * time.Minute }, job: func(w *slurm.Waiting) { w.Limit = 0 }, want: "leave: stays: no rule is about it"},
+		{name: "no limit", rule: func(r *Rule) { r.MaxTime = 30 * time.Minute }, job: func(w *slurm.Waiting) { w.TimeLimit = 0 }, want: "leave: stays: no rule is about it"},
 		{name: "GRES of the rule", rule: func(r *Rule) { r.Gres = []string{"gpu:a100"} }, job: func(w *slurm.Waiting) { w.PerNode = "gres:gpu:a100:1" }, want: "add: "},
 		{name: "not GRES", rule: func(r *Rule) { r.Gres = []string{"!gpu"} }, job: func(w *slurm.Waiting) { w.PerNode = "gres:gpu:1" }, want: "leave: stays: no rule is about it"},
 		{name: "directive", rule: func(r *Rule) { r.Directives = []string{"stay=no"} }, script: "#BURST stay=no", want: "add: "},

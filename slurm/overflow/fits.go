@@ -97,10 +97,10 @@ func (p Partition) fits(j *job) string {
 		return no("the partition is not up")
 	case p.RootOnly && j.UID != 0:
 		return no("it is for root only")
-	case p.MaxTime > 0 && j.Limit == 0:
+	case p.MaxTime > 0 && j.TimeLimit == 0:
 		return no("the job has no time limit, and the partition has one of %s", short(p.MaxTime))
-	case p.MaxTime > 0 && j.Limit > p.MaxTime:
-		return no("the job's time limit is %s, and the partition's %s", short(j.Limit), short(p.MaxTime))
+	case p.MaxTime > 0 && j.TimeLimit > p.MaxTime:
+		return no("the job's time limit is %s, and the partition's %s", short(j.TimeLimit), short(p.MaxTime))
 	case p.MaxNodes > 0 && j.NumNodes > p.MaxNodes:
 		return no("it asks for %d nodes, and %d are allowed there", j.NumNodes, p.MaxNodes)
 	case j.NumNodes < p.MinNodes:

@@ -57,7 +57,7 @@ func (r *Rule) match(j *job) (yes, unread bool) {
 	case !overlap(r.From, j.partitions),
 		!lists(r.Accounts, j.Account), !lists(r.Users, j.User), !lists(r.QOS, j.QOS),
 		r.MinNodes > 0 && j.NumNodes < r.MinNodes, r.MaxNodes > 0 && j.NumNodes > r.MaxNodes,
-		r.MaxTime > 0 && (j.Limit == 0 || j.Limit > r.MaxTime),
+		r.MaxTime > 0 && (j.TimeLimit == 0 || j.TimeLimit > r.MaxTime),
 		!lists(r.Features, j.features...), !lists(r.Licenses, j.licenses...):
 		return false, false
 	}

@@ -76,6 +76,9 @@ type Config struct {
 	Held func(i cloud.Instance) bool
 	// Kept reads which idle nodes are to stay up, as slurm.conf's SuspendExcNodes and the like say; nil: none.
 	Kept func(ctx context.Context) (func(slurm.Node) bool, error)
+	// Budget, unless nil, says what may be launched beside what there is, from what is spent now. It
+	// is asked before launches are written, by who alone writes the journal.
+	Budget func(ctx context.Context, s Standing) (Afford, error)
 	// Tried, unless nil, is told of each answer to a launch. It must not block.
 	Tried func(l Launch, got []cloud.Instance, err error)
 }

@@ -174,7 +174,7 @@ func (e *Engine) Load(ctx context.Context) error {
 		}
 	}
 	e.mu.Lock()
-	e.mem = newMemory(notAfter(st, now))
+	e.mem = newMemory(anewBudget(notAfter(st, now), now))
 	e.attempts = blanks(e.mem)
 	e.loaded = now
 	e.mu.Unlock()

@@ -57,6 +57,7 @@ func (e *Engine) launchWanted(ctx context.Context) (time.Duration, error) {
 	}
 	p, due := e.planning()
 	due = sooner(due, back)
+	p.purse = e.newPurse(ctx)
 	out := p.plan()
 	if slices.ContainsFunc(out.Nodes, func(n Node) bool { return n.Phase == Freeing }) {
 		// What has registered is not given back: it may run another job by now.
@@ -67,7 +68,11 @@ func (e *Engine) launchWanted(ctx context.Context) (time.Duration, error) {
 		if err := e.commit(ctx, e.booted(snap, e.mem.inPhase(Booting))); err != nil {
 			return 0, err
 		}
+		p.purse = e.newPurse(ctx)
 		out = p.plan()
+	}
+	if err := p.purse.failed(); err != nil {
+		return 0, err
 	}
 	e.noteAsked(out)
 	if err := e.write(ctx, out); err != nil {

@@ -25,6 +25,7 @@ type planning struct {
 	wants       map[string][]string // features that jobs want, by node
 	taken       map[uint32]kind     // what this round chose for a job
 	of          map[uint32][]Node   // the nodes of each job that are on their way or up
+	purse       *purse              // nil: there is no budget
 }
 
 // planned is what a plan comes to.
@@ -95,6 +96,7 @@ func (p planning) plan() planned {
 	if turn := p.takeTurns(groups, picks, passed); !turn.IsZero() && (out.wait.IsZero() || turn.Before(out.wait)) {
 		out.wait = turn
 	}
+	p.heedBudget(&out, groups, picks, passed)
 	for i, g := range groups {
 		ch := picks[i]
 		if ch.Offering == (cloud.Offering{}) || passed[g.job] {

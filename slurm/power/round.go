@@ -73,6 +73,9 @@ func (e *Engine) prepared(ctx context.Context, name string, drafts []draft, requ
 			out[d.job] = d.job != 0
 		}
 	}
+	for _, i := range e.tooDear(ctx, drafts, func(i int) bool { return errs[i] != nil || stale[i] || out[drafts[i].job] }) {
+		stale[i], out[drafts[i].job] = true, drafts[i].job != 0
+	}
 	for i, d := range drafts {
 		err, pool, key := errs[i], d.Request.Pool, sourceKey(d.Request.Pool, name)
 		if err == nil {

@@ -121,6 +121,7 @@ type Job struct {
 	Features  string // of --constraint, with & and |; any node will do where Options.Features has none
 	Requeue   bool
 	Duration  time.Duration // of the work; 0: until Exit or Cancel
+	TimeLimit time.Duration // which Slurm shows, and does not hold the job to; 0: none
 	ExitCode  int           // when the work is done
 
 	// OnStart is called in its own goroutine each time the batch script starts.

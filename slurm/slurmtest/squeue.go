@@ -1,6 +1,7 @@
 package slurmtest
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +34,7 @@ var queueFields = map[string]func(j *job) string{
 	"admin_comment": func(j *job) string { return orNull(j.admin) },
 	"feature":       func(j *job) string { return orNull(j.Features) },
 	"reqnodes":      func(*job) string { return "" },
+	"timelimit":     func(j *job) string { return j.limit() },
 	// What a job needs of its nodes: all have one size, and a job has them whole.
 	"numcpus":         func(j *job) string { return strconv.Itoa(j.nodeCount()) },
 	"mincpus":         func(*job) string { return "1" },
@@ -125,4 +127,13 @@ func wanted(j *job, states string) bool {
 		return !j.over()
 	}
 	return slices.Contains(strings.Split(states, ","), j.state)
+}
+
+// limit is the time limit as squeue prints it.
+func (j *job) limit() string {
+	if j.TimeLimit == 0 {
+		return "UNLIMITED"
+	}
+	s := int(j.TimeLimit.Seconds())
+	return fmt.Sprintf("%d-%02d:%02d:%02d", s/86400, s/3600%24, s/60%60, s%60)
 }

@@ -15,6 +15,7 @@
 //	POST /v1/reconcile a ReconcileRequest -> []Planned  SlurmUser, root
 //	GET  /v1/usage    -> []Usage (since, until, by) anybody, of own jobs; SlurmUser, root: of all
 //	GET  /v1/bills    -> []Bill (since)             SlurmUser, root
+//	GET  /v1/budget   -> []BudgetRow                anybody, of own caps; SlurmUser, root: of all
 //	GET  /v1/jobs     -> []Job (job, user, label, since, last)  the same
 //	POST /v1/overflow an OverflowAsk -> []OverflowJob           the same
 //	GET  /v1/overflow -> []Overflowed (last)                    the same
@@ -174,6 +175,8 @@ type Backend interface {
 	Pools(ctx context.Context) ([]PoolStatus, error)
 	// ChangePool returns nil once the change is durable.
 	ChangePool(ctx context.Context, c PoolChange) error
+	// Budget tells how the caps stand; uid narrows to one user's, below 0: all.
+	Budget(ctx context.Context, uid int) ([]BudgetRow, error)
 	// Usage sums the ledger up, the most expensive first.
 	Usage(ctx context.Context, q UsageQuery) ([]Usage, error)
 	// Bills compares the ledger with the providers' words, for each instance that was gone since a time.

@@ -45,6 +45,7 @@ func NewServer(b Backend, a Authz, log *slog.Logger) *http.Server {
 	mux.HandleFunc("POST /v1/pools", s.privileged(s.postPool))
 	mux.HandleFunc("GET /v1/usage", s.anybody(s.getUsage))
 	mux.HandleFunc("GET /v1/bills", s.privileged(s.getBills))
+	mux.HandleFunc("GET /v1/budget", s.anybody(s.getBudget))
 	mux.HandleFunc("GET /v1/jobs", s.anybody(s.getJobs))
 	s.control(mux)
 	s.overflow(mux)

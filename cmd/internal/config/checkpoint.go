@@ -107,7 +107,7 @@ func (c *Checkpoint) add(l directive.Layer) {
 }
 
 // perJob are keys of a directive that make no sense for more than one job.
-var perJob = []string{"label", "container", "stay"}
+var perJob = []string{"label", "container", "stay", "budget"}
 
 // layer reads the keys of a directive that a section has.
 func layer(s *section, from directive.Source) directive.Layer {

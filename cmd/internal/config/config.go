@@ -29,6 +29,7 @@ type Config struct {
 	Endpoint   endpoint.Config
 	Checkpoint Checkpoint
 	Health     Health
+	Budget     *Budget    // nil: nothing is capped
 	Providers  []Provider // in the order of the file
 	Pools      []Pool     // in the order of the file
 	Overflow   Overflow

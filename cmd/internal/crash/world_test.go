@@ -44,6 +44,8 @@ type world struct {
 	complains func(i cloud.Instance) bool
 	held      func(i cloud.Instance) bool // by somebody who makes an image of it; nil: none is
 	begun     time.Duration               // what the clouds bill at least
+	// spends gives a life's engine a budget, and starts its ledger; nil: there is none.
+	spends func(l *life, latest func() *slurm.Snapshot, c *power.Config)
 
 	mu     sync.Mutex
 	life   *life
@@ -189,8 +191,12 @@ func (w *world) start(at string) *life {
 	if len(w.pool.Then) > 0 || w.keeps {
 		providers["other"] = crash.InProvider(w.other, l.point)
 	}
-	l.engine = power.New(power.Config{Cluster: id, Pools: append([]power.Pool{w.pool}, w.more...), BootTimeout: w.boot, Held: w.held,
-		Begun: func(string, cloud.Offering) time.Duration { return w.begun }}, journal, ctl, providers, log)
+	cfg := power.Config{Cluster: id, Pools: append([]power.Pool{w.pool}, w.more...), BootTimeout: w.boot, Held: w.held,
+		Begun: func(string, cloud.Offering) time.Duration { return w.begun }}
+	if w.spends != nil {
+		w.spends(l, ctl.Latest, &cfg)
+	}
+	l.engine = power.New(cfg, journal, ctl, providers, log)
 	l.guard = ft.New(ft.Config{Pools: w.rules, Ask: func(instance string) { l.engine.Ask(instance) },
 		Scarce: func(snap *slurm.Snapshot, j slurm.Job) bool { return l.engine.Scarce(snap, j) }}, journal, ctl, providers, log)
 	if err := l.engine.Load(l.ctx); err != nil {

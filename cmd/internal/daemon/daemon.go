@@ -26,6 +26,7 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/crash"
 	"github.com/burst-hpc/burst/cmd/internal/imaging"
 	"github.com/burst-hpc/burst/cmd/internal/nodeapi"
+	"github.com/burst-hpc/burst/cmd/internal/spending"
 	"github.com/burst-hpc/burst/cmd/internal/store"
 	"github.com/burst-hpc/burst/ft"
 	"github.com/burst-hpc/burst/ft/session"
@@ -63,6 +64,7 @@ type Daemon struct {
 	providers map[string]cloud.Provider
 	market    *market
 	prices    *prices
+	keeper    *spending.Keeper         // nil: there is no budget
 	stages    *prometheus.HistogramVec // of boots
 	meters    *meters
 	timeouts  timeouts
@@ -175,6 +177,10 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	builders := imaging.LeasesIn(ep.State)
 	engine.Held = func(i cloud.Instance) bool { return builders.Held(i.Token, time.Now()) }
 	engine.Kept = d.kept
+	if d.keeper = d.newKeeper(ctx); d.keeper != nil {
+		d.market.all(o.Config.Sources())
+		engine.Budget = d.keeper.Open
+	}
 	d.engine = power.New(engine, fallen{journal, d}, ctl, providers, o.Log)
 	d.setups = d.newSetups(news, o.Point)
 	d.rates = newRates(d, o.Config.Pools)

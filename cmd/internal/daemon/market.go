@@ -28,13 +28,15 @@ type market struct {
 	mu     sync.Mutex
 	prices map[priceKey]float64
 	cores  map[typeKey]int
+	done   map[priceKey]bool // whose price has been asked for, whatever the answer
+	round  bool              // of all that pools may buy
 }
 
 type typeKey struct{ provider, instanceType string }
 
 func newMarket(pools []config.Pool, tables map[string]price.Table, providers map[string]cloud.Provider, log *slog.Logger) *market {
 	m := &market{tables: tables, pricers: map[string]cloud.Pricer{}, catalog: map[string]cloud.Catalog{}, log: log,
-		prices: map[priceKey]float64{}, cores: map[typeKey]int{}}
+		prices: map[priceKey]float64{}, cores: map[typeKey]int{}, done: map[priceKey]bool{}}
 	for _, p := range pools {
 		if f := p.Power.Fleet; f.Order != "" || f.MaxPrice > 0 {
 			m.pools = append(m.pools, p)
@@ -62,6 +64,19 @@ func (m *market) price(provider string, o cloud.Offering) (float64, bool) {
 	return usd, ok
 }
 
+// all has it learn what all pools may buy, also of those whose choice does not depend on it.
+func (m *market) all(pools []config.Pool) { m.pools = pools }
+
+// asked says whether the price of an offering is known, or could not be had.
+func (m *market) asked(provider string, o cloud.Offering) bool {
+	if _, ok := m.tables[provider].Hourly(o); ok || m.pricers[provider] == nil {
+		return true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.round || m.done[priceKey{provider, o}]
+}
+
 func (m *market) coresOf(provider, instanceType string) (int, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -80,6 +95,9 @@ func (m *market) run(ctx context.Context) error {
 		for _, p := range m.pools {
 			m.learn(ctx, p.Power.Provider, p.Power.Fleet)
 		}
+		m.mu.Lock()
+		m.round = true
+		m.mu.Unlock()
 		select {
 		case <-ctx.Done():
 			return nil
@@ -97,6 +115,9 @@ func (m *market) learn(ctx context.Context, provider string, f fleet.Config) {
 		m.mu.Lock()
 		for _, p := range found {
 			m.prices[priceKey{provider, p.Offering}] = p.USDPerHour
+		}
+		for _, o := range f.Offerings() {
+			m.done[priceKey{provider, o}] = true
 		}
 		m.mu.Unlock()
 		m.warn(ctx, "prices", provider, err)

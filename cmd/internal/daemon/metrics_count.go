@@ -20,22 +20,23 @@ type meters struct {
 	labels labels
 	latest func() *slurm.Snapshot // the last reading of Slurm; nil: none yet
 
-	orders      *prometheus.CounterVec
-	launches    *prometheus.CounterVec
-	launched    *prometheus.CounterVec
-	boots       *prometheus.CounterVec
-	bootSeconds *prometheus.HistogramVec
-	notices     *prometheus.CounterVec
-	lead        *prometheus.HistogramVec
-	checkpoints *prometheus.CounterVec
-	requeues    *prometheus.CounterVec
-	lost        *prometheus.CounterVec
-	iterations  *prometheus.CounterVec
-	actions     *prometheus.CounterVec
-	events      *prometheus.CounterVec
-	spent       *prometheus.CounterVec
-	rate        *prometheus.GaugeVec
-	unpriced    *prometheus.GaugeVec
+	orders                    *prometheus.CounterVec
+	launches                  *prometheus.CounterVec
+	launched                  *prometheus.CounterVec
+	boots                     *prometheus.CounterVec
+	bootSeconds               *prometheus.HistogramVec
+	notices                   *prometheus.CounterVec
+	lead                      *prometheus.HistogramVec
+	checkpoints               *prometheus.CounterVec
+	requeues                  *prometheus.CounterVec
+	lost                      *prometheus.CounterVec
+	iterations                *prometheus.CounterVec
+	actions                   *prometheus.CounterVec
+	events                    *prometheus.CounterVec
+	capped, capSpent, capHeld *prometheus.GaugeVec
+	spent                     *prometheus.CounterVec
+	rate                      *prometheus.GaugeVec
+	unpriced                  *prometheus.GaugeVec
 
 	mu         sync.Mutex
 	openOrders map[string]power.OrderKind
@@ -100,6 +101,9 @@ func newMeters(pools []config.Pool, latest func() *slurm.Snapshot) *meters {
 		events:      counter("burst_events_total", "Events of the history, by kind.", "kind"),
 		spent:       counter("burst_spend_usd_total", "What the ledger has booked since burstd started, in USD, of instances with a known price.", "pool"),
 		rate:        gauge("burst_spend_usd_per_hour", "What the live instances with a known price cost, in USD per hour.", "pool", "market"),
+		capped:      gauge("burst_budget_cap_usd", "The cluster's caps in USD, by the length of their period.", "kind"),
+		capSpent:    gauge("burst_budget_spent_usd", "What the ledger has booked in the present period of each cap of the cluster.", "kind"),
+		capHeld:     gauge("burst_budget_committed_usd", "What the instances and launches of now can still cost in the present period of each cap of the cluster, by the time limits of their jobs.", "kind"),
 		unpriced:    gauge("burst_instances_unpriced", "Live instances of which the price is not known.", "pool"),
 		openOrders:  map[string]power.OrderKind{}, ending: map[string]time.Time{}, open: map[noticeKey]openNotice{},
 		moving: map[uint32]*attempt{}, died: map[uint32]int{}, kinds: map[string]bool{}, booked: map[string]float64{}, told: map[string]float64{},
@@ -168,7 +172,7 @@ func (m *meters) prepare() {
 
 func (m *meters) register(reg prometheus.Registerer) {
 	reg.MustRegister(m.orders, m.launches, m.launched, m.boots, m.bootSeconds, m.notices, m.lead, m.checkpoints,
-		m.requeues, m.lost, m.iterations, m.actions, m.events, m.spent, m.rate, m.unpriced)
+		m.requeues, m.lost, m.iterations, m.actions, m.events, m.spent, m.rate, m.unpriced, m.capped, m.capSpent, m.capHeld)
 }
 
 // maxKinds bounds the kinds of events: they are constants of ours, and fewer.

@@ -22,7 +22,7 @@ func described(t *testing.T) map[string][]string {
 	c := newCounted(t)
 	ch := make(chan *prometheus.Desc, 1000)
 	for _, of := range []prometheus.Collector{&collector{}, newBootStages(), c.orders, c.launches, c.launched, c.boots, c.bootSeconds, c.notices, c.lead,
-		c.checkpoints, c.requeues, c.lost, c.actions, c.events, c.spent, c.rate, c.unpriced} {
+		c.checkpoints, c.requeues, c.lost, c.actions, c.events, c.spent, c.rate, c.unpriced, c.capped, c.capSpent, c.capHeld} {
 		of.Describe(ch)
 	}
 	close(ch)
@@ -75,7 +75,8 @@ func TestMetricsFollowConventions(t *testing.T) {
 }
 
 // late are shown when there is something to show.
-var late = []string{"burst_boot_stage_seconds", "burst_reconcile_actions_total", "burst_node_requests_total"}
+var late = []string{"burst_boot_stage_seconds", "burst_reconcile_actions_total", "burst_node_requests_total",
+	"burst_budget_cap_usd", "burst_budget_spent_usd", "burst_budget_committed_usd"}
 
 // contributed reads a file of contrib/grafana.
 func contributed(t *testing.T, name string) []byte {

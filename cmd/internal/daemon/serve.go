@@ -35,6 +35,7 @@ func (d *Daemon) serve(ctx context.Context, srv *http.Server, ln net.Listener) e
 	part("after jobs", d.keepAfter)
 	part("overflow", d.keepOverflow)
 	part("paid hours", d.keepHours)
+	part("budget", d.keepBudget)
 	part("drills", d.endDrills)
 	part("timeouts", d.keepTimeouts)
 	part("nodes", d.serveNodes)

@@ -134,6 +134,6 @@ func (k known) settings() []directive.Setting {
 		return nil
 	}
 	return slices.DeleteFunc(k.merged.Settings(), func(s directive.Setting) bool {
-		return s.Key == "dir" || s.Key == "after" || s.Key == "label" || s.Key == "container"
+		return s.Key == "dir" || s.Key == "after" || s.Key == "label" || s.Key == "container" || s.Key == "budget"
 	})
 }

@@ -35,20 +35,24 @@ func scanBooked(scan scanner) (i power.Instance, err error) {
 func (s *Store) LoadUsage(ctx context.Context) ([]power.Instance, []ledger.Row, error) {
 	var instances []power.Instance
 	var rows []ledger.Row
-	err := s.tx(ctx, func(tx *sql.Tx) error {
-		var err error
-		if instances, err = query(ctx, tx, unbooked, scanBooked); err != nil {
-			return err
-		}
-		rows, err = query(ctx, tx, `SELECT `+rowColumns+`
-			FROM usage WHERE instance IN (SELECT instance FROM usage WHERE open) AND (open OR EXISTS (SELECT 1 FROM instances WHERE id = instance AND gone > 0))
-			ORDER BY instance, began, job`, scanUsage)
+	err := s.tx(ctx, func(tx *sql.Tx) (err error) {
+		instances, rows, err = loadUsage(ctx, tx)
 		return err
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the ledger: %w", err)
 	}
 	return instances, rows, nil
+}
+
+func loadUsage(ctx context.Context, tx *sql.Tx) (instances []power.Instance, rows []ledger.Row, err error) {
+	if instances, err = query(ctx, tx, unbooked, scanBooked); err != nil {
+		return nil, nil, err
+	}
+	rows, err = query(ctx, tx, `SELECT `+rowColumns+`
+		FROM usage WHERE instance IN (SELECT instance FROM usage WHERE open) AND (open OR EXISTS (SELECT 1 FROM instances WHERE id = instance AND gone > 0))
+		ORDER BY instance, began, job`, scanUsage)
+	return instances, rows, err
 }
 
 func scanUsage(scan scanner) (r ledger.Row, err error) {

@@ -32,6 +32,7 @@ var rooms = []room{
 	{"slurm/step/...", append([]string{"slurm/step"}, slurmAndLeaves...)},
 	{"slurm/slurmtest", slurmAndLeaves},
 	{"slurm/overflow", append([]string{"cloud/price"}, slurmAndLeaves...)},
+	{"slurm/overflow/budget", []string{"cloud/price"}},
 	{"slurm/health", []string{"slurm", "slurm/hostlist"}},
 	{"slurm/power", []string{"slurm", "slurm/hostlist", "cloud", "cloud/fleet"}},
 
@@ -87,7 +88,7 @@ var programs = []string{
 // internals are the rooms of cmd/internal.
 var internals = []string{
 	"agent", "api", "bench", "benchft", "chaos", "cli", "clouds", "config", "crash", "daemon", "demo", "e2e", "endpoint", "handover", "history", "imaging", "jobword", "journald", "ledger", "munge", "nodeapi",
-	"paidhour", "quick", "rehearse", "rig", "spool", "srun", "steprecord", "stopall", "store", "tree", "vacated",
+	"paidhour", "quick", "rehearse", "rig", "spending", "spool", "srun", "steprecord", "stopall", "store", "tree", "vacated",
 }
 
 // top is what may lie at the top, besides names that begin with a dot.

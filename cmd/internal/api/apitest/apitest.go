@@ -29,6 +29,7 @@ type Backend struct {
 	usage   []api.Usage
 	query   api.UsageQuery // the last one
 	bills   []api.Bill
+	caps    []api.BudgetRow
 	gate    api.GateAnswer
 	asked   int           // gate questions so far
 	changed chan struct{} // closed at the next change, nil if nobody waits
@@ -86,6 +87,21 @@ func (b *Backend) Bills(context.Context, time.Time) ([]api.Bill, error) {
 
 // SetBills sets what Bills returns.
 func (b *Backend) SetBills(all []api.Bill) { b.change(func() { b.bills = all }) }
+
+// Budget returns what SetBudget set, of a user only what is not the cluster's.
+func (b *Backend) Budget(_ context.Context, uid int) (rows []api.BudgetRow, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, r := range b.caps {
+		if uid < 0 || r.Of != "cluster" {
+			rows = append(rows, r)
+		}
+	}
+	return rows, b.fail
+}
+
+// SetBudget sets what Budget returns.
+func (b *Backend) SetBudget(rows []api.BudgetRow) { b.change(func() { b.caps = rows }) }
 
 // SetUsage sets what Usage returns.
 func (b *Backend) SetUsage(u []api.Usage) { b.change(func() { b.usage = u }) }

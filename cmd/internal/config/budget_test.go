@@ -1,0 +1,51 @@
+package config
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/burst-hpc/burst/slurm/overflow/budget"
+)
+
+func TestBudget(t *testing.T) {
+	minimal, err := os.ReadFile("testdata/good/minimal.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, text string
+		want       *Budget
+	}{
+		{"none", "", nil},
+		{"jobs' own alone", "[budget]\n", &Budget{Caps: budget.Caps{Accounts: map[string]budget.Limits{}, Users: map[string]budget.Limits{}}, Warn: 80}},
+		{"all", "[budget]\nday = 50\nmonth = 1000.5\nwarn = 90\nat_cap = \"finish\"\nunknown_price = 0.5\n[budget.account.physics]\nmonth = 300\n[budget.user.\"a.b\"]\nday = 2\n",
+			&Budget{Caps: budget.Caps{Cluster: budget.Limits{Day: 50, Month: 1000.5}, Accounts: map[string]budget.Limits{"physics": {Month: 300}},
+				Users: map[string]budget.Limits{"a.b": {Day: 2}}, Unknown: 0.5}, Warn: 90}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := parse("x", string(minimal)+"\n"+c.text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b := got.Budget; b != nil {
+				if b.Caps.Location != time.Local {
+					t.Errorf("days begin by %s", b.Caps.Location)
+				}
+				b.Caps.Location = nil
+			}
+			if d := cmp.Diff(c.want, got.Budget); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+	got, err := parse("x", string(minimal)+"\n[budget]\nunknown_price = \"refuse\"\ntime_zone = \"UTC\"\nday = 50\n[budget.user.ann]\nday = 20\nmonth = 10\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := got.Budget; b.Caps.Location != time.UTC || b.Caps.Unknown != 0 || len(b.Doubts) != 1 || b.Doubts[0].Line == 0 || b.Doubts[0].Key != "budget.user.ann.day" {
+		t.Errorf("%+v", b)
+	}
+}

@@ -1,0 +1,178 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"os/user"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cmd/internal/api"
+	"github.com/burst-hpc/burst/cmd/internal/spending"
+	"github.com/burst-hpc/burst/ft"
+	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/overflow/budget"
+	"github.com/burst-hpc/burst/slurm/power"
+)
+
+// budgetEvery is the time between two looks at the caps, beside those before launches.
+const budgetEvery = 10 * time.Second
+
+// budgetPart is how much longer than a look the time to the next one is: a large ledger is
+// summed up for it.
+const budgetPart = 20
+
+// newKeeper has launches judged by [budget]; nil: there is none.
+func (d *Daemon) newKeeper(ctx context.Context) *spending.Keeper {
+	if d.cfg.Budget == nil {
+		return nil
+	}
+	k := &spending.Keeper{Caps: d.cfg.Budget.Caps, Pools: map[string]spending.Times{}, Price: d.dearest, Increment: d.increment,
+		Latest: d.watcher.Latest, Ledger: d.store}
+	for _, p := range d.cfg.Pools {
+		k.Pools[p.Power.Name] = spending.Times{Boot: p.Slurm.ResumeTimeout, Suspend: p.Slurm.SuspendTime, End: p.Slurm.SuspendTimeout, Stays: p.Power.Serves}
+	}
+	k.Own = newOwnBudgets(ctx, d.client, func() { d.engine.Wake() }).of
+	return k
+}
+
+// dearest is the higher of the prices that are known of an offering now, or that of the dearest zone;
+// asked is false until its cloud has been asked.
+func (d *Daemon) dearest(provider string, o cloud.Offering) (usd float64, asked bool) {
+	usd, _ = d.market.price(provider, o)
+	usd, asked = max(usd, d.prices.price(provider, o).USDPerHour), d.market.asked(provider, o)
+	if usd == 0 {
+		o.Zone = ""
+		usd, _ = d.market.price(provider, o)
+	}
+	return usd, asked
+}
+
+// Budget tells how the caps stand: all of them, or those of one user and the user's jobs.
+func (d *Daemon) Budget(ctx context.Context, uid int) ([]api.BudgetRow, error) {
+	if d.keeper == nil {
+		return []api.BudgetRow{}, nil
+	}
+	rows, err := d.keeper.Rows(ctx, d.engine.Standing())
+	if err != nil {
+		return nil, err
+	}
+	all := []api.BudgetRow{}
+	for _, r := range rows {
+		if uid >= 0 && !d.theirs(r.Scope, uid) {
+			continue
+		}
+		all = append(all, api.BudgetRow{Of: string(r.Kind), Name: r.Name, Period: r.Length, From: r.From, To: r.To, Cap: r.Cap,
+			Spent: r.Spent, Committed: r.Committed, Left: r.Left(), UnpricedHours: r.Unpriced})
+	}
+	return all, nil
+}
+
+// theirs says that the cap is the user's, or that of a job of the user's.
+func (d *Daemon) theirs(s budget.Scope, uid int) bool {
+	switch s.Kind {
+	case budget.User:
+		u, err := user.LookupId(strconv.Itoa(uid))
+		return err == nil && u.Username == s.Name
+	case budget.Job:
+		id, err := strconv.ParseUint(s.Name, 10, 32)
+		snap := d.watcher.Latest()
+		if err != nil || snap == nil {
+			return false
+		}
+		j, known := snap.Jobs[uint32(id)]
+		return known && j.UID == uid
+	}
+	return false
+}
+
+// keepBudget tells when caps are nearly reached, and has nodes leave when the cluster's is
+// exceeded, until ctx ends.
+func (d *Daemon) keepBudget(ctx context.Context) error {
+	if d.keeper == nil {
+		return nil
+	}
+	told, said := map[budget.Key]bool{}, ""
+	for {
+		text, began := "", time.Now()
+		if err := d.lookAtBudget(ctx, told); err != nil {
+			text = err.Error()
+		}
+		if text != "" && text != said && ctx.Err() == nil {
+			d.log.Warn("how the budgets stand is not known now", "error", text)
+		}
+		said = text
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(max(jitter(budgetEvery), budgetPart*time.Since(began))):
+		}
+	}
+}
+
+func (d *Daemon) lookAtBudget(ctx context.Context, told map[budget.Key]bool) error {
+	rows, err := d.keeper.Rows(ctx, d.engine.Standing())
+	if err != nil {
+		return err
+	}
+	d.meters.budget(rows)
+	for _, r := range rows {
+		key := budget.KeyOf(r.Scope, r.Period)
+		if r.Used() < float64(d.cfg.Budget.Warn) || told[key] {
+			continue
+		}
+		begin := r.Title() + ": "
+		have, err := d.store.HasEvent(ctx, "budget-warn", begin)
+		if err != nil {
+			return err
+		}
+		if !have {
+			text := begin + fmt.Sprintf("%.0f %% are spent (%.2f USD) or committed (%.2f USD)", r.Used(), r.Spent, r.Committed)
+			if err := d.journal.CommitFT(ctx, ft.Change{Events: []ft.Event{{Time: time.Now(), Kind: "budget-warn", Text: text}}}); err != nil {
+				return err
+			}
+		}
+		told[key] = true
+	}
+	i := slices.IndexFunc(rows, func(r budget.Row) bool { return r.Kind == budget.Cluster && r.Left() < -0.005 })
+	if i < 0 {
+		return nil
+	}
+	return d.closeNodes(ctx, rows[i])
+}
+
+// closeNodes has Slurm give the nodes that are up no more jobs, and power them down when those
+// that they have are over. A job that Slurm starts on a node that is up is no launch, and nobody is
+// asked: without this, a queue could keep nodes up, whatever the cap.
+func (d *Daemon) closeNodes(ctx context.Context, r budget.Row) error {
+	snap, err := d.watcher.Fresh(ctx, time.Now())
+	if err != nil {
+		return err
+	}
+	var nodes []string
+	for name, n := range d.engine.Standing().Nodes {
+		state := snap.Nodes[name].State
+		going := slices.ContainsFunc([]string{slurm.Drain, slurm.PowerDown, slurm.PoweringDown, slurm.PoweredDown, slurm.PoweringUp}, state.Has)
+		if n.Phase == power.Up && !going && state.Base != "" && !d.engine.ServesFiles(name) {
+			nodes = append(nodes, name)
+		}
+	}
+	if len(nodes) == 0 {
+		return nil
+	}
+	slices.Sort(nodes)
+	text := fmt.Sprintf("%s: %.2f USD more than all of it could be spent: the node takes no more jobs", r.Title(), -r.Left())
+	var events []ft.Event
+	for _, n := range nodes {
+		events = append(events, ft.Event{Time: time.Now(), Kind: "budget-leave", Node: n, Text: text})
+	}
+	if err := d.journal.CommitFT(ctx, ft.Change{Events: events}); err != nil {
+		return err
+	}
+	if err := d.client.UpdateNodes(ctx, slurm.NodeUpdate{Nodes: nodes, State: "power_down_asap", Reason: "burst: budget"}); err != nil {
+		return fmt.Errorf("closing nodes as the budget is exceeded: %w", err)
+	}
+	return nil
+}
