@@ -35,7 +35,7 @@ func TestTellCost(t *testing.T) {
 	}{
 		{"gone", gone, false, nil, "the instance cost an unknown amount, which burst cost has\n", true},
 		{"left to burstd", lives, false, nil, "which burst cost has once burstd has seen its end\n", false},
-		{"refused", gone, false, &api.Error{Status: http.StatusBadRequest, Message: "no such pool"}, "which burst cost does not have: no such pool\n", false},
+		{"refused", gone, false, &api.Error{Status: http.StatusBadRequest, Message: "no such pool"}, "which burst cost does not have: burstd: no such pool (400)\n", false},
 		{"its disk is full", gone, false, errors.New("disk full"), "which burst cost does not have: ", false},
 		{"burstd is away", gone, true, nil, "which burst cost does not have, unless only burstd's answer was lost: ", false},
 		{"none was launched", none, false, nil, "", false},

@@ -47,8 +47,8 @@ func child(socket string) {
 	say("order", c.AddOrder(ctx, api.NewOrder(api.Resume, "c1", "")))
 	_, err := c.Gate(ctx, 1, "c1", 0)
 	say("gate", err)
-	_, err = c.Status(ctx)
-	say("status", err)
+	st, err := c.Status(ctx)
+	say(fmt.Sprintf("status with %d accounts", len(st.Accounts)), err)
 	_, err = c.Nodes(ctx)
 	say("nodes", err)
 	_, err = c.Events(ctx, 0, 0)
@@ -106,8 +106,8 @@ func TestUIDDecides(t *testing.T) {
 		slurmUID int
 		want     string
 	}{
-		{"another user", uid + 1, "order 403\ngate 403\nstatus 200\nnodes 200\nevents 200\nusage 200\njobs 200\nboots 200\npools 200\nchange 403\npause 403\nresume 403\nevict 403\nreconcile 403\nbook 403\nflood 429\ncrowd 429\n"},
-		{"SlurmUser", uid, "order 200\ngate 200\nstatus 200\nnodes 200\nevents 200\nusage 200\njobs 200\nboots 200\npools 200\nchange 404\npause 200\nresume 200\nevict 404\nreconcile 200\nbook 200\nflood 200\ncrowd 200\n"},
+		{"another user", uid + 1, "order 403\ngate 403\nstatus with 0 accounts 200\nnodes 200\nevents 200\nusage 200\njobs 200\nboots 200\npools 200\nchange 403\npause 403\nresume 403\nevict 403\nreconcile 403\nbook 403\nflood 429\ncrowd 429\n"},
+		{"SlurmUser", uid, "order 200\ngate 200\nstatus with 1 accounts 200\nnodes 200\nevents 200\nusage 200\njobs 200\nboots 200\npools 200\nchange 404\npause 200\nresume 200\nevict 404\nreconcile 200\nbook 200\nflood 200\ncrowd 200\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -116,6 +116,7 @@ func TestUIDDecides(t *testing.T) {
 				t.Fatal(err)
 			}
 			b := new(apitest.Backend)
+			b.SetStatus(api.Status{Accounts: map[string]string{"lon": api.AccountMark("A")}})
 			srv := api.NewServer(b, api.Authz{SlurmUID: test.slurmUID}, slog.New(slog.DiscardHandler))
 			go srv.Serve(l)
 			defer srv.Close()
