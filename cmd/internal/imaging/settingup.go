@@ -47,7 +47,7 @@ func (b *build) setUp(ctx context.Context) error {
 			case whole.Err() != nil || errors.As(err, new(*SetupError)):
 				return err
 			case !cleaning.Load() && errors.Is(why, errOff):
-				return fmt.Errorf("%w: %s is off, and nothing was heard of the end of its setup: %w", ErrUnknown, b.instance.ID, err)
+				return fmt.Errorf("%w: %s is off, and nothing was heard of the end of its setup", ErrUnknown, b.instance.ID)
 			case !cleaning.Load():
 				return err
 			case !hard:
@@ -64,7 +64,7 @@ func (b *build) setUp(ctx context.Context) error {
 		switch {
 		case err != nil:
 		case hard && shown && (i.State == cloud.Pending || i.State == cloud.Terminating):
-			if off.IsZero() {
+			if b.unseen = (time.Time{}); off.IsZero() {
 				off = time.Now()
 			}
 			if cleaning.Load() || time.Since(off) >= offFor {
