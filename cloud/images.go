@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -32,9 +33,12 @@ type ImageRequest struct {
 	Source   string // the image, as the pool names it, that the instance was made of
 	Instance string
 	// OwnStop says that only the instance's own end shows that all was done on it: an image is
-	// made once it has shut itself down, and what does not is Invalid. For clouds with HardStop.
+	// made once it has shut itself down, and what does not is ErrNotItsEnd. For clouds with HardStop.
 	OwnStop bool
 }
+
+// ErrNotItsEnd is wrapped, by an error of kind Invalid, when no image is made as the instance has not ended by itself.
+var ErrNotItsEnd = errors.New("it has not shut itself down")
 
 // ImageState is an image's state.
 type ImageState string

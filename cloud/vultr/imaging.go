@@ -131,11 +131,11 @@ func (p *Provider) halt(ctx context.Context, r cloud.ImageRequest) error {
 		case err != nil:
 			return err
 		case r.OwnStop && status != "active":
-			return invalid(opImage, "instance %s is %s: that it is stopped is not its own doing", id, status)
+			return invalid(opImage, "instance %s is %s: %w", id, status, cloud.ErrNotItsEnd)
 		case power == "stopped":
 			return nil
 		case r.OwnStop && !time.Now().Before(byItself):
-			return invalid(opImage, "instance %s has not shut itself down", id)
+			return invalid(opImage, "instance %s runs: %w", id, cloud.ErrNotItsEnd)
 		case !asked && !time.Now().Before(byItself):
 			if err := call(ctx, opImage, "halting "+id, func(ctx context.Context) error { return p.api.Instance.Halt(ctx, id) }); err != nil {
 				return err

@@ -42,6 +42,9 @@ func sameAccount(ctx context.Context, w io.Writer, cfg *config.Config, name stri
 		return nil
 	case herr != nil:
 		return cli.WithHint(fmt.Errorf("nothing is launched: whose the credentials of provider %s are is not known: %w", name, herr), hint)
+	case there == "" && !status.SlurmOK:
+		return cli.WithHint(fmt.Errorf("nothing is launched: the credentials of provider %s are of account %s, and burstd does not say of which its are: it waits for Slurm", name, printable(here)),
+			"see that slurmctld answers: burst status")
 	case there == "":
 		return cli.WithHint(fmt.Errorf("nothing is launched: the credentials of provider %s are of account %s, and burstd does not say of which its are", name, printable(here)),
 			"try again in a minute; restart burstd if it is older than this command")

@@ -36,11 +36,12 @@ func TestSameAccount(t *testing.T) {
 		{"the same", owned{account: "A"}, "A", "", false},
 		{"another", owned{account: "A"}, "B", "are of account A here and of another in the burstd that runs", false},
 		{"burstd does not know", owned{account: "A"}, "", "burstd does not say of which its are", false},
+		{"burstd waits for Slurm", owned{account: "A"}, "", "it waits for Slurm", false},
 		{"it cannot be told here", owned{err: errors.New("you may not")}, "B", "is not known: you may not", false},
 		{"nobody can tell", owned{err: errors.New("you may not")}, "", "", true},
 		{"it has no accounts", struct{ cloud.Provider }{}, "", "", false},
 	} {
-		s := api.Status{Accounts: map[string]string{}}
+		s := api.Status{Accounts: map[string]string{}, SlurmOK: tt.name != "burstd waits for Slurm"}
 		if tt.there != "" {
 			s.Accounts["lon"] = api.AccountMark(tt.there)
 		}

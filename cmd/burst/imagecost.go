@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -30,7 +31,9 @@ func tellCost(ctx context.Context, w io.Writer, b built) (usd *float64) {
 	booked := "which burst cost has"
 	if !b.result.Gone {
 		booked = "which burst cost has once burstd has seen its end"
-	} else if err := b.book(ctx); err != nil {
+	} else if err := b.book(ctx); errors.Is(err, api.ErrAway) {
+		booked = "which burst cost does not have, unless only burstd's answer was lost: " + printable(err.Error())
+	} else if err != nil {
 		booked = "which burst cost does not have: " + printable(err.Error())
 	}
 	about := "an unknown amount"
@@ -41,15 +44,23 @@ func tellCost(ctx context.Context, w io.Writer, b built) (usd *float64) {
 	return usd
 }
 
-// book has burstd's ledger have the instance, which is gone.
+// book has burstd's ledger have the instance, which is gone. A request that gets no answer is made once more.
 func (b built) book(ctx context.Context) error {
 	client := api.NewClient(b.cfg.Endpoint.Socket)
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(ctx, burstdTimeout)
-	defer cancel()
 	r := b.result
-	return explain(client.BookBuilder(ctx, api.Builder{Instance: r.Instance, Token: r.Token, Provider: b.pool.Power.Provider, Pool: b.pool.Power.Name,
-		Type: r.Offering.Type, Zone: r.Offering.Zone, Market: string(r.Offering.Market), Launched: r.Launched, Ended: r.Ended}))
+	request := api.Builder{Instance: r.Instance, Token: r.Token, Provider: b.pool.Power.Provider, Pool: b.pool.Power.Name,
+		Type: r.Offering.Type, Zone: r.Offering.Zone, Market: string(r.Offering.Market), Launched: r.Launched, Ended: r.Ended}
+	ask := func() error {
+		ctx, cancel := context.WithTimeout(ctx, burstdTimeout)
+		defer cancel()
+		return client.BookBuilder(ctx, request)
+	}
+	err := ask()
+	if errors.Is(err, api.ErrAway) {
+		err = ask()
+	}
+	return err
 }
 
 // cost is about what the instance of a build has cost, in USD; nil if there was none,

@@ -120,7 +120,7 @@ type Status struct {
 	Spooled    int               `json:"spooled"`                   // orders that wait in the spool
 	Providers  map[string]string `json:"providers"`                 // name -> "ok" or its last error
 	Places     map[string]string `json:"places,omitempty"`          // of the providers: name -> config.Provider.Place
-	Accounts   map[string]string `json:"accounts,omitempty"`        // of the providers: name -> AccountMark of the account; lacks those of which it is not known
+	Accounts   map[string]string `json:"accounts,omitempty"`        // of the providers: name -> AccountMark of the account; lacks those of which it is not known; for SlurmUser and root
 	Stopped    map[string]string `json:"stopped_pools,omitempty"`   // name -> why
 	ByHand     []string          `json:"stopped_by_hand,omitempty"` // of Stopped those that an admin has stopped
 	Servers    map[string]string `json:"servers,omitempty"`         // of files, by node: what is wrong with those with which something is

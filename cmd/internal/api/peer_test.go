@@ -47,7 +47,7 @@ func child(socket string) {
 	say("order", c.AddOrder(ctx, api.NewOrder(api.Resume, "c1", "")))
 	_, err := c.Gate(ctx, 1, "c1", 0)
 	say("gate", err)
-	_, err = c.Status(ctx)
+	st, err := c.Status(ctx)
 	say("status", err)
 	_, err = c.Nodes(ctx)
 	say("nodes", err)
@@ -78,6 +78,7 @@ func child(socket string) {
 	}
 	say("flood", err)
 	say("crowd", crowd(socket))
+	fmt.Println("accounts", len(st.Accounts))
 }
 
 // crowd holds connections open until one is refused.
@@ -118,15 +119,17 @@ func TestUIDDecides(t *testing.T) {
 				t.Fatal(err)
 			}
 			b := new(apitest.Backend)
+			b.SetStatus(api.Status{Accounts: map[string]string{"lon": api.AccountMark("A")}})
 			srv := api.NewServer(b, api.Authz{SlurmUID: test.slurmUID}, slog.New(slog.DiscardHandler))
 			go srv.Serve(l)
 			defer srv.Close()
-			if got := runAs(t, uid, dir); got != test.want {
-				t.Errorf("uid %d was answered\n%swant\n%s", uid, got, test.want)
-			}
-			sees := uid
+			sees, accounts := uid, 0
 			if test.slurmUID == uid {
-				sees = -1
+				sees, accounts = -1, 1
+			}
+			want := fmt.Sprintf("%saccounts %d\n", test.want, accounts)
+			if got := runAs(t, uid, dir); got != want {
+				t.Errorf("uid %d was answered\n%swant\n%s", uid, got, want)
 			}
 			if q := b.UsageQuery(); q.UID != sees {
 				t.Errorf("sees the usage of uid %d, want %d", q.UID, sees)

@@ -37,7 +37,7 @@ func NewServer(b Backend, a Authz, log *slog.Logger) *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/orders", s.privileged(s.postOrder))
 	mux.HandleFunc("POST /v1/gate", s.privileged(s.postGate))
-	mux.HandleFunc("GET /v1/status", s.anybody(func(r *http.Request) (any, error) { return b.Status(r.Context()) }))
+	mux.HandleFunc("GET /v1/status", s.anybody(s.getStatus))
 	mux.HandleFunc("GET /v1/nodes", s.anybody(func(r *http.Request) (any, error) { return b.Nodes(r.Context()) }))
 	mux.HandleFunc("GET /v1/events", s.anybody(s.getEvents))
 	mux.HandleFunc("GET /v1/boots", s.anybody(s.getBoots))
@@ -76,6 +76,14 @@ func (s *server) connState(c net.Conn, state http.ConnState) {
 	if state == http.StateClosed || state == http.StateHijacked {
 		s.peers.disconnect(c)
 	}
+}
+
+func (s *server) getStatus(r *http.Request) (any, error) {
+	st, err := s.backend.Status(r.Context())
+	if !s.peers.authz.privileged(r.Context().Value(uidKey{}).(int)) {
+		st.Accounts = nil
+	}
+	return st, err
 }
 
 type handler func(r *http.Request) (any, error)

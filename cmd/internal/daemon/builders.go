@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
@@ -35,8 +34,10 @@ func (d *Daemon) BookBuilder(ctx context.Context, b api.Builder) error {
 	if why != "" {
 		return &api.Error{Status: http.StatusBadRequest, Message: why}
 	}
-	if slices.ContainsFunc(d.engine.Health().Instances, func(i power.Instance) bool { return i.ID == b.Instance }) {
-		return nil
+	d.booking.Lock() // a request that is repeated finds what the first has written
+	defer d.booking.Unlock()
+	if known, err := d.store.Knows(ctx, b.Instance); err != nil || known {
+		return err
 	}
 	i := power.Instance{Provider: b.Provider, Doomed: "an image was to be made of it", Gone: now, Instance: cloud.Instance{ID: b.Instance, Token: b.Token, Cluster: d.cluster,
 		Pool: b.Pool, Offering: cloud.Offering{Type: b.Type, Zone: b.Zone, Market: cloud.Market(b.Market)}, State: cloud.Terminated, Launched: b.Launched, Ended: b.Ended}}

@@ -76,6 +76,7 @@ type Daemon struct {
 
 	told map[string]string // what was warned of last, by subject; of the spool's reader
 
+	booking  sync.Mutex // of builders
 	mu       sync.Mutex
 	slurmErr error
 	nodes    *nodeapi.Server // nil until booting nodes are answered

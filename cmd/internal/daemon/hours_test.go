@@ -63,7 +63,7 @@ type plans struct {
 func (p *plans) Prices(_ context.Context, offerings []cloud.Offering) (all []cloud.OfferingPrice, err error) {
 	for _, o := range offerings {
 		if p.usd[o.Type] > 0 {
-			all = append(all, cloud.OfferingPrice{Offering: o, USDPerHour: p.usd[o.Type], USDPerMonth: p.month[o.Type], Source: "plans-api"})
+			all = append(all, cloud.OfferingPrice{Offering: o, USDPerHour: p.usd[o.Type], USDPerMonth: p.month[o.Type], Date: time.Now(), Source: "plans-api"})
 		}
 	}
 	return all, p.err
@@ -274,6 +274,39 @@ func TestMonthsMostOverARestart(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOldPricesAreNoNewInstances: what was kept of a plan's price long ago is no new instance's, but has its month's most;
+// and what a cloud no longer says of a month is kept no longer.
+func TestOldPricesAreNoNewInstances(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHourly(t)
+		defer func() { h.store.Close() }()
+		i := ofPlan("i-1", "vhp", time.Now())
+		h.prices.learn(t.Context(), []power.Instance{i})
+		for _, tt := range []struct {
+			away time.Duration
+			usd  float64
+		}{{23 * time.Hour, 0.143}, {2 * time.Hour, 0}} {
+			time.Sleep(tt.away)
+			h.restart()
+			h.prices.pricers["lon"] = &plans{err: errors.New("no answer")}
+			h.prices.learn(t.Context(), []power.Instance{i})
+			if usd := h.prices.price("lon", i.Offering).USDPerHour; usd != tt.usd {
+				t.Errorf("after %s more a new instance costs %g, want %g", tt.away, usd, tt.usd)
+			}
+			if hour, month := h.prices.month("lon", i.Offering); hour != 0.143 || month != 672*0.143 {
+				t.Errorf("after %s more a month has %g, by %g an hour", tt.away, month, hour)
+			}
+		}
+		h.prices.pricers["lon"] = &plans{usd: map[string]float64{"vhp": 0.2}}
+		time.Sleep(time.Hour)
+		h.prices.learn(t.Context(), []power.Instance{i})
+		if kept, err := h.store.Plans(t.Context()); err != nil || len(kept) > 0 || h.prices.price("lon", i.Offering).USDPerHour != 0.2 {
+			t.Errorf("kept is %+v (%v)", kept, err)
+		}
+	})
 }
 
 // TestMonthPaidBefore: what is booked as paid by a most that has changed since stays so, and is counted on.

@@ -21,6 +21,7 @@ const (
 	priceAge     = time.Hour
 	priceAgain   = 5 * time.Minute
 	priceTimeout = 20 * time.Second
+	priceKept    = 24 * time.Hour // so old may what was kept over a restart be, to be what a new instance costs
 )
 
 // prices knows what offerings cost: by the provider's table, where the site
@@ -29,6 +30,7 @@ type prices struct {
 	tables  map[string]price.Table // by provider
 	pricers map[string]cloud.Pricer
 	kept    *store.Store // has the plans over a restart; nil: they are forgotten
+	some    bool         // it has plans
 	log     *slog.Logger
 
 	mu       sync.Mutex
@@ -47,6 +49,7 @@ type quote struct {
 	ledger.Price
 	usdPerMonth float64 // at most; 0: not known
 	again       time.Time
+	old         bool // kept over a restart, and good for a month's most only
 }
 
 func newPrices(all []config.Provider, providers map[string]cloud.Provider, log *slog.Logger) *prices {
@@ -69,6 +72,7 @@ func newPrices(all []config.Provider, providers map[string]cloud.Provider, log *
 
 // recall has what clouds have last said of plans with a month's price, and keeps from now on what they say:
 // while a cloud does not answer after a restart, a month has the same most as before, and no hour of it costs more or less.
+// A price stays an instance's for its life, so an old one is no new instance's.
 func (p *prices) recall(ctx context.Context, st *store.Store) error {
 	all, err := st.Plans(ctx)
 	if err != nil {
@@ -76,10 +80,11 @@ func (p *prices) recall(ctx context.Context, st *store.Store) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.kept = st
+	p.kept, p.some = st, len(all) > 0
 	for _, k := range all {
 		if p.pricers[k.Provider] != nil {
-			p.known[priceKey{k.Provider, k.Offering}] = quote{Price: ledger.Price{USDPerHour: k.USDPerHour, Date: k.Date, Source: k.Source}, usdPerMonth: k.USDPerMonth}
+			p.known[priceKey{k.Provider, k.Offering}] = quote{Price: ledger.Price{USDPerHour: k.USDPerHour, Date: k.Date, Source: k.Source}, usdPerMonth: k.USDPerMonth,
+				old: time.Since(k.Date) > priceKept}
 		}
 	}
 	return nil
@@ -102,7 +107,10 @@ func (p *prices) price(provider string, o cloud.Offering) ledger.Price {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.known[priceKey{provider, o}].Price
+	if q := p.known[priceKey{provider, o}]; !q.old {
+		return q.Price
+	}
+	return ledger.Price{}
 }
 
 // month is the cloud's own word on the prices of an hour and, at most, of a month; zeros
@@ -176,14 +184,16 @@ func (p *prices) ask(ctx context.Context, provider string, offerings []cloud.Off
 	p.mu.Lock()
 	for _, f := range found {
 		if f.USDPerHour > 0 {
-			p.known[priceKey{provider, f.Offering}] = quote{ledger.Price{USDPerHour: f.USDPerHour, Date: f.Date, Source: f.Source}, f.USDPerMonth, time.Now().Add(priceAge)}
+			p.known[priceKey{provider, f.Offering}] = quote{Price: ledger.Price{USDPerHour: f.USDPerHour, Date: f.Date, Source: f.Source},
+				usdPerMonth: f.USDPerMonth, again: time.Now().Add(priceAge)}
 		}
 	}
 	plans := p.plans()
 	p.mu.Unlock()
-	if p.kept == nil || len(plans) == 0 {
+	if p.kept == nil || len(plans) == 0 && !p.some {
 		return
 	}
+	p.some = len(plans) > 0
 	if err := p.kept.PutPlans(context.WithoutCancel(ctx), plans); err != nil {
 		p.log.Warn("the prices of a month are not known after a restart until the cloud says them again", "error", err)
 	}

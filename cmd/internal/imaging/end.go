@@ -99,6 +99,7 @@ func (b *build) remains(err error) error {
 // terminate ends what there is of the token, and waits until the cloud has none of it.
 func (b *build) terminate(ctx context.Context) error {
 	until := time.Now().Add(b.Provider.Limits().Lag)
+	known := b.instance.ID != "" // else the answer to its launch was lost
 	left := func(err error) error {
 		return fmt.Errorf("instance %s of launch %s is perhaps left; burstd ends it: %w", b.instance.ID, b.Request.Token, err)
 	}
@@ -109,10 +110,15 @@ func (b *build) terminate(ctx context.Context) error {
 		found, err := b.Provider.List(ctx, cloud.Filter{Cluster: b.Request.Cluster, Tokens: []string{b.Request.Token}})
 		var ids []string
 		for _, i := range found {
+			if b.instance.ID == "" {
+				b.instance = i
+			}
 			if i.State.Live() {
 				ids = append(ids, i.ID)
 			} else if i.ID == b.instance.ID {
-				until, b.gone = time.Now(), i.Ended // its one instance
+				if b.gone = i.Ended; known {
+					until = time.Now() // its one instance
+				}
 			}
 		}
 		if err == nil && len(ids) == 0 && !time.Now().Before(until) {

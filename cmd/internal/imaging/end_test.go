@@ -69,3 +69,27 @@ func TestStragglers(t *testing.T) {
 		})
 	}
 }
+
+// TestLaunchUnheard: a builder whose launch was not answered before an interrupt is ended, and told of, as it is paid for.
+func TestLaunchUnheard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		b.LoseAnswer(cloudtest.Launch)
+		b.Step = at("launch", cancel)
+		b.Provider = late{b.Fake}
+		r, err := Build(ctx, b.Config)
+		all := b.Instances()
+		if err == nil || len(all) != 1 || r.Instance != all[0].ID || !r.Launched.Equal(all[0].Launched) || r.Launched.IsZero() || r.Offering != small || !r.Gone || !r.Ended.After(r.Launched) {
+			t.Errorf("%+v, %v; the cloud has %+v", r, err, all)
+		}
+		b.nothing(t, 0)
+	})
+}
+
+// late is a cloud to which a launch has left before the interrupt.
+type late struct{ *cloudtest.Fake }
+
+func (l late) Launch(ctx context.Context, r cloud.LaunchRequest) ([]cloud.Instance, error) {
+	return l.Fake.Launch(context.WithoutCancel(ctx), r)
+}

@@ -130,13 +130,13 @@ func Build(ctx context.Context, c Config) (Result, error) {
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		err = errors.Join(context.Cause(limited), err)
 	}
-	r := Result{Image: b.image, Instance: b.instance.ID, Token: token, Offering: b.instance.Offering, Launched: b.instance.Launched, Took: b.took}
 	if dead(err) {
-		return r, err
+		return b.result(), err
 	}
 	image, builder := b.end(context.WithoutCancel(ctx), err != nil)
-	r.Image, r.Ended, r.Gone = b.image, b.gone, builder == nil // an image that was begun in vain is removed
-	if !r.Ended.After(r.Launched) {                            // it does not say, or to the second of a builder that was soon gone
+	r := b.result()
+	r.Ended, r.Gone = b.gone, builder == nil
+	if !r.Ended.After(r.Launched) { // it does not say, or to the second of a builder that was soon gone
 		r.Ended = time.Now()
 	}
 	if left := errors.Join(image, builder); dead(left) {
@@ -149,6 +149,10 @@ func Build(ctx context.Context, c Config) (Result, error) {
 		image = lease.settle()
 	}
 	return r, errors.Join(err, image, builder)
+}
+
+func (b *build) result() Result {
+	return Result{Image: b.image, Instance: b.instance.ID, Token: b.Request.Token, Offering: b.instance.Offering, Launched: b.instance.Launched, Took: b.took}
 }
 
 // ErrDied is what Step returns to stand for the death of the process.

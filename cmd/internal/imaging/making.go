@@ -26,7 +26,7 @@ func (b *build) make(ctx context.Context) error {
 		b.open = b.open || err != nil && cloud.KindOf(err) == cloud.Transient
 		if err == nil {
 			b.image = made
-		} else if b.cut != nil && cloud.KindOf(err) == cloud.Invalid {
+		} else if b.cut != nil && errors.Is(err, cloud.ErrNotItsEnd) {
 			return lost(b.instance.ID, errors.Join(b.cut, err))
 		} else if !b.again(ctx, err) {
 			return fmt.Errorf("making an image of %s: %w", b.instance.ID, err)

@@ -17,6 +17,7 @@ type plug struct {
 	*cloudtest.Fake
 	state cloud.State // of a builder that is off
 	off   time.Time   // zero: it never is
+	on    time.Time   // again; zero: never
 	hard  bool
 	own   bool // what MakeImage was told
 }
@@ -27,7 +28,9 @@ func (p *plug) Limits() cloud.Limits {
 	return l
 }
 
-func (p *plug) isOff() bool { return !p.off.IsZero() && !time.Now().Before(p.off) }
+func (p *plug) isOff() bool {
+	return !p.off.IsZero() && !time.Now().Before(p.off) && (p.on.IsZero() || time.Now().Before(p.on))
+}
 
 func (p *plug) List(ctx context.Context, f cloud.Filter) ([]cloud.Instance, error) {
 	all, err := p.Fake.List(ctx, f)
@@ -42,7 +45,7 @@ func (p *plug) List(ctx context.Context, f cloud.Filter) ([]cloud.Instance, erro
 func (p *plug) MakeImage(ctx context.Context, r cloud.ImageRequest) (cloud.Image, error) {
 	p.own = r.OwnStop
 	if r.OwnStop && !p.isOff() {
-		return cloud.Image{}, &cloud.Error{Kind: cloud.Invalid, Op: "image", Err: errors.New("it has not shut itself down")}
+		return cloud.Image{}, &cloud.Error{Kind: cloud.Invalid, Op: "image", Err: cloud.ErrNotItsEnd}
 	}
 	return p.Fake.MakeImage(ctx, r)
 }
@@ -56,14 +59,18 @@ func TestCutAtTheEnd(t *testing.T) {
 		off    time.Duration // after the setup began; 0: never
 		setUp  func(ctx context.Context, i cloud.Instance, cleaning func()) error
 		soft   bool
-		err    string // "": none
-		before time.Duration
+		err    string        // "": none
+		on     time.Duration // after it was off; 0: never
+		within time.Duration // of the whole; 0: any time
 	}{
-		"it is off, and young":  {state: cloud.Pending, off: 2 * time.Minute, setUp: cleansAndHangs, before: 10 * time.Minute},
-		"it is off, and old":    {state: cloud.Terminating, off: 2 * time.Minute, setUp: cleansAndHangs, before: 10 * time.Minute},
-		"given up, and off":     {state: cloud.Pending, off: time.Minute, setUp: cleansAnd(cut), before: 10 * time.Minute},
+		"it is off, and young":  {state: cloud.Pending, off: 2 * time.Minute, setUp: cleansAndHangs, within: 10 * time.Minute},
+		"it is off, and old":    {state: cloud.Terminating, off: 2 * time.Minute, setUp: cleansAndHangs, within: 10 * time.Minute},
+		"given up, and off":     {state: cloud.Pending, off: time.Minute, setUp: cleansAnd(cut), within: 10 * time.Minute},
 		"given up, and on":      {setUp: cleansAnd(cut), err: "is not known"},
-		"it is off too early":   {state: cloud.Terminating, off: 30 * time.Second, setUp: hangs, err: "somebody has ended the instance"},
+		"unheard, and old":      {state: cloud.Terminating, off: 30 * time.Second, setUp: hangs, err: "is not known", within: 10 * time.Minute},
+		"unheard, and young":    {state: cloud.Pending, off: 30 * time.Second, setUp: hangs, err: "is not known", within: 10 * time.Minute},
+		"unheard, and fails":    {state: cloud.Pending, off: 4 * time.Minute, setUp: failingAfter(5 * time.Minute), err: "setup line 3"},
+		"it restarts":           {state: cloud.Pending, off: 30 * time.Second, on: 90 * time.Second, setUp: failingAfter(10 * time.Minute), err: "setup line 3"},
 		"it reboots in between": {state: cloud.Pending, off: 30 * time.Second, setUp: failing, err: "setup line 3"},
 		"its cleaning fails":    {setUp: cleansAnd(&SetupError{Why: "step clean: exit 1"}), err: "step clean: exit 1"},
 		"no such word":          {soft: true, setUp: cleansAnd(cut), err: "is not known, so no image is made of it: the connection to i-00000001 was lost while it was cleaned: the connection broke off"},
@@ -79,6 +86,9 @@ func TestCutAtTheEnd(t *testing.T) {
 					if tt.off > 0 {
 						p.off = time.Now().Add(tt.off)
 					}
+					if tt.on > 0 {
+						p.on = p.off.Add(tt.on)
+					}
 				})
 				began := time.Now()
 				_, err := Build(t.Context(), b.Config)
@@ -88,7 +98,7 @@ func TestCutAtTheEnd(t *testing.T) {
 				if errors.Is(err, ErrUnknown) != strings.Contains(tt.err, "not known") {
 					t.Errorf("%v is ErrUnknown: %v", err, errors.Is(err, ErrUnknown))
 				}
-				if tt.err == "" && (!p.own || time.Since(began) > tt.before) {
+				if tt.err == "" && !p.own || tt.within > 0 && time.Since(began) > tt.within {
 					t.Errorf("after %s; its own end was waited for: %v", time.Since(began), p.own)
 				}
 				if tt.err == "" {
@@ -98,6 +108,15 @@ func TestCutAtTheEnd(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func failingAfter(d time.Duration) func(context.Context, cloud.Instance, func()) error {
+	return func(ctx context.Context, i cloud.Instance, cleaning func()) error {
+		if err := sleep(ctx, d); err != nil {
+			return err
+		}
+		return failing(ctx, i, cleaning)
 	}
 }
 
@@ -116,4 +135,20 @@ func cleansAnd(err error) func(context.Context, cloud.Instance, func()) error {
 		}
 		return err
 	}
+}
+
+// TestCutAndRefused: an image that is refused for a reason of its own is not called unclean.
+func TestCutAndRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		p := &plug{Fake: b.Fake, state: cloud.Pending, hard: true}
+		b.Provider, b.SetUp = p, cleansAndHangs
+		b.Step = at("setup", func() { p.off = time.Now().Add(time.Minute) })
+		b.Fail(cloudtest.MakeImage, cloud.Invalid)
+		_, err := Build(t.Context(), b.Config)
+		if err == nil || errors.Is(err, ErrUnknown) || !p.own || !strings.Contains(err.Error(), "making an image of i-00000001") {
+			t.Errorf("%v; its own end was waited for: %v", err, p.own)
+		}
+		b.nothing(t, 0)
+	})
 }

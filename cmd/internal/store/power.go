@@ -195,6 +195,12 @@ func (s *Store) NodeOf(ctx context.Context, instance string) (string, error) {
 	return node, err
 }
 
+// Knows says whether the journal has the instance, also as one that is gone.
+func (s *Store) Knows(ctx context.Context, instance string) (known bool, err error) {
+	err = s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM instances WHERE id = ?)`, instance).Scan(&known)
+	return known, err
+}
+
 // Instances reads the instances launched since the given time, gone ones too,
 // oldest first: what they cost is for the reader to say.
 func (s *Store) Instances(ctx context.Context, since time.Time) ([]power.Instance, error) {
