@@ -65,13 +65,13 @@ func runBudget(ctx context.Context, w io.Writer, client *api.Client, asJSON bool
 	return err
 }
 
-// period names the time that a cap is of.
+// period names the time that a cap is of, in the zone of the budget.
 func period(r api.BudgetRow) string {
 	switch r.Period {
 	case "day":
-		return r.From.Local().Format(time.DateOnly)
+		return r.From.In(r.From.Location()).Format(time.DateOnly)
 	case "month":
-		return r.From.Local().Format("2006-01")
+		return r.From.In(r.From.Location()).Format("2006-01")
 	}
 	return "all attempts"
 }

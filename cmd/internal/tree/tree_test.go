@@ -185,7 +185,7 @@ func TestRooms(t *testing.T) {
 
 var (
 	clockTime = regexp.MustCompile(`\.Format\((time\.(TimeOnly|DateTime|DateOnly|Kitchen|Stamp)|"[^"]*(15|2006))`)
-	ofZone    = regexp.MustCompile(`(\.(Local|UTC)\(\)|\.In\([^()]*\))$`)
+	ofZone    = regexp.MustCompile(`(\.(Local|UTC)\(\)|\.In\(([^()]|\(\))*\))$`)
 )
 
 // TestTimes holds that a time which is written without its zone is in a known one: a

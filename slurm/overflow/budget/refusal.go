@@ -59,13 +59,13 @@ func (r Refusal) String() string {
 	return text + fmt.Sprintf(": %.2f are left%s, and by the time limit this could cost %.2f", max(0, r.Left), r.in(), r.Needs)
 }
 
-// in names the period.
+// in names the period, in the zone of the budget.
 func (r Refusal) in() string {
 	switch r.Length {
 	case Day:
-		return " on " + r.From.Local().Format(time.DateOnly)
+		return " on " + r.From.In(r.From.Location()).Format(time.DateOnly)
 	case Month:
-		return " in " + r.From.Local().Format("2006-01")
+		return " in " + r.From.In(r.From.Location()).Format("2006-01")
 	}
 	return ""
 }
