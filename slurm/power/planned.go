@@ -84,7 +84,7 @@ func (e *Engine) planner(plans *[]Planned) *Engine {
 	p.mem, p.plans = e.mem.clone(), plans
 	p.missing, p.settling, p.unserved = maps.Clone(e.missing), maps.Clone(e.settling), maps.Clone(e.unserved)
 	p.closed, p.heard, p.attempts = maps.Clone(e.closed), maps.Clone(e.heard), maps.Clone(e.attempts)
-	p.accounts = maps.Clone(e.accounts)
+	p.accounts, p.renamed = maps.Clone(e.accounts), e.renamed
 	p.rounds = e.rounds + 1
 	return p
 }
