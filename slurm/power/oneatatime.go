@@ -50,10 +50,10 @@ func (b byOffering) others(job uint32, keys []coolKey) (until time.Time, oldest 
 
 // takeTurns passes jobs over whose nodes are to be launched as what another job's launch is under way for, or is
 // due for. They do not go to another offering or source instead, as in a moment it is known. Those that have waited
-// for too long are given back. It has the plan made again when it may be somebody's turn, though that launch has had no answer.
-func (p planning) takeTurns(out *planned, groups []group, picks []pick, passed map[uint32]bool) {
+// for too long are given back. It returns when to look again, though that launch has had no answer.
+func (p planning) takeTurns(out *planned, groups []group, picks []pick, passed map[uint32]bool) (wait time.Time) {
 	if p.least == nil {
-		return
+		return wait
 	}
 	busy := byOffering{}
 	for _, l := range p.mem.launches {
@@ -95,10 +95,11 @@ func (p planning) takeTurns(out *planned, groups []group, picks []pick, passed m
 		} else {
 			p.quiet(out, g, []string{fmt.Sprintf("%s of %s is waited for", whose, at)})
 		}
-		if out.wait.IsZero() || until.Before(out.wait) {
-			out.wait = until
+		if wait.IsZero() || until.Before(wait) {
+			wait = until
 		}
 	}
+	return wait
 }
 
 // turnEnds is until when a job waits for its turn; zero: for ever. Begun: some of its nodes have instances, or may.

@@ -92,7 +92,9 @@ func (p planning) plan() planned {
 			picks[i].Or = nil // the parts of a job are to be of one kind
 		}
 	}
-	p.takeTurns(&out, groups, picks, passed)
+	if turn := p.takeTurns(&out, groups, picks, passed); !turn.IsZero() && (out.wait.IsZero() || turn.Before(out.wait)) {
+		out.wait = turn
+	}
 	for i, g := range groups {
 		ch := picks[i]
 		if ch.Offering == (cloud.Offering{}) || passed[g.job] {
