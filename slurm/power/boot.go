@@ -65,10 +65,18 @@ func (e *Engine) tooLate(c *Change, snap *slurm.Snapshot) {
 		timeout := e.bootTimeout(n.Pool)
 		if snap.Taken.Sub(n.Made) > timeout+lateMargin && powerOf(snap, n.Name) == poweringUp {
 			why := fmt.Sprintf("it did not register within %s", timeout)
-			fail(c, e.mem, n.Instance, why)
+			if hadTime(e.mem.instances[n.Instance], n, timeout) {
+				fail(c, e.mem, n.Instance, why)
+			}
 			e.giveUp(c, n, why, snap)
 		}
 	}
+}
+
+// hadTime says that it is a failure of the instance that its node did not register within the timeout: of one that was
+// launched in the last third of it that says nothing, and a pool is not stopped for it.
+func hadTime(i Instance, n Node, timeout time.Duration) bool {
+	return timeout <= 0 || n.Made.IsZero() || i.Launched.Sub(n.Made) < timeout/3*2
 }
 
 // bootPace says how soon to look again at what is known of Slurm, and how old

@@ -68,3 +68,15 @@ func TestBootTimeoutOfAPool(t *testing.T) {
 		}
 	}
 }
+
+// TestALateLaunchIsNoBootFailure: of the time that its node had too little was left for it.
+func TestALateLaunchIsNoBootFailure(t *testing.T) {
+	for launched, want := range map[time.Duration]bool{time.Second: true, 9 * time.Minute: true, 10 * time.Minute: false, 14 * time.Minute: false} {
+		st := State{Nodes: []Node{{Name: "c1", Pool: "p", Phase: Booting, Made: at, Instance: "i-1"}}, Instances: []Instance{onInstance("i-1", "c1", at.Add(launched))}}
+		c := taking{mem: newMemory(st), snap: reading(map[string]string{"c1": "DOWN+CLOUD+POWERING_UP"}), pools: map[string]string{"c1": "p"}, now: at.Add(16 * time.Minute),
+			timeout: func(string) time.Duration { return 15 * time.Minute }}.take(Order{Kind: ResumeFail, Nodes: "c1", Made: at.Add(16 * time.Minute)})
+		if len(c.Instances) != 1 || c.Instances[0].Doomed == "" || c.Instances[0].Failed != want || c.Nodes[0].Phase != Freeing {
+			t.Errorf("launched after %s: %+v", launched, c.Instances)
+		}
+	}
+}

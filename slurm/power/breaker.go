@@ -1,7 +1,6 @@
 package power
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -183,7 +182,6 @@ func (e *Engine) count(c *Change, now time.Time) {
 		if !i.Failed || e.mem.instances[i.ID].Failed || !e.mem.pause.Since.IsZero() { // all may be ended by hand then
 			continue
 		}
-		i.Pool = cmp.Or(e.poolOf[i.Assigned], i.Pool)
 		if server := e.bereft(i); server != "" {
 			c.Events = append(c.Events, Event{Time: now, Kind: "boot-failed", Node: i.Assigned, Instance: i.ID, Pool: i.Pool,
 				Text: fmt.Sprintf("%s; not counted, as server %s, which it mounts from, was away", i.Doomed, server)})

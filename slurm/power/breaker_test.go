@@ -202,6 +202,7 @@ func TestABootThatTakesTooLong(t *testing.T) {
 		jobs := []slurm.Job{{ID: 7, State: "CONFIGURING", Nodes: "c1", Batch: true, Requeue: true}}
 		inSlurm(t, State{Instances: []Instance{onInstance("i-1", "c1", at)}}, map[string]string{"c1": boots}, jobs, func(t *testing.T, e *Engine, _ *scripted) {
 			e.mem.nodes["c1"] = Node{Name: "c1", Pool: "p", Phase: Booting, Instance: "i-1", Job: 7, Made: time.Now().Add(-tt.age), AddrSet: true}
+			e.mem.instances["i-1"] = onInstance("i-1", "c1", time.Now().Add(-tt.age))
 			if _, err := e.watchBoots(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -67,7 +67,7 @@ func (r *remains) add(why string, retry time.Time) {
 //
 // A job some of whose nodes are of a source already has only that one. When that has nothing
 // for the others while another source has, all begin anew there: nodes that boot are
-// launched again, and for those that are up the job is given back, and gets others.
+// launched again, and for those that are up the job is given back, and gets others (see worthLeaving).
 func (p planning) choose(out *planned, g group) (pick, bool) {
 	pool, ok := p.pools[g.pool]
 	if !ok {
@@ -148,7 +148,7 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 	}
 	left.join(quiet)
 	left.join(owed)
-	if moves && p.leave(&out.Change, g, k) {
+	if moves && p.worthLeaving(g, pool, k) && p.leave(&out.Change, g, k) {
 		// It need not wait for what those are of.
 		_, to := k.words(pool)
 		left.why = append(left.why, "its nodes begin anew "+to)

@@ -41,6 +41,7 @@ type Engine struct {
 	log       *slog.Logger
 	pools     map[string]Pool
 	poolOf    map[string]string // node -> pool
+	renamed   map[string]string // former name of a pool -> its name
 	several   bool              // some pool has several sources
 
 	wake    chan struct{}
@@ -159,7 +160,9 @@ func (e *Engine) Load(ctx context.Context) error {
 		return err
 	}
 	now := time.Now()
-	e.renamePools(&st)
+	if err := e.renamePools(ctx, &st); err != nil {
+		return err
+	}
 	for _, l := range st.Launches {
 		e.doubt[l.Token] = true
 		if _, ok := e.providers[l.Provider]; !ok {

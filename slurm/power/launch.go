@@ -36,7 +36,7 @@ func (e *Engine) takeOrders(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	t := taking{mem: e.mem, snap: snap, pools: e.poolOf, now: time.Now(), serve: e.filePools(), idles: idles}
+	t := taking{mem: e.mem, snap: snap, pools: e.poolOf, now: time.Now(), serve: e.filePools(), idles: idles, timeout: e.bootTimeout}
 	for _, o := range fresh {
 		if err := e.commit(ctx, t.take(o)); err != nil {
 			return 0, err

@@ -4,12 +4,82 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/hostlist"
 )
+
+// upOf are those of the job's nodes in the group's pool that are up and of the kind.
+func (p planning) upOf(g group, k kind) []Node {
+	return slices.DeleteFunc(slices.Clone(p.of[g.job]), func(n Node) bool {
+		i, ok := p.mem.instances[n.Instance]
+		_, serves := p.servers.pools[n.Name]
+		return serves || !ok || n.Phase != Up || n.Pool != g.pool || kindOf(i.Provider, i.Offering) != k
+	})
+}
+
+// worthLeaving says whether the job's nodes of the kind that are up may be left. In a pool of one source what they
+// were paid for is lost for a mere hope: no other has been asked for as many. So it is done for no more
+// nodes than lack, none of which another job has; when their kind has come short for this job before, so that a
+// wait was in vain, or is known to; and when another kind has come short not at all, or not lately.
+func (p planning) worthLeaving(g group, pool Pool, k kind) bool {
+	source, is := pool.source(k.provider)
+	if !is || len(pool.Then) > 0 {
+		return true
+	}
+	up := p.upOf(g, k)
+	if len(up) > len(g.nodes) || p.shared(up, g.job) {
+		return false
+	}
+	f := source.Fleet
+	if len(f.Zones) == 0 {
+		f.Zones = []string{k.zone}
+	}
+	var same []cloud.Offering
+	again := false
+	for _, o := range f.Offerings() {
+		if kindOf(k.provider, o) != k {
+			continue
+		}
+		if r := p.market.why[coolKey{k.provider, o}]; r.kind != "" && r.kind != cloud.Capacity {
+			return false
+		}
+		same = append(same, o)
+		again = again || strings.Contains(p.mem.holds[g.job].Why, o.String())
+	}
+	if !again && p.tooMany(g, source, same) == "" {
+		return false
+	}
+	q := p.query(source, g, Wanted, Launching, Booting, Up)
+	q.Waited = math.MaxInt64
+	q.Only = func(o cloud.Offering) bool { return o.Type != k.instanceType || o.Zone != k.zone && o.Zone != "" } // "": it may be the same zone again
+	for o, c := range q.Cool {
+		if c.Failures > 0 {
+			c.Until = c.Until.Add(maxRetry)
+			q.Cool[o] = c
+		}
+	}
+	return source.Fleet.Choose(q).Retry.IsZero()
+}
+
+// shared says that another job than this has one of the nodes, as last read.
+func (p planning) shared(nodes []Node, job uint32) bool {
+	for _, j := range p.market.jobs {
+		if j.ID == job || j.State == "PENDING" || ended(j) {
+			continue
+		}
+		has, err := hostlist.Expand(j.Nodes)
+		if err == nil && slices.ContainsFunc(nodes, func(n Node) bool { return slices.Contains(has, n.Name) }) {
+			return true
+		}
+	}
+	return false
+}
 
 // leave plans that those of the job's nodes which are up and of the kind are powered down, since
 // the job's others cannot be had of it: else Slurm would give the job the same ones again,
@@ -17,17 +87,13 @@ import (
 func (p planning) leave(c *Change, g group, k kind) (some bool) {
 	what, _ := k.words(p.pools[g.pool])
 	why := fmt.Sprintf("job %d cannot have all its nodes of %s", g.job, what)
-	for _, n := range p.of[g.job] {
-		i, ok := p.mem.instances[n.Instance]
-		if _, serves := p.servers.pools[n.Name]; serves || !ok || n.Phase != Up || n.Pool != g.pool || kindOf(i.Provider, i.Offering) != k {
-			continue
-		}
+	for _, n := range p.upOf(g, k) {
 		if some = true; n.Reason != "" {
 			continue
 		}
 		n.Reason = why
 		c.Nodes = append(c.Nodes, n)
-		c.Events = append(c.Events, Event{Time: p.now, Kind: "power-down", Node: n.Name, Instance: i.ID, Pool: n.Pool, Job: g.job,
+		c.Events = append(c.Events, Event{Time: p.now, Kind: "power-down", Node: n.Name, Instance: n.Instance, Pool: n.Pool, Job: g.job,
 			Text: why + ": it is powered down when its jobs have ended, and the job begins anew"})
 	}
 	return some

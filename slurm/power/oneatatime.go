@@ -1,6 +1,7 @@
 package power
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
@@ -8,6 +9,12 @@ import (
 
 // Two launches of one offering beside each other, all or nothing, may both get too few where either would have got
 // all alone: what came of both is ended again. Where that is paid for long they are made one after the other.
+//
+// A turn that comes late is worse than none: what is launched then cannot register in time, and is paid for. So a job
+// waits for it for a third of its ResumeTimeout at most, and then goes back to the queue. It does not
+// go beside the others: of a long queue all that are left would, at once, each for a part of what there is. The
+// oldest have their turn first, also when they come again, so that each gets one. Only a job some of whose nodes have come, or are
+// coming, goes beside: those would be lost.
 
 // worthATurn is how much of an instance's time has to be paid for at least for that.
 const worthATurn = 5 * time.Minute
@@ -24,22 +31,27 @@ func (b byOffering) take(job uint32, until time.Time, keys []coolKey) {
 	}
 }
 
-// others is until when others than the job have it at one of these, the last; zero: they have not.
-func (b byOffering) others(job uint32, keys []coolKey) (until time.Time) {
+// others is until when others than the job have it at one of these, the last, and which of them is the oldest, 0 if
+// it is nobody's, and where; zero: they have not.
+func (b byOffering) others(job uint32, keys []coolKey) (until time.Time, oldest uint32, at cloud.Offering) {
 	for _, k := range keys {
 		for other, t := range b[k] {
-			if other != job {
-				until = later(until, t)
+			if other == job {
+				continue
 			}
+			if until.IsZero() || other < oldest {
+				oldest, at = other, k.offering
+			}
+			until = later(until, t)
 		}
 	}
-	return until
+	return until, oldest, at
 }
 
 // takeTurns passes jobs over whose nodes are to be launched as what another job's launch is under way for, or is
-// due for. They do not go to another offering or source instead, as in a moment it is known. It returns when to look
-// again, though that launch has had no answer.
-func (p planning) takeTurns(groups []group, picks []pick, passed map[uint32]bool) (wait time.Time) {
+// due for. They do not go to another offering or source instead, as in a moment it is known. Those that have waited
+// for too long are given back. It returns when to look again, though that launch has had no answer.
+func (p planning) takeTurns(out *planned, groups []group, picks []pick, passed map[uint32]bool) (wait time.Time) {
 	if p.least == nil {
 		return wait
 	}
@@ -59,17 +71,50 @@ func (p planning) takeTurns(groups []group, picks []pick, passed map[uint32]bool
 		if g.job == 0 || passed[g.job] {
 			continue
 		}
-		until := busy.others(g.job, wanted[g.job])
-		busy.take(g.job, p.now.Add(doubtFor), wanted[g.job]) // also one that waits: no younger job is before it
-		if until.IsZero() {
+		until, other, at := busy.others(g.job, wanted[g.job])
+		end, begun := p.turnEnds(g.job)
+		over := !until.IsZero() && !end.IsZero() && !p.now.Before(end)
+		if passed[g.job] = !until.IsZero() && !(over && begun); !passed[g.job] {
+			busy.take(g.job, p.now.Add(doubtFor), wanted[g.job])
 			continue
 		}
-		passed[g.job] = true
+		whose := "another launch"
+		if other != 0 {
+			whose = fmt.Sprintf("job %d's launch", other)
+		}
+		if over {
+			p.free(&out.Change, g, fmt.Sprintf("pool %s: %s of %s was waited for, and more than a third of ResumeTimeout (%s) is over", g.pool, whose, at, p.timeout(g.pool)), p.now.Add(leastWait))
+			continue
+		}
+		busy.take(g.job, p.now.Add(doubtFor), wanted[g.job]) // also one that waits: no younger job is before it
+		if !end.IsZero() {
+			until = earlier(until, end)
+		}
+		if tell := g.nodes[0].Since.Add(leastWait); p.now.Before(tell) {
+			until = earlier(until, tell)
+		} else {
+			p.quiet(out, g, []string{fmt.Sprintf("%s of %s is waited for", whose, at)})
+		}
 		if wait.IsZero() || until.Before(wait) {
 			wait = until
 		}
 	}
 	return wait
+}
+
+// turnEnds is until when a job waits for its turn; zero: for ever. Begun: some of its nodes have instances, or may.
+func (p planning) turnEnds(job uint32) (end time.Time, begun bool) {
+	for _, n := range p.of[job] {
+		begun = begun || n.Phase == Launching || n.Phase == Booting
+		timeout := p.timeout(n.Pool)
+		if n.Phase != Wanted || n.Made.IsZero() || timeout <= 0 {
+			continue
+		}
+		if t := n.Made.Add(timeout / 3); end.IsZero() || t.Before(end) {
+			end = t
+		}
+	}
+	return end, begun
 }
 
 // inTurns are those of a provider's offerings of which too few are paid for long.

@@ -93,7 +93,7 @@ func (p planning) plan() planned {
 			picks[i].Or = nil // the parts of a job are to be of one kind
 		}
 	}
-	if turn := p.takeTurns(groups, picks, passed); !turn.IsZero() && (out.wait.IsZero() || turn.Before(out.wait)) {
+	if turn := p.takeTurns(&out, groups, picks, passed); !turn.IsZero() && (out.wait.IsZero() || turn.Before(out.wait)) {
 		out.wait = turn
 	}
 	p.heedBudget(&out, groups, picks, passed)

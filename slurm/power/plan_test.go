@@ -36,6 +36,7 @@ func TestPlan(t *testing.T) {
 		}
 		return c
 	}
+	held := []Hold{{Job: 7, Tries: 1, Released: true, Why: "no capacity in pool p (small/a/on-demand)"}}
 	for _, tt := range []struct {
 		name string
 		st   State
@@ -67,9 +68,11 @@ func TestPlan(t *testing.T) {
 		{"in the zone of the job's spot node, though the pool buys none", State{Nodes: []Node{node("c1", Wanted, 7), has(node("c2", Up, 7), "i-2")},
 			Instances: []Instance{instance("i-2", "c2", spot)}}, []string{"small/a/on-demand: c1 all"}},
 		{"no room where the job's node is up", State{Nodes: []Node{node("c1", Wanted, 7), has(node("c2", Up, 7), "i-2")},
+			Instances: []Instance{instance("i-2", "c2", a)}, Coolings: cooling(a)}, []string{"c1 freeing job 7 whole", "hold 7"}},
+		{"nor the second time", State{Nodes: []Node{node("c1", Wanted, 7), has(node("c2", Up, 7), "i-2")}, Holds: held,
 			Instances: []Instance{instance("i-2", "c2", a)}, Coolings: cooling(a)}, []string{"c1 freeing job 7 whole", "c2 up job 7 whole", "hold 7"}},
 		{"nor anywhere else", State{Nodes: []Node{node("c1", Wanted, 7), has(node("c2", Up, 7), "i-2")},
-			Instances: []Instance{instance("i-2", "c2", a)}, Coolings: cooling(a, b)}, []string{"c1 freeing job 7 whole", "hold 7"}},
+			Instances: []Instance{instance("i-2", "c2", a)}, Coolings: cooling(a, b), Holds: held}, []string{"c1 freeing job 7 whole", "hold 7"}},
 		{"no room where a part of the job boots: all of it elsewhere", State{Nodes: []Node{node("c1", Wanted, 7), has(node("c2", Booting, 7), "i-2")},
 			Instances: []Instance{instance("i-2", "c2", a)}, Coolings: cooling(a)}, []string{"c2 wanted job 7 whole", "i-2 doomed"}},
 		{"a job with nodes of two pools", State{Nodes: []Node{node("c1", Wanted, 7), in("q", node("d1", Wanted, 7))}},
@@ -132,10 +135,16 @@ func TestAJobStaysTogetherInAPoolWithoutZones(t *testing.T) {
 	if len(out.drafts) != 1 || out.drafts[0].Request.Offering != there {
 		t.Fatalf("planned %+v, want %s", out.drafts, there)
 	}
-	// What it is refused there is remembered as such: it is not asked again at once.
-	p.mem.apply(Change{Coolings: []Cooling{{"east", there, fleet.Cooldown{Failures: 1, Until: at.Add(time.Minute)}}}})
+	// What it is refused there is remembered as such: it is not asked again at once, and its node is left for another type alone.
+	p.mem.apply(Change{Coolings: []Cooling{{"east", there, fleet.Cooldown{Failures: 1, Until: at.Add(time.Minute)}}},
+		Holds: []Hold{{Job: 7, Tries: 1, Why: "no capacity in pool p (small/b/on-demand)"}}})
 	if diff := cmp.Diff([]string{"c1 freeing job 7 whole", "c2 up job 7 whole", "hold 7"}, sum(whole(p.plan()))); diff != "" {
 		t.Errorf("planned (-want +got):\n%s", diff)
+	}
+	pool.Fleet.Types = []string{"small"}
+	p.pools["p"] = pool
+	if diff := cmp.Diff([]string{"c1 freeing job 7 whole", "hold 7"}, sum(whole(p.plan()))); diff != "" {
+		t.Errorf("of one type: planned (-want +got):\n%s", diff)
 	}
 }
 

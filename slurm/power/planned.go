@@ -81,6 +81,7 @@ func (e *Engine) Plan(ctx context.Context) ([]Planned, error) {
 // planner is an engine that has what this one has, and does nothing.
 func (e *Engine) planner(plans *[]Planned) *Engine {
 	p := New(e.cfg, nowhere{}, e.slurm, e.providers, slog.New(slog.DiscardHandler))
+	p.renamed = e.renamed
 	p.mem, p.plans = e.mem.clone(), plans
 	p.missing, p.settling, p.unserved = maps.Clone(e.missing), maps.Clone(e.settling), maps.Clone(e.unserved)
 	p.closed, p.heard, p.attempts = maps.Clone(e.closed), maps.Clone(e.heard), maps.Clone(e.attempts)

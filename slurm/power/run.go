@@ -100,6 +100,9 @@ func (e *Engine) turn() {
 // commit writes a change to the journal, then to memory, with what it says of
 // boots and breakers. With an error nothing has changed, and the step is tried again.
 func (e *Engine) commit(ctx context.Context, c Change) error {
+	for n, i := range c.Instances {
+		c.Instances[n].Pool = e.poolNow(i.Instance, i.Assigned) // its tag may have a former name
+	}
 	e.heedServers(&c)
 	e.mem.timeline(&c, time.Now())
 	e.count(&c, time.Now())

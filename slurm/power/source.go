@@ -1,7 +1,6 @@
 package power
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -139,16 +138,4 @@ func (p Pool) Validate() error {
 		}
 	}
 	return nil
-}
-
-// renamePools has what an earlier life left under another pool's name be of the pool that has the node
-// now: a pool with a new name has the same nodes, and its old name may be another's. What is asked of a
-// cloud stays as it was written.
-func (e *Engine) renamePools(st *State) {
-	for i := range st.Nodes {
-		st.Nodes[i].Pool = cmp.Or(e.poolOf[st.Nodes[i].Name], st.Nodes[i].Pool)
-	}
-	for i := range st.Instances {
-		st.Instances[i].Pool = cmp.Or(e.poolOf[st.Instances[i].Assigned], st.Instances[i].Pool)
-	}
 }

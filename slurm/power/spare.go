@@ -105,7 +105,7 @@ func (e *Engine) waiting(c *Change) (single []Node, jobs [][]Node) {
 // asked, as else its registration would not count.
 func (e *Engine) fits(provider string, i cloud.Instance, n Node) bool {
 	at := slices.IndexFunc(e.pools[n.Pool].named(e.market.jobs[n.Job].Features), func(s Pool) bool { return s.Provider == provider })
-	if _, stopped := e.mem.stopped(n.Pool, provider); stopped || at < 0 || i.Pool != n.Pool || !i.Launched.After(n.Made) {
+	if _, stopped := e.mem.stopped(n.Pool, provider); stopped || at < 0 || e.poolNow(i, "") != n.Pool || !i.Launched.After(n.Made) {
 		return false
 	}
 	source, _ := e.pools[n.Pool].source(provider)

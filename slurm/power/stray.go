@@ -105,7 +105,7 @@ func (e *Engine) nodeAt(snap *slurm.Snapshot, i cloud.Instance) (node string) {
 	if i.Addr == "" {
 		return ""
 	}
-	for _, name := range e.pools[i.Pool].Nodes {
+	for _, name := range e.pools[e.poolNow(i, "")].Nodes {
 		n := snap.Nodes[name]
 		if n.Addr == "" || !sameAddr(n.Addr, i.Addr) {
 			continue

@@ -57,6 +57,8 @@ type taking struct {
 	now   time.Time
 	serve map[string]Pool // servers of files, by node
 	idles map[string]bool // of them those that Slurm powers down for being idle
+
+	timeout func(pool string) time.Duration // for its nodes to boot
 }
 
 // take plans one order. Its change must be committed before the next is planned.
@@ -191,7 +193,7 @@ func (t taking) resumeFail(c *Change, o Order, node string) {
 	}
 	const why = "did not register within ResumeTimeout"
 	t.doom(c, node, why)
-	if rec.Phase == Booting {
+	if rec.Phase == Booting && hadTime(t.mem.instances[rec.Instance], rec, t.timeout(rec.Pool)) {
 		fail(c, t.mem, rec.Instance, why)
 	}
 	if !have {

@@ -127,7 +127,8 @@ func TestTake(t *testing.T) {
 				tt.order.Made = at
 			}
 			pools := map[string]string{"c1": "p", "c2": "p", "c3": "p", "c4": "p"}
-			c := taking{mem: newMemory(tt.st), snap: reading(tt.slurm, tt.jobs...), pools: pools, now: at}.take(tt.order)
+			c := taking{mem: newMemory(tt.st), snap: reading(tt.slurm, tt.jobs...), pools: pools, now: at,
+				timeout: func(string) time.Duration { return 15 * time.Minute }}.take(tt.order)
 			if len(c.Orders) != 1 || !c.Orders[0].Taken {
 				t.Errorf("the order is not taken: %+v", c.Orders)
 			}

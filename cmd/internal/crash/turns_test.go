@@ -3,6 +3,7 @@ package crash_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -103,4 +104,34 @@ func TestJobsDoNotTakeNodesFromEachOther(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestALongQueueForTurns: what is launched late in ResumeTimeout cannot register in time, and is paid for. All jobs run, and
+// the pool is not stopped.
+func TestALongQueueForTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const jobs = 24
+		s := &story{world: newWorld(t, slurmtest.Options{Nodes: expand("c[1-48]"), SuspendTime: 30 * time.Second,
+			SuspendTimeout: 15 * time.Second, ResumeTimeout: 5 * time.Minute, ReturnToService: 2},
+			cloudtest.Options{Boot: 150 * time.Second, Lag: 2 * time.Second, Shutdown: time.Second}, fleet.OnDemandOnly)}
+		defer s.until()
+		s.pool.Nodes, s.pool.MaxBootFailures, s.boot = expand("c[1-48]"), 3, 5*time.Minute
+		s.pool.Fleet.Zones, s.begun = []string{"a"}, time.Hour
+		s.cloud = &counted{Fake: s.fake, room: 2 * jobs, done: map[string]bool{}}
+		var ids []uint32
+		for range jobs {
+			ids = append(ids, s.ctl.Submit(slurmtest.Job{Nodes: 2, Requeue: true, Duration: 10 * time.Hour}))
+		}
+		s.start("")
+		s.wait(2*time.Minute, "the last is told what it waits for", func() bool {
+			i, _ := s.ctl.Info(ids[jobs-1])
+			return strings.Contains(i.AdminComment, "'s launch of small/a/on-demand is waited for")
+		})
+		for _, id := range ids {
+			s.wait(30*time.Minute, "the job runs", s.runs(id))
+		}
+		if n := len(s.fake.Instances()); n != 2*jobs || s.events("boot-failed")+s.events("pool-stopped") > 0 {
+			t.Errorf("%d instances were launched; %d did not boot", n, s.events("boot-failed"))
+		}
+	})
 }
