@@ -303,7 +303,7 @@ func BenchmarkParseNodes10k(b *testing.B) {
 func TestParseLimit(t *testing.T) {
 	for v, want := range map[string]time.Duration{
 		"": 0, "UNLIMITED": 0, "Partition_Limit": 0, "INVALID": 0, "NOT_SET": 0, "N/A": 0,
-		"0:30": 30 * time.Second, "2-03": 51 * time.Hour, "1:00": time.Minute, "30:00": 30 * time.Minute, "4:00:00": 4 * time.Hour, "10:30:00": 10*time.Hour + 30*time.Minute,
+		"0:30": 30 * time.Second, "2-03": 51 * time.Hour, "2982616-00:00:00": maxLimit, "99999-04:05:06": maxLimit, "1:00": time.Minute, "30:00": 30 * time.Minute, "4:00:00": 4 * time.Hour, "10:30:00": 10*time.Hour + 30*time.Minute,
 		"2-00:00:00": 48 * time.Hour, "365-01:02:03": 365*24*time.Hour + time.Hour + 2*time.Minute + 3*time.Second,
 	} {
 		if got, err := ParseLimit(v); err != nil || got != want {

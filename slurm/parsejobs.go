@@ -40,7 +40,7 @@ var jobFields = []struct {
 	{"admin_comment", func(j *Job, v string) error { j.AdminComment = unset(v); return nil }},
 	{"Feature", func(j *Job, v string) error { j.Features = unset(v); return nil }},
 	{"ReqNodes", func(j *Job, v string) error { j.Required = known(v); return nil }},
-	{"TimeLimit", func(j *Job, v string) (err error) { j.TimeLimit, err = ParseLimit(v); return err }},
+	{"TimeLimit", func(j *Job, v string) error { j.TimeLimit, _ = ParseLimit(v); return nil }}, // what is not understood is none: no job may make a reading fail
 }
 
 // jobFormat is squeue's -O for jobFields.

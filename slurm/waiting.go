@@ -98,8 +98,11 @@ func parseWaiting(out []byte, mark string) ([]Waiting, error) {
 	return all, nil
 }
 
+// maxLimit is longer than any job runs, and fits into a time.Duration with room for sums.
+const maxLimit = 36500 * 24 * time.Hour
+
 // ParseLimit reads a time limit as Slurm writes it: "5:00", "1-02:04:00". Words
-// (UNLIMITED, NOT_SET, …) and "" are none, 0.
+// (UNLIMITED, NOT_SET, …) and "" are none, 0. One of more than maxLimit is that.
 func ParseLimit(v string) (time.Duration, error) {
 	if v == "" || v[0] < '0' || v[0] > '9' {
 		return 0, nil
@@ -108,24 +111,25 @@ func ParseLimit(v string) (time.Duration, error) {
 	if !withDays {
 		days, rest = "0", v
 	}
-	n, err := strconv.ParseUint(days, 10, 16)
+	n, err := strconv.ParseUint(days, 10, 32)
 	if err != nil {
 		return 0, fmt.Errorf("%q is no time limit", v)
 	}
-	sum, parts := time.Duration(0), strings.Split(rest, ":")
+	sum, parts := uint64(0), strings.Split(rest, ":") // of three numbers of 32 bits
 	for _, p := range parts {
 		of, err := strconv.ParseUint(p, 10, 32)
 		if err != nil || len(parts) > 3 {
 			return 0, fmt.Errorf("%q is no time limit", v)
 		}
-		sum = sum*60 + time.Duration(of)
+		sum = sum*60 + of
 	}
 	if withDays { // "1-02", "1-02:04"
 		for range 3 - len(parts) {
 			sum *= 60
 		}
 	}
-	return sum*time.Second + time.Duration(n)*24*time.Hour, nil
+	sum += n * uint64(24*time.Hour/time.Second)
+	return time.Duration(min(sum, uint64(maxLimit/time.Second))) * time.Second, nil
 }
 
 // parseTotal reads the memory of "cpu=2,mem=1000M,node=1".
