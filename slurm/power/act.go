@@ -32,7 +32,9 @@ func (e *Engine) act(c *Change, a action, n Node, snap *slurm.Snapshot) {
 	case free:
 		const why = "it did not come up in time"
 		if n.Phase == Booting {
-			fail(c, e.mem, n.Instance, why)
+			if hadTime(i, n, e.bootTimeout(n.Pool)) {
+				fail(c, e.mem, n.Instance, why)
+			}
 			e.giveUp(c, n, why, snap)
 			return
 		}

@@ -50,7 +50,7 @@ func (p planning) worthLeaving(g group, pool Pool, k kind) bool {
 			return false
 		}
 		same = append(same, o)
-		again = again || strings.Contains(p.mem.holds[g.job].Why, o.String())
+		again = again || short(p.mem.holds[g.job].Why, p.place(source), o)
 	}
 	if !again && p.tooMany(g, source, same) == "" {
 		return false
@@ -65,6 +65,13 @@ func (p planning) worthLeaving(g group, pool Pool, k kind) bool {
 		}
 	}
 	return source.Fleet.Choose(q).Retry.IsZero()
+}
+
+// short says that a job's hold names the offering of a place as one without capacity, as none does.
+func short(why, place string, o cloud.Offering) bool {
+	_, rest, found := strings.Cut(why, phrase(cloud.Capacity)+" in "+place+" (")
+	all, _, _ := strings.Cut(rest, ")")
+	return found && slices.Contains(strings.Split(all, ", "), o.String())
 }
 
 // shared says that another job than this has one of the nodes, as last read.

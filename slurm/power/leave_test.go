@@ -34,7 +34,10 @@ func TestWhatAJobLeavesInAPoolOfOneSource(t *testing.T) {
 	}{
 		{"the first time it waits", 1, 1, nil, Hold{}, nil, 0},
 		{"it failed for something else", 1, 1, nil, Hold{Job: 7, Tries: 3, Why: "node c1: did not register within ResumeTimeout"}, nil, 0},
+		{"another pool was short", 1, 1, nil, Hold{Job: 7, Tries: 1, Why: "no capacity in pool q (small/a/on-demand); no capacity in pool p (small/b/on-demand)"}, nil, 0},
+		{"it waited for another's launch", 1, 1, nil, Hold{Job: 7, Tries: 1, Why: "pool p: job 3's launch of small/a/on-demand was waited for"}, nil, 0},
 		{"the second time", 1, 1, nil, held, nil, 1},
+		{"the second time, with others", 1, 1, nil, Hold{Job: 7, Tries: 1, Why: "no capacity in pool p (small/b/on-demand, small/a/on-demand); its zone"}, nil, 1},
 		{"as many as lack", 2, 2, nil, held, nil, 2},
 		{"more than lack", 2, 1, nil, held, nil, 0},
 		{"both zones are dry", 1, 1, cools(1, time.Minute, smallB), held, nil, 0},

@@ -15,9 +15,9 @@ func (l Left) Say(provider string) string {
 	return fmt.Sprintf("provider %s is not in burst.toml: %d instances, %d launches neither watched nor ended; put [provider.%s] back", provider, l.Instances, l.Launches, provider)
 }
 
-// inherit makes a provider's what its list shows, or may show, of one that is not configured, in the same account: it
-// has another name in burst.toml, or another looks at the same place. What such a launch has made is looked for; it is not asked
-// for again, as it is not this one's.
+// inherit makes a provider's what is in the same account and of one that is not configured: it has another
+// name in burst.toml, or another looks at the same place. What its list lacks is judged as its own would be. What such a launch
+// has made is looked for; it is not asked for again, as it is not this one's.
 func (e *Engine) inherit(c *Change, l *listing, name string) {
 	account := l.accounts[name]
 	if account == "" {
@@ -27,12 +27,12 @@ func (e *Engine) inherit(c *Change, l *listing, name string) {
 	for n, i := range c.Instances {
 		at[i.ID] = n
 	}
-	for _, i := range l.lists[name] {
-		rec, ok := e.mem.instances[i.ID]
-		if !ok || e.providers[rec.Provider] != nil || rec.Account != account {
+	for _, id := range slices.Sorted(maps.Keys(e.mem.instances)) {
+		rec := e.mem.instances[id]
+		if e.providers[rec.Provider] != nil || rec.Account != account {
 			continue
 		}
-		n, changes := at[i.ID]
+		n, changes := at[id]
 		if changes && e.providers[c.Instances[n].Provider] != nil {
 			continue // another has it by now
 		}

@@ -10,11 +10,9 @@ import (
 // Two launches of one offering beside each other, all or nothing, may both get too few where either would have got
 // all alone: what came of both is ended again. Where that is paid for long they are made one after the other.
 //
-// A turn that comes late is worse than none: what is launched then cannot register in time, and is paid for. So a job
-// waits for it for a third of its ResumeTimeout at most, and then goes back to the queue. It does not
-// go beside the others: of a long queue all that are left would, at once, each for a part of what there is. The
-// oldest have their turn first, also when they come again, so that each gets one. Only a job some of whose nodes have come, or are
-// coming, goes beside: those would be lost.
+// A turn that comes late is worse than none: what is launched then cannot register in time, and is paid for. So from
+// a third of its ResumeTimeout on a job goes beside the others, at that risk. It is not given back for it:
+// without a batch script it would be lost.
 
 // worthATurn is how much of an instance's time has to be paid for at least for that.
 const worthATurn = 5 * time.Minute
@@ -49,8 +47,8 @@ func (b byOffering) others(job uint32, keys []coolKey) (until time.Time, oldest 
 }
 
 // takeTurns passes jobs over whose nodes are to be launched as what another job's launch is under way for, or is
-// due for. They do not go to another offering or source instead, as in a moment it is known. Those that have waited
-// for too long are given back. It returns when to look again, though that launch has had no answer.
+// due for, if it is not late for them. They do not go to another offering or source instead, as in a moment it is known. It
+// returns when to look again, though that launch has had no answer.
 func (p planning) takeTurns(out *planned, groups []group, picks []pick, passed map[uint32]bool) (wait time.Time) {
 	if p.least == nil {
 		return wait
@@ -72,19 +70,15 @@ func (p planning) takeTurns(out *planned, groups []group, picks []pick, passed m
 			continue
 		}
 		until, other, at := busy.others(g.job, wanted[g.job])
-		end, begun := p.turnEnds(g.job)
-		over := !until.IsZero() && !end.IsZero() && !p.now.Before(end)
-		if passed[g.job] = !until.IsZero() && !(over && begun); !passed[g.job] {
+		end := p.turnEnds(g.job)
+		if until.IsZero() || !end.IsZero() && !p.now.Before(end) {
 			busy.take(g.job, p.now.Add(doubtFor), wanted[g.job])
 			continue
 		}
+		passed[g.job] = true
 		whose := "another launch"
 		if other != 0 {
 			whose = fmt.Sprintf("job %d's launch", other)
-		}
-		if over {
-			p.free(&out.Change, g, fmt.Sprintf("pool %s: %s of %s was waited for, and more than a third of ResumeTimeout (%s) is over", g.pool, whose, at, p.timeout(g.pool)), p.now.Add(leastWait))
-			continue
 		}
 		busy.take(g.job, p.now.Add(doubtFor), wanted[g.job]) // also one that waits: no younger job is before it
 		if !end.IsZero() {
@@ -102,10 +96,9 @@ func (p planning) takeTurns(out *planned, groups []group, picks []pick, passed m
 	return wait
 }
 
-// turnEnds is until when a job waits for its turn; zero: for ever. Begun: some of its nodes have instances, or may.
-func (p planning) turnEnds(job uint32) (end time.Time, begun bool) {
+// turnEnds is until when a job waits for its turn; zero: for ever.
+func (p planning) turnEnds(job uint32) (end time.Time) {
 	for _, n := range p.of[job] {
-		begun = begun || n.Phase == Launching || n.Phase == Booting
 		timeout := p.timeout(n.Pool)
 		if n.Phase != Wanted || n.Made.IsZero() || timeout <= 0 {
 			continue
@@ -114,7 +107,7 @@ func (p planning) turnEnds(job uint32) (end time.Time, begun bool) {
 			end = t
 		}
 	}
-	return end, begun
+	return end
 }
 
 // inTurns are those of a provider's offerings of which too few are paid for long.
