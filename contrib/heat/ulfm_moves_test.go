@@ -69,14 +69,8 @@ func (s survivor) testLostInMove(t *testing.T) {
 			last = at
 		}
 	}
-	// Open MPI 5.0.11 itself crashes now and then in a rank that receives from the one that is lost
-	// (mca_pml_ob1_recv_request_schedule_once): that is a lost rank more, and stands in stderr.
-	crashed := strings.Count(o.stderr, "*** Process received signal ***")
-	if !strings.Contains(o.stdout, fmt.Sprintf("heat: lost %d ranks", 1+crashed)) || !strings.Contains(o.stdout, "heat: plan 100: moved ") || strings.Trim(last, "ab ") != "" {
+	if !strings.Contains(o.stdout, "heat: lost 1 ranks") || !strings.Contains(o.stdout, "heat: plan 100: moved ") || strings.Trim(last, "ab ") != "" {
 		t.Errorf("the ranks are on %q:\n%s%s", last, o.stdout, o.stderr)
-	}
-	if crashed > 0 {
-		t.Logf("Open MPI has crashed in %d ranks beside the one that was killed; the program came to its end all the same", crashed)
 	}
 }
 
