@@ -12,14 +12,18 @@ export CGO_ENABLED := 0
 
 # The version comes from VERSION and not from go's own look at git, which
 # fails where the clone belongs to another user.
-LDFLAGS := -s -w -X github.com/burst-hpc/burst/cmd/internal/cli.Version=$(VERSION)
+# BURST_COMMIT and SOURCE_DATE_EPOCH, by default the commit's time, are what "burst version" says.
+BURST_COMMIT ?= $(shell git describe --always --abbrev=40 --exclude='*' --dirty 2>/dev/null)
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
+CLI     := github.com/burst-hpc/burst/cmd/internal/cli
+LDFLAGS := -s -w -X $(CLI).Version=$(VERSION) -X $(CLI).Commit=$(BURST_COMMIT) -X $(CLI).Epoch=$(SOURCE_DATE_EPOCH)
 
 # What users run goes to bin, the rest to sbin.
 USER_PROGRAMS := burst burst-srun
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: deps
 deps: ## install what is missing of Slurm, MUNGE, MPI, gcc (Debian, Ubuntu), and moto
@@ -65,7 +69,7 @@ agents: go ## build burst-agent for nodes of the other architecture into build/l
 	GOARCH=$(OTHER) go build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o build/lib/burst/burst-agent-$(OTHER) ./cmd/burst-agent
 
 .PHONY: demo
-demo: deps-demo build ## a real Slurm cluster bursts on this machine, and survives two evictions
+demo: deps-demo build ## a real Slurm cluster overflows on this machine, and survives two evictions
 	build/bin/burst demo $(DEMO_FLAGS)
 
 # gotest is go test of two packages at a time, those whose tests start clusters last, then
@@ -109,14 +113,20 @@ bench-ft: deps-demo build ## heat through two evictions, with each method; figur
 	build/bench-ft --programs build/bin --out build $(FT_FLAGS)
 
 .PHONY: install
-install: build agents ## install programs, units and manual pages under DESTDIR and PREFIX
+install: build agents ## install programs, units, manual pages and shell completions under DESTDIR and PREFIX
+	@$(MAKE) --no-print-directory install-files install-completions install-libburst PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)
+
+# What was built in BUILD is installed: packages are made of another architecture's, too.
+BUILD ?= build
+.PHONY: install-files
+install-files:
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/sbin
-	@for program in build/bin/*; do \
+	@for program in $(BUILD)/bin/*; do \
 		case " $(USER_PROGRAMS) " in *" $${program##*/} "*) to=bin ;; *) to=sbin ;; esac; \
 		echo install $$program $(DESTDIR)$(PREFIX)/$$to; \
 		install -m 0755 $$program $(DESTDIR)$(PREFIX)/$$to || exit 1; \
 	done
-	install -D -m 0755 -t $(DESTDIR)$(PREFIX)/lib/burst build/lib/burst/burst-agent-$(OTHER)
+	install -D -m 0755 -t $(DESTDIR)$(PREFIX)/lib/burst $(BUILD)/lib/burst/burst-agent-*
 	install -d $(DESTDIR)$(PREFIX)/lib/burst/shim
 	ln -sfn ../../../bin/burst-srun $(DESTDIR)$(PREFIX)/lib/burst/shim/srun
 	@for page in packaging/man/*; do \
@@ -130,15 +140,32 @@ install: build agents ## install programs, units and manual pages under DESTDIR 
 		echo install packaging/systemd/$$unit.service $$to; \
 		sed 's,/usr/sbin/,$(PREFIX)/sbin/,' packaging/systemd/$$unit.service >$$to && chmod 0644 $$to || exit 1; \
 	done
-	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/lib/tmpfiles.d packaging/tmpfiles/burst.conf
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/lib/tmpfiles.d packaging/tmpfiles/burst.conf packaging/tmpfiles/burst-node.conf
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/doc/burst packaging/systemd/burstd-local.conf
 	install -D -m 0755 -t $(DESTDIR)$(PREFIX)/share/doc/burst contrib/taskprolog/taskprolog.sh
-	$(MAKE) --no-print-directory -C contrib/libburst install OUT=$(CURDIR)/build/libburst PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/burst/job_submit $(addprefix contrib/job_submit/,burst.lua directive.lua values.lua)
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/doc/burst contrib/job_submit/job_submit_burst.lua
 	sed 's,/usr/share/,$(PREFIX)/share/,' contrib/job_submit/job_submit.lua >$(DESTDIR)$(PREFIX)/share/doc/burst/job_submit.lua
 	chmod 0644 $(DESTDIR)$(PREFIX)/share/doc/burst/job_submit.lua
 	$(MAKE) --no-print-directory install-examples PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)
+
+# burst itself says what its shells complete: it must run here.
+SHARE = $(DESTDIR)$(PREFIX)/share
+.PHONY: install-completions
+install-completions:
+	@complete() { \
+		echo install "$$2"; \
+		install -d "$${2%/*}" && $(BUILD)/bin/burst completion $$1 >"$$2.new" && chmod 0644 "$$2.new" && mv "$$2.new" "$$2" || \
+			{ rm -f "$$2.new"; return 1; }; \
+	}; \
+	complete bash $(SHARE)/bash-completion/completions/burst && \
+	complete zsh $(SHARE)/zsh/site-functions/_burst && \
+	complete fish $(SHARE)/fish/vendor_completions.d/burst.fish
+
+LIBDIR ?= $(PREFIX)/lib
+.PHONY: install-libburst
+install-libburst:
+	$(MAKE) --no-print-directory -C contrib/libburst install OUT=$(CURDIR)/build/libburst PREFIX=$(PREFIX) LIBDIR=$(LIBDIR) DESTDIR=$(DESTDIR)
 
 # heat, heat-ulfm with ulfm-run, and the images, to copy from and to build where they are used.
 EXAMPLES = $(DESTDIR)$(PREFIX)/share/doc/burst/examples
@@ -152,6 +179,36 @@ install-examples:
 	install -D -m 0644 -t $(EXAMPLES)/images contrib/images/*
 	sed -i 's,contrib/,,' $(EXAMPLES)/images/*
 
+# deb and rpm, for amd64 and arm64. The same commit gives the same files, bit by bit, wherever
+# it is built with the same go and C compiler.
+.PHONY: packages
+packages: go ## build deb and rpm packages, checksums and SBOM into build/packages
+	packaging/packages.sh build/packages
+
+.PHONY: release
+release: go ## the same into dist, from a tree without changes; SIGN="minisign -S -m" signs SHA256SUMS
+	@changes=$$(git status --porcelain) && [ -z "$$changes" ] || { \
+		echo "make: error: the tree has changes, and a release is what a commit says:" >&2; echo "$$changes" >&2; exit 1; }
+	packaging/packages.sh dist
+	@[ -z "$(SIGN)" ] || { echo "$(SIGN) SHA256SUMS"; cd dist && $(SIGN) SHA256SUMS; }
+
+.PHONY: lint-packages
+lint-packages: packages ## lintian and rpmlint of the packages
+	packaging/lint-packages.sh build/packages
+
+# Needs root, debootstrap and a network, and takes some minutes; its roots stay in build/roots.
+# RELEASES=bookworm tries one release alone, AGAIN= leaves out the second build.
+.PHONY: test-packages
+test-packages: packages ## install, upgrade, remove and purge the packages in roots of Debian and of RPM
+	packaging/test-packages.sh build/packages
+
+# RELEASE is one of Debian's: trixie has Slurm 24.11. TESTS are what packaging/gotest takes, such as
+# '-v -run ^TestHeat ./cmd/internal/e2e'.
+RELEASE ?= trixie
+.PHONY: test-slurm
+test-slurm: go ## run the tests with the Slurm of another release of Debian: RELEASE=trixie TESTS='-run TestX ./slurm'
+	packaging/test-slurm.sh $(RELEASE) $(TESTS)
+
 .PHONY: clean
-clean: ## remove build
-	rm -rf build
+clean: ## remove build and dist
+	rm -rf build dist

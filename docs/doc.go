@@ -1,4 +1,4 @@
 // Package docs is the guides. Its tests hold them to what the programs are: every
-// command exists with its flags, every configuration is valid, every test that
-// a guide names is there.
+// block says what it is and is that, every command exists with its flags, every
+// configuration is valid, every test that a guide names is there.
 package docs

@@ -15,56 +15,19 @@ import (
 	"github.com/burst-hpc/burst/packaging/progtest"
 )
 
-// block is a fenced block of a guide.
-type block struct {
-	file, lang, text string
-	line             int // of its first line
-}
-
-// guides are the pages of this folder, those of the methods, and the README.
+// guides are the pages by their paths from this folder on.
 func guides(t *testing.T) map[string]string {
 	t.Helper()
-	paths, err := filepath.Glob("*.md")
-	if err != nil || len(paths) < 4 {
-		t.Fatalf("guides %v: %v", paths, err)
-	}
 	all := map[string]string{}
-	methods, err := filepath.Glob("methods/*.md")
-	if err != nil {
-		t.Fatal(err)
+	for name, text := range progtest.Pages(t) {
+		path, ok := strings.CutPrefix(name, "docs/")
+		if !ok {
+			path = "../" + name
+		}
+		all[path] = text
 	}
-	for _, p := range slices.Concat(paths, methods, []string{"../README.md"}) {
-		text, err := os.ReadFile(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[p] = string(text)
-	}
-	return all
-}
-
-// blocks finds the fenced blocks, also those that are indented in a list.
-func blocks(t *testing.T) []block {
-	t.Helper()
-	var all []block
-	for file, text := range guides(t) {
-		var open *block
-		number := 0
-		for line := range strings.Lines(text) {
-			number++
-			fence, isFence := strings.CutPrefix(strings.TrimSpace(line), "```")
-			switch {
-			case isFence && open == nil:
-				open = &block{file: file, lang: fence, line: number + 1}
-			case isFence:
-				all, open = append(all, *open), nil
-			case open != nil:
-				open.text += line
-			}
-		}
-		if open != nil {
-			t.Errorf("%s:%d: the block is not closed", file, open.line)
-		}
+	if len(all) < 20 {
+		t.Fatalf("only %d guides", len(all))
 	}
 	return all
 }
@@ -84,18 +47,18 @@ type command struct {
 func commands(t *testing.T) []command {
 	t.Helper()
 	var all []command
-	for _, b := range blocks(t) {
-		if b.lang != "sh" && b.lang != "console" && b.lang != "" {
+	for _, b := range progtest.Blocks(t) {
+		if b.Lang != "sh" && b.Lang != "console" {
 			continue
 		}
-		n := b.line - 1
-		for line := range strings.Lines(b.text) {
+		n := b.Line - 1
+		for line := range strings.Lines(b.Text) {
 			n++
 			line = strings.TrimSpace(line)
-			if b.lang == "console" {
+			if b.Lang == "console" {
 				line = strings.TrimLeft(line, "#$ ")
 			}
-			all = append(all, command{b.file, n, line})
+			all = append(all, command{b.File, n, line})
 		}
 	}
 	for file, text := range guides(t) {
@@ -169,20 +132,20 @@ func TestConfigurations(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := 0
-	for _, b := range blocks(t) {
-		if b.lang != "toml" || !strings.HasPrefix(strings.TrimSpace(b.text), "cluster =") {
+	for _, b := range progtest.Blocks(t) {
+		if b.Lang != "toml" || !strings.HasPrefix(strings.TrimSpace(b.Text), "cluster =") {
 			continue
 		}
 		whole++
 		config := filepath.Join(dir, "burst.toml")
 		// No scontrol there: only the file is read.
-		text := b.text + "\n[slurm]\nbin = \"" + dir + "\"\nconf = \"" + site + "\"\n"
+		text := b.Text + "\n[slurm]\nbin = \"" + dir + "\"\nconf = \"" + site + "\"\n"
 		if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		out, err := exec.Command(burst, "check", "--offline", "--config", config).CombinedOutput()
 		if !bytes.Contains(out, []byte("burst.toml is valid")) {
-			t.Errorf("%s:%d: %v\n%s", b.file, b.line, err, out)
+			t.Errorf("%s:%d: %v\n%s", b.File, b.Line, err, out)
 		}
 	}
 	if whole < 2 {

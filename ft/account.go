@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/ft/session"
 )
 
@@ -23,7 +22,7 @@ func (g *Guard) told(ctx context.Context, e *Eviction, r *request) *request {
 	if err != nil || len(answers) == 0 {
 		return r
 	}
-	all := &request{by: e.By, rebalance: e.Kind == cloud.Rebalance, done: closed, answers: answers}
+	all := &request{by: e.By, rebalance: mild(e.Kind), done: closed, answers: answers}
 	if r != nil {
 		all.by, all.rebalance, all.order = r.by, r.rebalance, r.order
 	}

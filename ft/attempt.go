@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/ft/session"
 )
 
@@ -53,7 +52,7 @@ func (g *Guard) join(e *Eviction) {
 		return
 	}
 	a.recall(e)
-	mild := e.Kind == cloud.Rebalance
+	mild := mild(e.Kind)
 	if !mild && e.Stage != Done && !a.urgent {
 		a.urgent, a.by = true, time.Time{} // a rebalance's time is nothing to go by
 	}

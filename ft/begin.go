@@ -73,7 +73,7 @@ func (g *Guard) foreign(ctx context.Context, n *Notice, next Notice) error {
 
 // rule is what the pool says of the notice's kind.
 func (g *Guard) rule(n *Notice) string {
-	if n.Kind == cloud.SpotInterruption {
+	if n.Kind == cloud.SpotInterruption || n.Kind == Spent {
 		return Drain
 	}
 	pool := g.pool(n.Node)
@@ -104,6 +104,8 @@ func what(n cloud.Notice) string {
 // when says what its deadline means.
 func when(n cloud.Notice) string {
 	switch {
+	case n.Kind == Spent:
+		return "those of its jobs that are at a cap, and can be saved, are requeued"
 	case n.Kind == cloud.Rebalance:
 		return "the instance is at a higher risk of going"
 	case n.Deadline.IsZero():

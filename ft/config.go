@@ -24,6 +24,8 @@ type Config struct {
 	// Sessions are those of burst-srun, whose jobs are asked by them, and get no
 	// signal; nil: there are none.
 	Sessions Sessions
+	// Spent is asked about notices of its kind; nil: no job goes for one.
+	Spent Purse
 	// Scarce says of a job that Slurm has given up (BadConstraints) that it waits for nodes
 	// of a provider, which others see to: it is not held. Nil: of none.
 	Scarce func(*slurm.Snapshot, slurm.Job) bool

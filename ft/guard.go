@@ -262,6 +262,8 @@ func (g *Guard) act(ctx context.Context, n *Notice, own *[]*Eviction) error {
 		return g.rebalance(ctx, n, own)
 	case cloud.Maintenance:
 		return g.maintain(ctx, n, own)
+	case Spent:
+		return g.spent(ctx, n, own)
 	}
 	jobs, err := g.drain(ctx, n)
 	if err != nil {

@@ -18,7 +18,7 @@ func (g *Guard) Hear(ctx context.Context, provider string, n cloud.Notice) error
 		}
 		return nil
 	}
-	if n.Instance == "" || n.Kind != cloud.SpotInterruption && n.Kind != cloud.Rebalance && n.Kind != cloud.Maintenance {
+	if n.Instance == "" || n.Kind != cloud.SpotInterruption && n.Kind != cloud.Rebalance && n.Kind != cloud.Maintenance && n.Kind != Spent {
 		g.log.Warn("a notice of no known kind, or for no instance, is dropped", "provider", provider, "instance", n.Instance, "kind", n.Kind, "source", n.Source)
 		return nil
 	}

@@ -126,6 +126,8 @@ func (g *Guard) signal(ctx context.Context, n *Notice, e *Eviction) (*sight, err
 			return nil, err
 		case s.over != "":
 			return s, g.close(ctx, e, s.over)
+		case stale(e, s):
+			return s, g.leaveStale(ctx, e)
 		case leaving(s.Job) && !s.requeued:
 		case deaf(s.Job) && e.Signal != "" && time.Now().Add(e.Grace+g.cfg.Margin).Before(g.deadline(n)):
 		default:
@@ -151,6 +153,8 @@ func (g *Guard) awaitEnd(ctx context.Context, n *Notice, e *Eviction, s *sight) 
 		case s.requeued, failed(s.Job):
 			return s, nil
 		case leaving(s.Job): // with which exit code is not certain yet
+		case stale(e, s):
+			return s, g.leaveStale(ctx, e)
 		case !movable(s.Job):
 			if !time.Now().Before(g.deadline(n)) {
 				return s, g.close(ctx, e, "left to run to the end of the lead time: it cannot be requeued")

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/directive"
@@ -29,7 +28,15 @@ func (g *Guard) plan(ctx context.Context, n *Notice, e *Eviction, j slurm.Job) e
 			return err
 		}
 		next.Signal, next.Grace, next.Outcome, next.Ask, next.Retries = a.signal, a.grace, a.wrong, a.ask, a.retries
-		if n.Kind == cloud.Rebalance && next.Ask != session.Stop { // its steps have ended since
+		stays := mild(n.Kind) && next.Ask != session.Stop // its steps have ended since
+		if stays && n.Kind == Spent {
+			why, err := g.Loses(ctx, n.Node, j)
+			if err != nil {
+				return err
+			}
+			stays = why != ""
+		}
+		if stays {
 			return g.close(ctx, e, "left where it is")
 		}
 		if next.Ask != "" {

@@ -59,7 +59,12 @@ func (h hubSessions) Protection(ctx context.Context, job uint32, attempt int) (P
 	for _, b := range all {
 		blessed[b.Step] = b
 	}
+	unsaved := false
+	p.Open = len(steps)
 	for i, s := range steps {
+		if p.Slowest = max(p.Slowest, s.Cost); s.Cost == 0 {
+			unsaved = true
+		}
 		need := 2 * s.Cost // many may write at once
 		if need == 0 {
 			need = firstNeed
@@ -81,6 +86,9 @@ func (h hubSessions) Protection(ctx context.Context, job uint32, attempt int) (P
 		if i == 0 || saved.Before(p.Saved) {
 			p.Saved, p.SavedIteration, p.Iteration = saved, count, s.Progress.Iteration
 		}
+	}
+	if unsaved {
+		p.Slowest = 0
 	}
 	return p, true, nil
 }

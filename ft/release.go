@@ -37,6 +37,9 @@ func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 	if s.over == "" && !s.requeued {
 		return again()
 	}
+	if waits, err := g.putOff(ctx, e, a, s); waits || err != nil {
+		return err
+	}
 	if e.Hold && a.held && (s.over != "" || !strings.HasPrefix(s.Reason, "JobHeld")) {
 		a.released = true
 		return g.moved(ctx, e, "") // an admin has let it go
@@ -58,7 +61,7 @@ func (g *Guard) release(ctx context.Context, n *Notice, e *Eviction, s *sight) (
 	if err == nil && s.requeued && !e.Hold && strings.HasPrefix(s.Reason, "JobHeld") { // as one that was suspended is
 		held = fmt.Sprintf("; it is held: \"scontrol release %d\" lets it start", e.Job)
 	}
-	said := fmt.Sprintf("node %s was taken back by the cloud; requeued %s", e.Node, time.Now().Local().Format(time.DateTime))
+	said := fmt.Sprintf("%s; requeued %s", e.became(), time.Now().Local().Format(time.DateTime))
 	text := said + held
 	if e.Outcome != "" {
 		text += "; " + e.Outcome

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/ft/ckpt"
 	"github.com/burst-hpc/burst/ft/session"
 	"github.com/burst-hpc/burst/slurm"
@@ -45,6 +44,9 @@ type Protection struct {
 	// Together: what a step has saved is worth nothing without what the others have, by
 	// the same request.
 	Together bool
+	// Open is how many steps are, and Slowest the longest of their last checkpoints; 0: one has made none yet.
+	Open    int
+	Slowest time.Duration
 	// Iterations that the application counts: of that generation, and now; -1: not known.
 	SavedIteration, Iteration int64
 }
@@ -114,9 +116,11 @@ func (g *Guard) way(ctx context.Context, n *Notice, j slurm.Job) (_ session.Kind
 		return "", -1, err
 	case !movable(j):
 		return session.Checkpoint, p.Retries, nil // and goes on while it can
-	case n.Kind == cloud.Rebalance && g.fits(n, p.Cost): // nothing hurries
+	case n.Kind == Spent && (p.Open > 1 && p.Slowest == 0 || !g.fits(n, p.Slowest)):
+		return "", p.Retries, nil // one step that saves would doom those that cannot
+	case mild(n.Kind) && g.fits(n, p.Cost): // nothing hurries
 		return session.Stop, p.Retries, nil
-	case n.Kind == cloud.Rebalance:
+	case mild(n.Kind):
 		return "", p.Retries, nil
 	case p.OnNotice && g.fits(n, p.Cost):
 		return session.Stop, p.Retries, nil
@@ -158,7 +162,7 @@ func (g *Guard) request(ctx context.Context, n *Notice, e *Eviction, a *attempt)
 			a.request = r
 		}
 	}
-	mild := n.Kind == cloud.Rebalance
+	mild := mild(n.Kind)
 	r := a.request
 	// What a rebalance asks waits for all others, and its time is nothing to go by.
 	above := r != nil && r.rebalance && !mild
@@ -179,7 +183,7 @@ func (g *Guard) request(ctx context.Context, n *Notice, e *Eviction, a *attempt)
 	}
 	return g.order(ctx, a, &request{by: by, rebalance: mild, order: session.Order{Job: e.Job, Attempt: e.Restarts, Calm: mild && !a.urgent, Request: session.Request{
 		ID: fmt.Sprintf("%d.%d.%s.%d", e.Job, e.Restarts, e.Ask, by.UnixMilli()), Kind: e.Ask, By: by,
-		Why: fmt.Sprintf("node %s is taken back by the cloud", e.Node)}}})
+		Why: e.why()}}})
 }
 
 // order makes r what the attempt's steps are asked. The attempt is held.
@@ -222,11 +226,11 @@ func (g *Guard) answered(ctx context.Context, n *Notice, e *Eviction) (bool, err
 		}
 		r = all
 	}
-	if n.Kind == cloud.Rebalance && r.rebalance && !r.stopped() {
+	if mild(n.Kind) && r.rebalance && !r.stopped() {
 		return g.stays(ctx, e, r)
 	}
 	by := r.by
-	if n.Kind != cloud.Rebalance && e.By.Before(by) { // when that came, it was over already
+	if !mild(n.Kind) && e.By.Before(by) { // when that came, it was over already
 		by = e.By
 	}
 	return r.stopped() || !time.Now().Before(by), ctx.Err()
@@ -251,15 +255,24 @@ func (g *Guard) stays(ctx context.Context, e *Eviction, r *request) (requeue boo
 	case late && p.Saved.After(e.SignalledAt):
 		return true, nil
 	}
-	// Else the script's next step would be told to stop, for nobody to requeue it.
-	off := session.Request{ID: fmt.Sprintf("%d.%d.%s.%d", e.Job, e.Restarts, session.Cancel, e.By.UnixMilli()), Kind: session.Cancel,
-		By: time.Now().Add(noDeadline), Why: "the job stays where it is"}
-	if _, err := g.cfg.Sessions.Ask(ctx, session.Order{Job: e.Job, Attempt: e.Restarts, Request: off}); err != nil {
+	if err := g.unask(ctx, e); err != nil {
 		return false, err
 	}
 	why := unsavedText(r)
 	if !ok && len(r.answers) == 0 {
 		why = session.ErrEnded.Error()
 	}
+	if e.Kind == Spent {
+		g.comment(ctx, e, "the budget is spent; this job could not be checkpointed, and goes on to its end: "+why)
+	}
 	return true, g.close(ctx, e, "left where it is: "+why)
+}
+
+// unask takes back what the job's steps were asked: else the script's next one would be told to stop, for nobody to
+// requeue it.
+func (g *Guard) unask(ctx context.Context, e *Eviction) error {
+	off := session.Request{ID: fmt.Sprintf("%d.%d.%s.%d", e.Job, e.Restarts, session.Cancel, e.By.UnixMilli()), Kind: session.Cancel,
+		By: time.Now().Add(noDeadline), Why: "the job stays where it is"}
+	_, err := g.cfg.Sessions.Ask(ctx, session.Order{Job: e.Job, Attempt: e.Restarts, Request: off})
+	return err
 }

@@ -113,11 +113,11 @@ func underWay(e *Eviction, j slurm.Job) bool {
 // holdBack holds a job in the queue, once, and tells its user. Its comment is first: of
 // a burstd that dies the next does all of it again.
 func (g *Guard) holdBack(ctx context.Context, e *Eviction, outcome string) error {
-	became := "was taken back by the cloud"
+	became := e.became()
 	if e.Kind == Died {
-		became = "is gone"
+		became = fmt.Sprintf("node %s is gone", e.Node)
 	}
-	g.comment(ctx, e, fmt.Sprintf("node %s %s; %s", e.Node, became, outcome))
+	g.comment(ctx, e, fmt.Sprintf("%s; %s", became, outcome))
 	err := g.command(ctx, time.Time{}, func() error { return g.slurm.Hold(ctx, e.Job) })
 	if errors.Is(err, slurm.ErrNotPending) || errors.Is(err, slurm.ErrNoJob) {
 		return nil // it runs after all, or is gone

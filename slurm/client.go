@@ -161,6 +161,15 @@ func (c *Client) BatchScript(ctx context.Context, id uint32) (string, error) {
 	return string(out), nil
 }
 
+// Version is what the installed scontrol says of itself, "slurm-wlm 24.11.5"; slurmctld is not asked.
+func (c *Client) Version(ctx context.Context) (string, error) {
+	out, err := c.run(ctx, "scontrol", "-V")
+	if err != nil {
+		return "", fmt.Errorf("reading Slurm's version: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
 // ShowConfig returns slurmctld's configuration; what is not set is "".
 func (c *Client) ShowConfig(ctx context.Context) (map[string]string, error) {
 	out, err := c.run(ctx, "scontrol", "show", "config")
@@ -219,6 +228,8 @@ func refusal(name string, errOut []byte, err error) error {
 	kind := error(nil)
 	lower := strings.ToLower(text)
 	switch {
+	case strings.Contains(lower, "resource temporarily unavailable"): // of one of several, perhaps
+		kind = errAgain
 	case strings.Contains(lower, "invalid job id"):
 		kind = ErrNoJob
 	case strings.Contains(lower, "no longer pending"), strings.Contains(lower, "already finished"):
@@ -237,7 +248,24 @@ func refusal(name string, errOut []byte, err error) error {
 	if kind != nil {
 		return fmt.Errorf("%s: %w (%s)", name, kind, text)
 	}
-	return fmt.Errorf("%s: %s", name, text)
+	for _, away := range []string{"unable to contact", "timed out", "zero bytes", "connection refused", "communication", "connection reset"} {
+		if strings.Contains(lower, away) {
+			return fmt.Errorf("%s: %s", name, text) // it may have been done
+		}
+	}
+	return refusedError(name + ": " + text)
+}
+
+// refusedError are a command's words for what slurmctld has not done.
+type refusedError string
+
+func (e refusedError) Error() string { return string(e) }
+
+// Refused says whether Slurm has answered, and refused to do what was asked, for a reason that
+// has no error of its own here.
+func Refused(err error) bool {
+	var refused refusedError
+	return errors.As(err, &refused)
 }
 
 // oneLine folds what a command printed into one line of at most 500 bytes.

@@ -3,6 +3,7 @@ package slurm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -117,6 +118,23 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("got %v, want %v", err, tt.want)
 			}
 		})
+	}
+}
+
+// TestRefused: what Slurm has refused was not done; what it has not answered may have been.
+func TestRefused(t *testing.T) {
+	for words, want := range map[string]bool{
+		"slurm_update error: Invalid partition name specified":                       true,
+		"slurm_update error: Access/permission denied":                               true,
+		"slurm_update error: Job is no longer pending execution for job 33":          false,
+		"slurm_update error: Unable to contact slurm controller (connect failure)":   false,
+		"slurm_update error: Socket timed out on send/recv operation":                false,
+		"slurm_update error: Zero Bytes were transmitted or received for job id 123": false,
+	} {
+		c := newFake(&fake{answer: func([]string) (string, string, error) { return "", words + "\n", exitError(1) }})
+		if _, err := c.run(t.Context(), "scontrol"); err == nil || Refused(fmt.Errorf("updating: %w", err)) != want {
+			t.Errorf("%v", err)
+		}
 	}
 }
 

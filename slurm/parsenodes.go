@@ -164,9 +164,12 @@ func commas(v string) []string {
 }
 
 // parsePartitions reads what `scontrol -o show partitions` printed.
-func parsePartitions(out []byte) []map[string]string {
+func parsePartitions(out []byte) []map[string]string { return fields(out, "PartitionName=") }
+
+// fields reads the keys and values of records that begin with a key.
+func fields(out []byte, first string) []map[string]string {
 	var all []map[string]string
-	for _, record := range records(string(out), "PartitionName=") {
+	for _, record := range records(string(out), first) {
 		p := map[string]string{}
 		for field := range strings.FieldsSeq(record) {
 			if key, v, ok := strings.Cut(field, "="); ok {

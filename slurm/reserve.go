@@ -65,3 +65,26 @@ func (c *Client) Unreserve(ctx context.Context, name string) error {
 	}
 	return nil
 }
+
+// Reservations reads those that are there, also of times to come. Nodes are expanded; one whose
+// nodes cannot be read has none.
+func (c *Client) Reservations(ctx context.Context) ([]Reservation, error) {
+	out, err := c.run(ctx, "scontrol", "-o", "show", "reservations")
+	if err != nil {
+		return nil, fmt.Errorf("reading reservations: %w", err)
+	}
+	return parseReservations(out), nil
+}
+
+func parseReservations(out []byte) []Reservation {
+	var all []Reservation
+	for _, r := range fields(out, "ReservationName=") {
+		nodes, err := hostlist.Expand(r["Nodes"])
+		if err != nil {
+			nodes = nil
+		}
+		start, end := seconds(r["StartTime"]), seconds(r["EndTime"])
+		all = append(all, Reservation{r["ReservationName"], nodes, time.Unix(int64(start/time.Second), 0), time.Unix(int64(end/time.Second), 0)})
+	}
+	return all
+}

@@ -62,3 +62,18 @@ func TestReserve(t *testing.T) {
 		t.Errorf("commands: %v", f.lines())
 	}
 }
+
+// TestParseReservations: as slurmctld 22.05 writes them, with times in seconds.
+func TestParseReservations(t *testing.T) {
+	out := "ReservationName=theirs StartTime=1795404920 EndTime=1795405520 Duration=00:10:00 Nodes=c[4-5] NodeCnt=2 CoreCnt=4 Features=(null) PartitionName=(null) " +
+		"Flags=SPEC_NODES TRES=cpu=4 Users=root Groups=(null) Accounts=(null) Licenses=(null) State=ACTIVE BurstBuffer=(null) Watts=n/a MaxStartDelay=(null)\n" +
+		"ReservationName=licenses StartTime=1795404920 EndTime=1795405520 Nodes=(null) Licenses=matlab:1\n"
+	all := parseReservations([]byte(out))
+	if len(all) != 2 || all[0].Name != "theirs" || strings.Join(all[0].Nodes, ",") != "c4,c5" || all[0].Start.Unix() != 1795404920 ||
+		all[0].End.Unix() != 1795405520 || len(all[1].Nodes) != 0 {
+		t.Errorf("%+v", all)
+	}
+	if all := parseReservations([]byte("No reservations in the system\n")); len(all) > 0 {
+		t.Errorf("%+v", all)
+	}
+}

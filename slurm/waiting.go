@@ -15,8 +15,10 @@ type Waiting struct {
 	Needs
 	QOS      string `json:"qos,omitempty"`
 	Priority int64  `json:"priority"`
-	Licenses string `json:"licenses,omitempty"` // as "matlab:2,x"
-	Total    int    `json:"total,omitempty"`    // MiB of all its nodes; 0: not known
+	Licenses string `json:"licenses,omitempty"`  // as "matlab:2,x"
+	Total    int    `json:"total,omitempty"`     // MiB of all its nodes; 0: not known
+	MaxNodes int    `json:"max_nodes,omitempty"` // that it may get, and of one without --nodes those that Slurm thinks it needs; 0: not known
+	Whole    bool   `json:"whole,omitempty"`     // it gets whole nodes (--exclusive)
 	WorkDir  string `json:"work_dir"`
 	Stdin    string `json:"stdin,omitempty"`
 	Stdout   string `json:"stdout,omitempty"`
@@ -44,6 +46,8 @@ var waitingFields = func() (all []waitingField) {
 		waitingField{"PriorityLong", func(w *Waiting, v string) (err error) { w.Priority, err = strconv.ParseInt(v, 10, 64); return err }},
 		waitingField{"Licenses", text(func(w *Waiting) *string { return &w.Licenses })},
 		waitingField{"tres-alloc", func(w *Waiting, v string) error { return parseTotal(v, &w.Total) }},
+		waitingField{"MaxNodes", func(w *Waiting, v string) error { return parseCount(v, &w.MaxNodes) }},
+		waitingField{"OverSubscribe", func(w *Waiting, v string) error { w.Whole = v == "NO"; return nil }},
 		waitingField{"WorkDir", text(func(w *Waiting) *string { return &w.WorkDir })},
 		waitingField{"STDIN", text(func(w *Waiting) *string { return &w.Stdin })},
 		waitingField{"STDOUT", text(func(w *Waiting) *string { return &w.Stdout })},
@@ -177,24 +181,39 @@ func (j Job) ArrayTasks() []int {
 // maxTasks is more than any array of Slurm's has (MaxArraySize).
 const maxTasks = 4_000_001
 
-// SetPartitions gives a pending job these partitions; of an array only the tasks named, which
-// Slurm then has as jobs of their own. ErrNotPending when the job, or one of the tasks, has begun
-// or ended: the other tasks were updated.
-func (c *Client) SetPartitions(ctx context.Context, j Job, tasks []int, partitions []string) error {
-	for _, p := range partitions {
+// Move is a pending job's change of partitions.
+type Move struct {
+	Partitions []string
+	Tasks      []int // of an array: these only, which Slurm then has as jobs of their own
+	// Begin lets the job start at once, whatever start was set for it.
+	Begin bool
+	Told  string // what its AdminComment then says; empty: it stays
+}
+
+// SetPartitions gives a pending job other partitions. ErrNotPending when the job, or one of the
+// tasks, has begun or ended: the other tasks were updated. See Refused.
+func (c *Client) SetPartitions(ctx context.Context, j Job, m Move) error {
+	for _, p := range m.Partitions {
 		if err := checkWord(p); err != nil {
 			return fmt.Errorf("partitions of job %d: %w", j.ID, err)
 		}
 	}
 	name := decimal(j.ID)
 	if j.ArrayTask != "" {
-		words := make([]string, len(tasks))
-		for i, t := range tasks {
+		words := make([]string, len(m.Tasks))
+		for i, t := range m.Tasks {
 			words[i] = strconv.Itoa(t)
 		}
 		name = fmt.Sprintf("%d_[%s]", j.ArrayID, strings.Join(words, ","))
 	}
-	if _, err := c.run(ctx, "scontrol", "update", "jobid="+name, "partition="+strings.Join(partitions, ",")); err != nil {
+	args := []string{"update", "jobid=" + name, "partition=" + strings.Join(m.Partitions, ",")}
+	if m.Begin {
+		args = append(args, "starttime=now")
+	}
+	if m.Told != "" {
+		args = append(args, "admincomment="+printable(m.Told))
+	}
+	if err := c.change(ctx, args...); err != nil {
 		return fmt.Errorf("changing the partitions of job %s: %w", clip(name), err)
 	}
 	return nil

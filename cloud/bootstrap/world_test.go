@@ -58,7 +58,7 @@ var stubs = map[string]string{
 	"systemctl": `case "$*" in
 "restart slurmd"|"start slurmd") $ROOT/usr/local/sbin/burst-slurmd; touch $DESK/active;;
 "is-active --quiet slurmd") [ -e $DESK/active ] && ! takes slurmd;; esac`,
-	"munge": `printf 'MUNGE:%s:' "$(cat | base64 -w0)"`,
+	"munge": `printf 'MUNGE:%s:' "$(base64 -w0)"`,
 	"unmunge": `c=$(cat); c=${c#MUNGE:}; uid=0; case $c in *@*) uid=${c%%@*}; c=${c#*@};; esac
 [ "$1" = -m ] || exit 0
 printf 'STATUS:           Success (0)\nUID:              some (%s)\nGID:              root (0)\n' $uid >$2
@@ -77,7 +77,7 @@ printf %s "${c%:}" | base64 -d >$4`,
 // takes fails, or lets wait, as often as a file of the state says.
 const prelude = `#!/bin/sh
 echo "${0##*/} $*" >>$DESK/log
-takes() { n=$(cat $DESK/$1 2>/dev/null || echo 0); [ $n != 0 ] && echo $((n - 1)) >$DESK/$1; }
+takes() { n=; { read -r n <$DESK/$1; } 2>/dev/null; n=${n:-0}; [ $n != 0 ] && echo $((n - 1)) >$DESK/$1; }
 `
 
 // oneOfSeveral skips a boot in -short that differs little from another one: each takes some

@@ -7,8 +7,8 @@ import (
 	"github.com/vultr/govultr/v3"
 )
 
-// Account implements cloud.Accountant: the account's address, the region, and
-// the endpoint if it is not Vultr's own. Vultr gives accounts no number.
+// Account implements cloud.Accountant: the address of the user whose the
+// key is, the region, and the endpoint if it is not Vultr's own. Vultr gives accounts no number.
 func (p *Provider) Account(ctx context.Context) (string, error) {
 	var a *govultr.Account
 	err := call(ctx, "account", "asking whose the key is", func(ctx context.Context) (err error) {

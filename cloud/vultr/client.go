@@ -144,7 +144,7 @@ func repeatable(method string, a *answer, err error) bool {
 
 func (w *wire) once(r *http.Request, a *answer) (*http.Response, error) {
 	*a = answer{}
-	key, err := w.p.key()
+	key, err := w.p.keyFor(r.Context())
 	var answered func()
 	if err == nil {
 		answered, err = w.limits.send(r.Context())
@@ -216,8 +216,27 @@ func retryAfter(header string, now time.Time) time.Duration {
 	return 0
 }
 
-// key is the account's API key. It is read for each request, so that one that
-// has been exchanged holds at once.
+type oneKey struct{}
+
+// withKey has all requests of a context made with the key that is there now: what one account was
+// asked for, another must not be asked to end.
+func (p *Provider) withKey(ctx context.Context) (context.Context, error) {
+	key, err := p.key()
+	if err != nil {
+		return nil, err
+	}
+	return context.WithValue(ctx, oneKey{}, key), nil
+}
+
+func (p *Provider) keyFor(ctx context.Context) (string, error) {
+	if key, ok := ctx.Value(oneKey{}).(string); ok {
+		return key, nil
+	}
+	return p.key()
+}
+
+// key is the account's API key. It is read for each request, but for those of one launch, so that
+// one that has been exchanged holds at once.
 func (p *Provider) key() (string, error) {
 	if p.c.KeyFile == "" {
 		if key := os.Getenv("VULTR_API_KEY"); key != "" {

@@ -35,6 +35,9 @@ func (p *Provider) Launch(ctx context.Context, r cloud.LaunchRequest) ([]cloud.I
 		return nil, transient(opLaunch, err)
 	}
 	defer done()
+	if ctx, err = p.withKey(ctx); err != nil {
+		return nil, failure(opLaunch, "reading the key", answer{err: err}, err)
+	}
 	if len(r.Spec) == 0 {
 		one := []cloud.LaunchRequest{r}
 		if err := p.prepare(ctx, opLaunch, one)[0]; err != nil {
@@ -246,15 +249,15 @@ func (l *launch) takeBack(ctx context.Context) error {
 	if err := l.book.write(lines...); err != nil {
 		return err
 	}
-	errs := make([]error, len(lines))
+	taken := make([]bool, len(lines))
 	each(workers, len(lines), func(n int) {
-		var taken bool
-		if taken, errs[n] = l.p.end(ctx, lines[n].ID); taken {
+		// Of what cannot be ended, or is not found though it was made, the engine learns by lists.
+		if taken[n], _ = l.p.end(ctx, lines[n].ID); taken[n] {
 			l.p.destroyed(lines[n].ID)
 		}
 	})
-	for n, err := range errs {
-		if err == nil {
+	for n, ended := range taken {
+		if ended {
 			delete(l.found, lines[n].I)
 		}
 	}

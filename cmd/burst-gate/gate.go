@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -155,7 +156,8 @@ func (g gate) limit(ctx context.Context) time.Duration {
 		g.log.Debug("PrologEpilogTimeout is not known", "err", err)
 		return defaultMax
 	}
-	return maxWait(config["PrologEpilogTimeout"])
+	// From Slurm 25.05 on prologs may have a time of their own.
+	return maxWait(cmp.Or(config["PrologTimeout"], config["PrologEpilogTimeout"]))
 }
 
 // maxWait reads a timeout as `scontrol show config` prints it: "1800",

@@ -144,6 +144,9 @@ func TestWait(t *testing.T) {
 		{name: "below PrologEpilogTimeout", w: world{config: map[string]string{"PrologEpilogTimeout": "100"},
 			burstd: func(time.Duration) (api.GateAnswer, error) { return closed, nil }},
 			min: 90 * time.Second, max: 91 * time.Second, err: "job 7 goes on after 1m30s, the longest wait"},
+		{name: "below PrologTimeout, which then counts", w: world{config: map[string]string{"PrologEpilogTimeout": "", "PrologTimeout": "200"},
+			burstd: func(time.Duration) (api.GateAnswer, error) { return closed, nil }},
+			min: 180 * time.Second, max: 181 * time.Second, err: "job 7 goes on after 3m0s, the longest wait"},
 		{name: "nobody answers", w: world{job: func(time.Duration) (string, error) { return "", errors.New("connection refused") }},
 			min: time.Hour, max: time.Hour + time.Second, err: "connection refused"},
 	} {

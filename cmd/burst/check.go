@@ -1,20 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/burst-hpc/burst/cloud"
-	"github.com/burst-hpc/burst/cloud/aws"
 	"github.com/burst-hpc/burst/cmd/internal/cli"
 	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/slurm/conf"
@@ -32,10 +27,13 @@ func checkCommand() *cobra.Command {
 	var o checkOptions
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Check burst.toml, and what slurm.conf lacks",
-		Long: "Check burst.toml, then compare it with the running slurmctld and with slurm.conf. Where nodes come from AWS, check\n" +
-			"that too, as \"burst aws check\" does, and where they come from Vultr, the account and the pools there; what cannot\n" +
-			"be reached is unknown, not wrong. Where they are set up over SSH, look at burstd's keys for it.\n\n" +
+		Short: "Check this host, burst.toml, slurm.conf and the clouds",
+		Long: "Check burst.toml, then all that can be wrong on a controller, a line each: this host (Slurm's version and build, MUNGE,\n" +
+			"the clock, disks, sockets, who may read and write what, the programs' versions, burstd's unit), then slurm.conf, and what\n" +
+			"the running slurmctld has of it. Where nodes come from AWS, check that too, as \"burst aws check\" does, and where they\n" +
+			"come from Vultr, the account and the pools there. Where they are set up over SSH, look at burstd's keys for it.\n" +
+			"It changes nothing. What hangs is given up; what could not be looked at is unknown, with the reason, and not wrong.\n" +
+			"Run it as root, who sees everything, or as SlurmUser; before burstd has ever run, or while it does.\n\n" +
 			"Exit codes: 0 all is well, 1 something must be changed, 2 burst.toml is wrong.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -54,7 +52,8 @@ type report struct {
 	Config   string         `json:"config"`
 	Compared []string       `json:"compared"` // "slurmctld", the path of slurm.conf
 	Change   int            `json:"change"`   // findings that stand in the way
-	Findings []conf.Finding `json:"findings"`
+	Host     []conf.Finding `json:"host"`     // of this host; key is what was looked at, have where
+	Findings []conf.Finding `json:"findings"` // of slurm.conf and burst.toml
 	AWS      []account      `json:"aws,omitempty"`
 	Vultr    []account      `json:"vultr,omitempty"`
 }
@@ -64,59 +63,68 @@ func runCheck(ctx context.Context, w io.Writer, o checkOptions) error {
 	if err != nil {
 		return err
 	}
-	both, err := readSites(ctx, cfg)
-	if err != nil {
-		return err
+	both, lost := readSites(ctx, cfg)
+	a := askClouds(ctx, cfg, &in, o.offline)
+	looked := lookAt(ctx, cfg, in, both)
+	r := report{Config: cfg.Path, Compared: []string{}, Host: looked.host, AWS: a.aws, Vultr: a.vultr}
+	hint := ""
+	if lost == nil {
+		compared := both.compare(in)
+		r.Compared, r.Findings = compared.Compared, append(compared.Findings, a.pools...)
+		hint = r.rest(ctx, cfg, both, a.servers, looked)
+	} else {
+		r.Findings = []conf.Finding{{Level: conf.Missing, Key: "slurm.conf", Have: both.path,
+			Why: "Neither slurmctld answers nor can this file be read: run burst check on the host of slurmctld, or set conf under [slurm] in " + cfg.Path + "."}}
+		r.Findings = slices.Concat(r.Findings, looked.programs, checkListen(cfg), looked.logins)
 	}
-	var asked asked
-	if !o.offline {
-		asked = askClouds(ctx, cfg, &in)
-	}
-	r := both.compare(in)
-	r.Config, r.AWS, r.Vultr = cfg.Path, asked.aws, asked.vultr
-	r.Findings = append(r.Findings, asked.pools...)
-	r.Findings = append(r.Findings, checkPrograms(in.Programs, both.chained(in.Programs))...)
-	unheard := checkListen(cfg)
-	r.Findings = append(r.Findings, unheard...)
-	r.Findings = append(r.Findings, checkServers(ctx, cfg, o.offline)...)
-	r.Findings = append(r.Findings, checkBoots(cfg)...)
-	rules := checkOverflow(cfg, both.file)
-	r.Findings = append(r.Findings, rules...)
-	r.Findings = append(r.Findings, checkBudget(cfg)...)
-	logins := checkLogins(cfg)
-	r.Findings = append(r.Findings, logins...)
+	accounts := slices.Concat(r.AWS, r.Vultr)
 	total := len(r.Findings)
-	r.Change = standing(r.Findings)
-	hint := "\"burst genconf\" prints what slurm.conf needs; slurmctld must be restarted after it"
-	switch r.Change {
+	for _, a := range accounts {
+		total += len(a.Findings)
+	}
+	ours, rest := standing(r.Host), standing(r.Findings)+wrongs(accounts)
+	r.Change = ours + rest
+	if o.json {
+		err = writeJSON(w, r)
+	} else {
+		err = r.print(w)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("writing the findings: %w", err)
+	case lost != nil:
+		return lost
+	case ours > 0 && rest > 0:
+		return cli.WithHint(fmt.Errorf("%d of %d findings must be changed, and %d of this host", rest, total, ours), "first what is said of this host, from above; then %s", hint)
+	case ours > 0:
+		return cli.WithHint(fmt.Errorf("%d of %d findings of this host must be changed", ours, len(r.Host)), "each line above says what to do; docs/admin.md says more")
+	case rest > 0:
+		return cli.WithHint(fmt.Errorf("%d of %d findings must be changed", rest, total), "%s", hint)
+	}
+	return nil
+}
+
+// rest adds what is found of slurm.conf and burst.toml beside their settings, and returns what to do first of all.
+func (r *report) rest(ctx context.Context, cfg *config.Config, both sites, servers []conf.Finding, l looked) (hint string) {
+	r.Findings = append(r.Findings, l.programs...)
+	unheard := checkListen(cfg)
+	names := newDirectory(ctx, cfg)
+	rules := checkOverflow(cfg, both.file, names)
+	for _, more := range [][]conf.Finding{unheard, servers, checkBoots(cfg), rules, checkBudget(cfg, both.file, names), checkCost(cfg, both.file), l.logins} {
+		r.Findings = append(r.Findings, more...)
+	}
+	hint = "\"burst genconf\" prints what slurm.conf needs; slurmctld must be restarted after it"
+	switch standing(r.Findings) {
 	case 0:
 		hint = "docs/aws.md and docs/vultr.md say what Burst needs of an account"
 	case len(unheard):
 		hint = "burst.toml(5) describes listen"
 	case standing(rules):
 		hint = "docs/overflow.md says how the rules of overflow are read"
-	case standing(logins):
+	case standing(l.logins):
 		hint = "docs/ssh-bootstrap.md says what burstd needs to log in to nodes"
 	}
-	accounts := slices.Concat(r.AWS, r.Vultr)
-	r.Change += wrongs(accounts)
-	for _, a := range accounts {
-		total += len(a.Findings)
-	}
-	if o.json {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		err = enc.Encode(r)
-	} else {
-		err = r.print(w)
-	}
-	if err != nil {
-		return fmt.Errorf("writing the findings: %w", err)
-	}
-	if r.Change > 0 {
-		return cli.WithHint(fmt.Errorf("%d of %d findings must be changed", r.Change, total), "%s", hint)
-	}
-	return nil
+	return hint
 }
 
 // standing is how many findings stand in the way.
@@ -127,44 +135,6 @@ func standing(all []conf.Finding) (n int) {
 		}
 	}
 	return n
-}
-
-// asked is what the clouds say.
-type asked struct {
-	pools []conf.Finding // pools that they did not describe
-	aws   []account
-	vultr []account
-}
-
-// askClouds adds to in what clouds know of the pools' types, and checks their accounts.
-func askClouds(ctx context.Context, cfg *config.Config, in *conf.Input) asked {
-	ctx, cancel := context.WithTimeout(ctx, cloudTimeout)
-	defer cancel()
-	open := openedOf(cfg)
-	a := asked{aws: checkAWS(ctx, cfg, open, ""), vultr: checkVultr(ctx, cfg, open)}
-	for _, account := range a.aws {
-		for i, f := range account.Findings {
-			// This host may have no way there, or this user no credentials, while burstd has: "burst aws
-			// check" is the one to say so.
-			if f.Level == aws.LevelWrong && (f.Subject == "credentials" || strings.HasPrefix(f.Subject, "endpoint ")) {
-				account.Findings[i].Level = aws.LevelUnknown
-			}
-		}
-	}
-	failed := shapes(ctx, cfg, open, in)
-	for _, p := range cfg.Pools {
-		err := failed[p.Power.Name]
-		if err == nil {
-			continue
-		}
-		f := conf.Finding{Level: conf.Unknown, Key: "NodeName", Have: p.Slurm.Name, Why: fmt.Sprintf("CPUs and memory are not compared: %v.", err)}
-		var refused *cloud.Error
-		if !errors.As(err, &refused) || cloud.KindOf(err) == cloud.Invalid { // our own word, or the cloud's: not a lack of an answer
-			f.Level = conf.Wrong
-		}
-		a.pools = append(a.pools, f)
-	}
-	return a
 }
 
 // compare checks the running slurmctld, with the nodes and partitions of the
@@ -178,7 +148,7 @@ func (s sites) compare(in conf.Input) report {
 		return report{Compared: []string{"slurmctld"}, Findings: append(found, s.tooSoon(in, found)...)}
 	}
 	both := s.file
-	both.Settings = s.running.Settings
+	both.Settings, both.Prologs = s.running.Settings, s.running.Prologs
 	written := map[string]bool{} // settings that the file has right
 	for _, f := range conf.Check(s.file, in) {
 		if f.Level == conf.OK {
@@ -191,42 +161,17 @@ func (s sites) compare(in conf.Input) report {
 			found[i].Why = s.path + " says so already: restart slurmctld."
 		}
 	}
-	return report{Compared: []string{"slurmctld", s.path}, Findings: append(found, s.tooSoon(in, found)...)}
+	found = append(found, s.tooSoon(in, found)...)
+	return report{Compared: []string{"slurmctld", s.path}, Findings: append(found, s.unknown(in)...)}
 }
 
 // chained says whether the site calls, or must call, the script that chains its
 // own PrologSlurmctld.
 func (s sites) chained(p conf.Programs) bool {
-	have := s.running.Get("PrologSlurmctld")
 	if s.askErr != nil {
-		have = s.file.Get("PrologSlurmctld")
+		return conf.Chained(s.file, p)
 	}
-	return have != "" && have != p.Gate
-}
-
-// checkPrograms finds programs that slurmctld would refuse to start.
-func checkPrograms(p conf.Programs, chained bool) []conf.Finding {
-	paths := []string{p.Resume, p.Suspend, p.ResumeFail, p.Gate}
-	if chained {
-		paths = append(paths, p.Chain)
-	}
-	var all []conf.Finding
-	for _, path := range paths {
-		f := conf.Finding{Level: conf.OK, Key: filepath.Base(path), Have: path, Why: "slurmctld may start it."}
-		info, err := os.Stat(path)
-		switch {
-		case err != nil && path == p.Chain:
-			f.Level, f.Why = conf.Missing, fmt.Sprintf("%v: write it with \"burst genconf --chain -o %s\".", err, path)
-		case err != nil:
-			f.Level, f.Why = conf.Missing, fmt.Sprintf("%v: install it, or name its folder with --programs.", err)
-		case info.IsDir() || info.Mode()&0o111 == 0:
-			f.Level, f.Why = conf.Wrong, fmt.Sprintf("slurmctld cannot start it: its mode is %v; run chmod 755 on it.", info.Mode())
-		case info.Mode()&0o022 != 0:
-			f.Level, f.Why = conf.Wrong, fmt.Sprintf("slurmctld does not start what others may write: its mode is %v; run chmod 755 on it.", info.Mode())
-		}
-		all = append(all, f)
-	}
-	return all
+	return conf.Chained(s.running, p)
 }
 
 // checkListen finds a method of checkpoints that no job would hear of: burst-srun has it
@@ -246,22 +191,28 @@ func checkListen(cfg *config.Config) []conf.Finding {
 
 func (r report) print(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s is valid; compared with %s:\n", r.Config, strings.Join(r.Compared, " and "))
-	for _, f := range r.Findings {
-		fmt.Fprintf(&b, "%-8s %s\n", f.Level, headline(f))
-		if f.Level == conf.OK {
-			continue
-		}
-		if f.Want != "" {
-			fmt.Fprintf(&b, "         want %s\n", wantLine(f))
-		}
-		fmt.Fprintf(&b, "         %s\n", f.Why)
-	}
+	b.WriteString("this host:\n")
+	lines(&b, r.Host)
+	fmt.Fprintf(&b, "%s is valid; compared with %s:\n", r.Config, cmp.Or(strings.Join(r.Compared, " and "), "nothing"))
+	lines(&b, r.Findings)
 	for _, a := range slices.Concat(r.AWS, r.Vultr) {
 		b.WriteString(a.text())
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+func lines(b *strings.Builder, all []conf.Finding) {
+	for _, f := range all {
+		fmt.Fprintf(b, "%-8s %s\n", f.Level, printable(headline(f)))
+		if f.Level == conf.OK {
+			continue
+		}
+		if f.Want != "" {
+			fmt.Fprintf(b, "         want %s\n", printable(wantLine(f)))
+		}
+		fmt.Fprintf(b, "         %s\n", printable(f.Why))
+	}
 }
 
 // headline is the finding as slurm.conf has it.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
@@ -18,6 +19,7 @@ const cloudTimeout = 60 * time.Second
 // opened are the providers that a command has needed so far.
 type opened struct {
 	cfg       *config.Config
+	mu        sync.Mutex
 	providers map[string]cloud.Provider
 }
 
@@ -27,6 +29,8 @@ func openedOf(cfg *config.Config) *opened {
 
 // get opens the named provider, which Load has found in the file, or returns it again.
 func (o *opened) get(ctx context.Context, name string) (cloud.Provider, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if p, ok := o.providers[name]; ok {
 		return p, nil
 	}

@@ -18,6 +18,7 @@ func commands() []*cobra.Command {
 		imageCommand(),
 		pauseCommand(),
 		resumeCommand(),
+		resumeTestCommand(),
 		stopAllCommand(),
 		evictCommand(),
 		checkpointCommand(),
@@ -35,5 +36,6 @@ func commands() []*cobra.Command {
 		benchSlurmCommand(),
 		localCommand(),
 		demoCommand(),
+		versionCommand(),
 	}
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/burst-hpc/burst/cmd/internal/api"
 	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/slurm/conf"
 )
 
 type costOptions struct {
@@ -160,7 +162,7 @@ var noted = []struct {
 
 const (
 	noJobs = "Of this no job had: "
-	ofJobs = "Of this, of jobs that have ended: "
+	ofJobs = "Of jobs that ended in this time, since the start of each: "
 )
 
 // writeCostNotes says in words what the table leaves open.
@@ -196,6 +198,16 @@ func costRow(u api.Usage, by string) []string {
 		row = append(row, cmp.Or(u.User, "-"), cmp.Or(u.Account, "-"))
 	}
 	return append(row, strconv.Itoa(u.Instances), hours(u.Seconds), inUSD(u.USD), inUSD(u.OnDemandUSD))
+}
+
+// checkCost finds that what jobs have cost cannot be written where the site wants it.
+func checkCost(cfg *config.Config, site conf.Site) []conf.Finding {
+	const key, want = "AccountingStorageType", "accounting_storage/slurmdbd"
+	if have := site.Get(key); cfg.Cost.Comment && site.Settings != nil && !strings.EqualFold(have, want) {
+		return []conf.Finding{{Level: conf.Advice, Key: key, Have: have, Want: want,
+			Why: "[cost] comment writes what jobs have cost into slurmdbd's records, and there are none."}}
+	}
+	return nil
 }
 
 // inUSD is an amount in a table; nil: not known.

@@ -34,7 +34,7 @@ func runBills(ctx context.Context, w io.Writer, client *api.Client, o costOption
 	if o.json {
 		err = writeJSON(w, append([]api.Bill{}, bills...))
 	} else if err = writeTable(w, rows); err == nil {
-		_, err = fmt.Fprintf(w, "\n%d instances, %d differ; of %d the provider never told the end: they ended when its lists first lacked them.\n", len(bills), differ, guessed)
+		_, err = fmt.Fprintf(w, "\n%d instances, %d differ; of %d the provider never told the end: they have that which burstd has seen.\n", len(bills), differ, guessed)
 	}
 	if err == nil && differ > 0 {
 		err = cli.WithHint(fmt.Errorf("the ledger has not what the provider has told, of %d of %d instances", differ, len(bills)), "see the lines with DIFFERS, and burst events of their nodes")

@@ -70,7 +70,7 @@ func populate(b *apitest.Backend) {
 	b.SetBudget([]api.BudgetRow{
 		{Of: "cluster", Period: "day", From: at.Truncate(24 * time.Hour), Cap: 50, Spent: 12.34, Committed: 30, Left: 7.66},
 		{Of: "account", Name: "phys", Period: "month", From: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), Cap: 300, Spent: 310, Left: -10, UnpricedHours: 1.5},
-		{Of: "job", Name: "7", Period: "job", Cap: 20, Spent: 1.25, Committed: 4, Left: 14.75},
+		{Of: "job", Name: "7", Period: "job", Cap: 20, Spent: 1.25, Committed: 4, Left: 14.75, AtCap: "requeue"},
 	})
 	b.SetJobs(someJobs())
 	b.SetOverflows([]api.OverflowJob{
@@ -78,6 +78,11 @@ func populate(b *apitest.Backend) {
 		{Job: "8", User: "dave", Partition: "main", Nodes: 2, Action: "leave", Why: "stays: asks for licence matlab, which is on-prem only"}},
 		[]api.Overflowed{{Job: "5_2", User: "carol", Was: "main", To: "cloud", State: "added", Added: at, Why: "rule small: waits 10m for Priority; goes also to cloud"},
 			{Job: "6", User: "dave", Was: "main", To: "cloud", State: "added", Added: at, Why: "rule small: waits 12m for Resources; goes also to cloud", Ended: at.Add(time.Hour), EndedWhy: "ran in cloud: completed"}})
+	perHour := 0.25
+	b.SetExplained(api.Explained{Job: "7", User: "carol", State: "PENDING", Line: "waits for nodes to be free (Resources) in main,cloud; rule small has added cloud", Details: []string{"it was told: hello"},
+		Where: []api.Place{{Partition: "cloud", Pool: "p", Provider: "east", Offering: "m5/a/spot", Nodes: 2, USDPerHour: &perHour, Priced: at},
+			{Partition: "cloud", Pool: "q", Provider: "lon", Nodes: 2, Forbidden: "pool q is stopped by hand"}}},
+		api.Explained{State: "SCRIPT", Line: "would also go to the cloud (cloud) by rule small", Where: []api.Place{}, Details: []string{"a price is asked for"}})
 	const stopped = "5 instances in a row did not become nodes"
 	b.SetPools([]api.PoolStatus{{Pool: "p", Provider: "east", Partition: "cloud", Nodes: 100, Failures: 5, MaxFailures: 5, Stopped: at, Why: stopped},
 		{Pool: "q", Provider: "lon", Nodes: 2}})

@@ -26,9 +26,11 @@ func demoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Run a real Slurm cluster that bursts on this machine and survives two evictions",
-		Long: "Run a real Slurm cluster on this machine, of cloud nodes that are processes. A job runs on four of\n" +
-			"them, is evicted twice, and must end with the result of an uninterrupted run. Takes about a minute and\n" +
-			"a half, needs no root and no cloud, and leaves nothing behind.\n\n" +
+		Long: "Run a real Slurm cluster on this machine, of one node of the site and cloud nodes, all of them processes.\n" +
+			"Jobs wait for the site's node; a rule takes them to the cloud, within a budget, but for one that says\n" +
+			"that it stays. One of them runs on four nodes there, is evicted twice, and must end with the result of\n" +
+			"an uninterrupted run. Takes about a minute and a half, needs no root and no cloud, and leaves nothing\n" +
+			"behind.\n\n" +
 			"Exit codes: 0 all is as it must be, 1 it is not, 2 wrong usage.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

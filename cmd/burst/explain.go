@@ -30,17 +30,31 @@ type explainOptions struct {
 func explainCommand() *cobra.Command {
 	var o explainOptions
 	cmd := &cobra.Command{
-		Use:   "explain [SCRIPT]",
-		Short: "Say what holds for a job's checkpoints, and why",
-		Long: "Say what holds for a job's checkpoints, and where it comes from: of each key what the strongest place says, " +
+		Use:   "explain [SCRIPT | JOBID]",
+		Short: "Say what a job waits for, what would become of a script, and what holds for its checkpoints",
+		Long: "With a job's id (17, or 17_3 of an array) say what the job waits for, or what has become of it: where it runs or may run,\n" +
+			"at what price, what forbids it, and until when. Users may ask about their own jobs, root and SlurmUser about all.\n\n" +
+			"With a script say whether its job would go to the cloud, where to, when, at what price, and what forbids it, as burstd\n" +
+			"sees it now; without burstd as far as burst.toml tells. Before that say what holds for a job's checkpoints, and where it comes from: of each key what the strongest place says, " +
 			"which is\nburst-srun --ckpt, then the job's comment, then the script's #BURST lines, then burst.toml's [pool.NAME.checkpoint],\n" +
 			"[partition.NAME.checkpoint] and [checkpoint], then Burst's default. It also says what may become of the job other than its\n" +
 			"user thinks. The #SBATCH lines are read as sbatch does; sbatch's options and SBATCH_ variables are not seen.\n" +
-			"The script - is standard input; without one the job is of salloc or srun.\n\nThe keys:\n" + keysHelp() +
+			"The script - is standard input, ./17 the script 17; without one the job is of salloc or srun.\n\nThe keys:\n" + keysHelp() +
 			"\nExit codes: 0 said, also with warnings; 1 failed; 2 wrong usage, a wrong directive, or burst.toml is wrong.",
-		Example: "  burst explain job.sh\n  burst explain job.sh --partition cloud --comment 'burst: signal=USR1'\n  scontrol write batch_script 17 - | burst explain - --pool c6i --json",
+		Example: "  burst explain 17\n  burst explain job.sh\n  burst explain job.sh --partition cloud --comment 'burst: signal=USR1'\n  scontrol write batch_script 17 - | burst explain - --pool c6i --json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && isJobID(args[0]) {
+				if o.partition+o.pool+o.comment != "" || len(o.ckpt) > 0 {
+					return cli.UsageError(errors.New("--partition, --pool, --comment and --ckpt are for a script, and this is a job's id"), "a script of that name is ./"+args[0])
+				}
+				client, err := dial(cmd)
+				if err != nil {
+					return err
+				}
+				defer client.Close()
+				return runExplainJob(cmd.Context(), cmd.OutOrStdout(), client, args[0], o.json)
+			}
 			o.config, o.commented = configFlag(cmd), cmd.Flags().Changed("comment")
 			o.named = o.config != "" || os.Getenv("BURST_CONFIG") != ""
 			j, err := readJob(cmd.InOrStdin(), o, args)
@@ -153,6 +167,9 @@ func runExplain(ctx context.Context, out io.Writer, o explainOptions, j batchJob
 			Text: "burst.toml has no section [budget]: nothing caps what the job costs"})
 	}
 	e.rehearsed(m, j)
+	if j.name != "" { // one of salloc or srun is moved by no rule
+		e.inCloud(ctx, cfg, wouldOf(o, j), m.Stay == "yes")
+	}
 	if o.json {
 		return writeJSON(out, e)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/api"
 	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/cmd/internal/rehearse"
 	"github.com/burst-hpc/burst/slurm/conf"
@@ -26,6 +27,7 @@ type explained struct {
 	Settings  []explainedSetting `json:"settings"`
 	Unused    []explainedSetting `json:"unused"`
 	Advice    []directive.Advice `json:"advice"`
+	Cloud     *api.Explained     `json:"cloud,omitempty"` // of a script: what would become of it
 
 	comment sbatch.Option // where the job's comment stands in the script; zero: it does not
 	silent  []config.Pool // of those that the job may get, the ones on a cloud that gives no notices
@@ -138,7 +140,13 @@ func (e *explained) print(w io.Writer) error {
 			return fmt.Errorf("writing: %w", err)
 		}
 	}
-	return nil
+	if e.Cloud == nil {
+		return nil
+	}
+	if _, err := fmt.Fprintf(w, "\n%s\n", printable("the job "+e.Cloud.Line)); err != nil {
+		return fmt.Errorf("writing: %w", err)
+	}
+	return writeCloud(w, *e.Cloud)
 }
 
 // place is the origin with the section of burst.toml.

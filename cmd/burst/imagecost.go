@@ -50,7 +50,7 @@ func (b built) book(ctx context.Context) error {
 	defer client.Close()
 	r := b.result
 	request := api.Builder{Instance: r.Instance, Token: r.Token, Provider: b.pool.Power.Provider, Pool: b.pool.Power.Name,
-		Type: r.Offering.Type, Zone: r.Offering.Zone, Market: string(r.Offering.Market), Launched: r.Launched, Ended: r.Ended}
+		Type: r.Offering.Type, Zone: r.Offering.Zone, Market: string(r.Offering.Market), Launched: r.Launched, Ended: r.Ended, Guessed: r.Guessed}
 	ask := func() error {
 		ctx, cancel := context.WithTimeout(ctx, burstdTimeout)
 		defer cancel()

@@ -68,7 +68,7 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 		t.Fatal("unknown keys were taken")
 	}
 	lines := strings.Split(err.Error(), "\n")[1:]
-	if len(lines) != 19 {
+	if len(lines) != 20 {
 		t.Fatalf("want an error for each section and the top, got %q", lines)
 	}
 	for _, line := range lines {
@@ -99,4 +99,30 @@ func load(t *testing.T, text string) (*config.Config, error) {
 		t.Fatal(err)
 	}
 	return config.Load(path)
+}
+
+// TestInitAfterThePackage: what burst init writes may be there already; what the site has changed is kept.
+func TestInitAfterThePackage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "burst.toml")
+	run := func() (string, error) {
+		var said strings.Builder
+		err := runInit(t.Context(), &said, initOptions{output: path})
+		return said.String(), err
+	}
+	if said, err := run(); err != nil || !strings.Contains(said, "written") {
+		t.Fatalf("%q, %v", said, err)
+	}
+	if said, err := run(); err != nil || !strings.Contains(said, "unchanged") {
+		t.Errorf("%q, %v", said, err)
+	}
+	changed := sample + "# ours\n"
+	if err := os.WriteFile(path, []byte(changed), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := run(); err == nil {
+		t.Errorf("a changed file: %q", said)
+	}
+	if now, err := os.ReadFile(path); err != nil || string(now) != changed {
+		t.Errorf("the changed file is %q, %v", now, err)
+	}
 }

@@ -1,12 +1,13 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/user"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,14 +15,15 @@ import (
 
 	"github.com/burst-hpc/burst/cloud/bootstrap/ssh"
 	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/cmd/internal/hostcheck"
+	"github.com/burst-hpc/burst/cmd/internal/passwd"
 	"github.com/burst-hpc/burst/slurm/conf"
 )
 
-// checkLogins looks at what burstd needs to set nodes up over SSH: a key of its
-// own, and the MUNGE key that it sends.
-func checkLogins(cfg *config.Config) []conf.Finding {
+// checkLogins looks at what burstd, which runs as who, needs to set nodes up over SSH: a key
+// of its own, and the MUNGE key that it sends.
+func checkLogins(cfg *config.Config, who reader) []conf.Finding {
 	auths, sent := map[ssh.Auth]bool{}, map[string]bool{}
-	who := burstdUser(cfg.Endpoint.Socket, cfg.Endpoint.SlurmUser)
 	var all []conf.Finding
 	for _, p := range cfg.Sources() {
 		if p.SSH == nil {
@@ -52,13 +54,25 @@ type reader struct {
 	groups []int
 }
 
-// burstdUser is whose burstd's socket is, or else SlurmUser, as the unit has it;
-// where nobody is known we are taken for him.
-func burstdUser(socket, slurmUser string) reader {
-	u, err := user.Lookup(slurmUser)
-	if info, serr := os.Stat(socket); serr == nil {
-		u, err = user.LookupId(fmt.Sprint(info.Sys().(*syscall.Stat_t).Uid))
+// burstdUser is whose burstd's socket is, or else as whom its unit runs it; where that is not to be had,
+// root if its instances are processes here, and SlurmUser if not. Where nobody is known we are taken for him.
+func burstdUser(ctx context.Context, cfg *config.Config, unit map[string]string) reader {
+	name := cfg.Endpoint.SlurmUser
+	switch {
+	case unit["LoadState"] == "loaded":
+		name = cmp.Or(unit["User"], "root")
+	case slices.ContainsFunc(cfg.Providers, func(p config.Provider) bool { return p.Kind == "local" }):
+		name = "root"
 	}
+	u, err := passwd.ByName(ctx, name)
+	if info, serr := os.Stat(cfg.Endpoint.Socket); serr == nil {
+		u, err = passwd.ByID(ctx, int(info.Sys().(*syscall.Stat_t).Uid))
+	}
+	return readerOf(u, err)
+}
+
+// readerOf is a user that was looked up, or we if there was none.
+func readerOf(u *user.User, err error) reader {
 	if err != nil {
 		u, err = user.Current()
 	}
@@ -137,28 +151,12 @@ func (r reader) found(f conf.Finding, err error) conf.Finding {
 // opens says why he may not read, or with 0o2 write, a file, by its mode and
 // those of its folders.
 func (r reader) opens(path string, want fs.FileMode) error {
-	if r.uid == 0 {
-		return nil
+	err := hostcheck.User{Name: r.name, UID: r.uid, Groups: r.groups}.Opens("/", path, want)
+	var closed *hostcheck.Closed
+	if errors.As(err, &closed) {
+		return fmt.Errorf("%s, as whom burstd runs, may not open %s: it is uid %d's, with mode %04o", r.name, closed.Path, closed.UID, closed.Mode)
 	}
-	for at := path; ; at = filepath.Dir(at) {
-		info, err := os.Stat(at)
-		if err != nil {
-			return err
-		}
-		s, mode := info.Sys().(*syscall.Stat_t), info.Mode().Perm()
-		switch {
-		case int(s.Uid) == r.uid:
-			mode >>= 6
-		case slices.Contains(r.groups, int(s.Gid)):
-			mode >>= 3
-		}
-		if mode&want != want {
-			return fmt.Errorf("%s, as whom burstd runs, may not open %s: it is uid %d's, with mode %04o", r.name, at, s.Uid, info.Mode().Perm())
-		}
-		if want = 0o1; at == "/" || at == "." {
-			return nil
-		}
-	}
+	return err
 }
 
 // asks says why he may not ask the ssh-agent, which answers its own user and root alone.

@@ -13,7 +13,8 @@ import (
 
 func main() { cli.Main(run) }
 
-func run(ctx context.Context) error {
+// newRoot is burst with all of its commands.
+func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "burst",
 		Short:         "Burst lets a Slurm cluster overflow into the cloud",
@@ -29,8 +30,14 @@ func run(ctx context.Context) error {
 	root.AddCommand(commands()...)
 	root.SetOut(os.Stdout)
 	strict(root)
+	return root
+}
+
+func run(ctx context.Context) error {
+	root := newRoot()
 	err := root.ExecuteContext(ctx)
-	if err != nil && strings.HasPrefix(err.Error(), "unknown command") { // cobra has no type for it
+	// cobra has no types for them.
+	if err != nil && (strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "if any flags in the group")) {
 		return cli.UsageError(err, "see burst --help")
 	}
 	return err

@@ -102,7 +102,13 @@ func runOverflow(ctx context.Context, w io.Writer, client *api.Client, o overflo
 		waited := (time.Duration(j.Waited) * time.Second).String()
 		rows = append(rows, []string{clipped(j.Job), j.User, j.Partition, strconv.Itoa(j.Nodes), waited, j.Action, cmp.Or(j.Rule, "-"), j.Why})
 	}
-	return writeTable(w, rows)
+	if err := writeTable(w, rows); err != nil {
+		return err
+	}
+	if unread := len(slices.DeleteFunc(jobs, func(j api.OverflowJob) bool { return !j.Unread })); unread > 0 {
+		_, err = fmt.Fprintf(w, "%d of them are not decided about: their scripts are not read yet, some at each call. Ask again.\n", unread)
+	}
+	return err
 }
 
 // clipped is a job's name with the beginning of a long list of tasks.
@@ -128,8 +134,9 @@ func showOverflows(ctx context.Context, w io.Writer, client *api.Client, o overf
 	return writeTable(w, rows)
 }
 
-// checkOverflow finds rules that can be about no job. Partitions are those of slurm.conf, where it was read.
-func checkOverflow(cfg *config.Config, site conf.Site) []conf.Finding {
+// checkOverflow finds rules that can be about no job, or are about others than it seems. Partitions are those of
+// slurm.conf, where it was read.
+func checkOverflow(cfg *config.Config, site conf.Site, names directory) []conf.Finding {
 	var all []conf.Finding
 	add := func(i int, level conf.Level, format string, args ...any) {
 		r := cfg.Overflow.Rules[i]
@@ -152,6 +159,47 @@ func checkOverflow(cfg *config.Config, site conf.Site) []conf.Finding {
 		if r.After == 0 && r.StartsLater == 0 && r.AtOnce == 0 {
 			add(i, conf.Advice, "the rule moves each job as soon as it has to wait, and any number of them: after, starts_later and at_once bound that.")
 		}
+		if why := r.Idle(cfg.Overflow.OnPrem); why != "" {
+			add(i, conf.Wrong, "the rule moves no job: %s.", why)
+		}
+		for _, user := range r.Users {
+			if names.noUser(strings.TrimPrefix(user, "!")) {
+				add(i, conf.Advice, "this host knows no user %s: what the rule says of it is about nobody, if Slurm knows none either.", strings.TrimPrefix(user, "!"))
+			}
+		}
+		for _, account := range r.Accounts {
+			if names.noAccount(strings.TrimPrefix(account, "!")) {
+				add(i, conf.Advice, "slurmdbd has no account %s: what the rule says of it is about nobody's jobs.", strings.TrimPrefix(account, "!"))
+			}
+		}
+		if text := accountsBelow(r, names); text != "" {
+			add(i, conf.Advice, "%s: names are compared as they are.", text)
+		}
 	}
 	return all
+}
+
+// accountsBelow says which accounts below those of the rule it treats otherwise than these; "": none.
+func accountsBelow(r overflow.Rule, names directory) string {
+	var named, out []string
+	for _, a := range r.Accounts {
+		if name, not := strings.CutPrefix(a, "!"); not {
+			out = append(out, name)
+		} else {
+			named = append(named, a)
+		}
+	}
+	of, text := named, "it is not about jobs of the accounts below those that it names (%s)"
+	if len(named) == 0 {
+		of, text = out, "it is about jobs of the accounts below those that it leaves out (%s), too"
+	}
+	var all []string
+	for _, name := range of {
+		all = append(all, names.below(name, slices.Concat(named, out)...)...)
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	slices.Sort(all)
+	return fmt.Sprintf(text, some(slices.Compact(all)))
 }

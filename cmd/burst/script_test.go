@@ -48,6 +48,7 @@ func TestScript(t *testing.T) {
 			"burstd":   scriptBurstd,
 			"ec2":      scriptEC2,
 			"exitcode": scriptExitCode,
+			"munged":   scriptMunged,
 			"vultr":    scriptVultr,
 		},
 	})

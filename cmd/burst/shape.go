@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cmd/internal/config"
@@ -19,17 +20,26 @@ func unshaped(cfg *config.Config) []config.Pool {
 
 // shapes asks the providers' catalogs for what the file does not say of its
 // pools, and puts it into in. The errors are by pool; a pool with one is left as it is.
+// All are asked at once: a cloud that does not answer takes no time from the others.
 func shapes(ctx context.Context, cfg *config.Config, open *opened, in *conf.Input) map[string]error {
 	errs := map[string]error{}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
 	for _, p := range unshaped(cfg) {
 		i := slices.IndexFunc(in.Pools, func(q conf.Pool) bool { return q.Name == p.Power.Name })
-		shaped, err := shapeOf(ctx, cfg, open, p, in.Pools[i])
-		if err != nil {
-			errs[p.Power.Name] = err
-			continue
-		}
-		in.Pools[i] = shaped
+		have := in.Pools[i]
+		wg.Go(func() {
+			shaped, err := shapeOf(ctx, cfg, open, p, have)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				errs[p.Power.Name] = err
+				return
+			}
+			in.Pools[i] = shaped
+		})
 	}
+	wg.Wait()
 	return errs
 }
 

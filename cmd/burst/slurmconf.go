@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/cli"
@@ -14,6 +15,7 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/endpoint"
 	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/conf"
+	"github.com/burst-hpc/burst/slurm/hostlist"
 )
 
 // defaultPrograms is where packages install what slurmctld starts.
@@ -53,12 +55,16 @@ const askTimeout = 10 * time.Second
 
 // sites are the two views of the site's configuration; at least one is there.
 type sites struct {
-	path    string // of slurm.conf
+	path    string     // of slurm.conf
+	files   conf.Files // what file is of
 	file    conf.Site
 	running conf.Site
 	fileErr error                    // why there is no file
 	askErr  error                    // why there is no running
 	waits   map[string]time.Duration // how long slurmctld lets nodes boot; lacks those of which it is not known
+
+	said       map[string]string   // what slurmctld says of its settings, as it says it; nil where it does not answer
+	partitions []map[string]string // that slurmctld has; none where it does not say
 }
 
 // tooSoon finds partitions whose nodes the running slurmctld gives up sooner than burst.toml has it, but for
@@ -90,12 +96,83 @@ func readSites(ctx context.Context, cfg *config.Config) (sites, error) {
 		running: conf.Running(settings),
 		askErr:  askErr,
 	}
-	if partitions, err := client.ShowPartitions(ctx); askErr == nil && err == nil {
-		s.waits = slurm.ResumeTimeouts(settings, partitions)
+	if askErr == nil {
+		s.said = settings
+		if partitions, err := client.ShowPartitions(ctx); err == nil {
+			s.waits, s.partitions = slurm.ResumeTimeouts(settings, partitions), partitions
+		}
 	}
-	s.file, s.fileErr = conf.Read(s.path)
+	s.files, s.fileErr = readConf(s.path)
+	s.files.Release = releaseOf(ctx, client, s.running)
+	s.file = s.files.Site
 	if s.askErr != nil && s.fileErr != nil {
-		return sites{}, cli.WithHint(errors.Join(s.askErr, s.fileErr), "run it on the host of slurmctld, or set conf under [slurm] in %s", cfg.Path)
+		return s, cli.WithHint(errors.Join(s.askErr, s.fileErr), "run it on the host of slurmctld, or set conf under [slurm] in %s", cfg.Path)
 	}
 	return s, nil
+}
+
+// releaseOf is the running slurmctld's, or that of the commands here. What they cannot tell is not known, and taken for the oldest.
+func releaseOf(ctx context.Context, client *slurm.Client, running conf.Site) conf.Release {
+	if running.Release != (conf.Release{}) {
+		return running.Release
+	}
+	version, err := client.Version(ctx)
+	if err != nil {
+		return conf.Release{}
+	}
+	return conf.ParseRelease(version)
+}
+
+// readConf gives a file system up that does not answer.
+func readConf(path string) (conf.Files, error) {
+	type read struct {
+		files conf.Files
+		err   error
+	}
+	done := make(chan read, 1)
+	go func() {
+		files, err := conf.ReadFiles(path)
+		done <- read{files, err}
+	}()
+	late := time.NewTimer(askTimeout)
+	defer late.Stop()
+	select {
+	case r := <-done:
+		return r.files, r.err
+	case <-late.C:
+		return conf.Files{}, fmt.Errorf("reading Slurm's configuration: %s: no answer within %s: its file system hangs", path, askTimeout)
+	}
+}
+
+// unknown finds nodes and partitions that slurm.conf has and the running slurmctld does not: it takes
+// them in when it starts.
+func (s sites) unknown(in conf.Input) (all []conf.Finding) {
+	has := map[string]map[string]bool{} // nodes by partition
+	for _, p := range s.partitions {
+		nodes, err := hostlist.Expand(p["Nodes"])
+		if p["PartitionName"] == "" || err != nil && p["Nodes"] != "" {
+			return nil // what cannot be read proves nothing
+		}
+		has[p["PartitionName"]] = map[string]bool{}
+		for _, n := range nodes {
+			has[p["PartitionName"]][n] = true
+		}
+	}
+	written := map[string]bool{}
+	for _, l := range s.file.Partitions {
+		written[l.Name] = true
+	}
+	for _, p := range in.Pools {
+		nodes, known := has[p.Partition]
+		lacks := slices.DeleteFunc(slices.Clone(p.Nodes), func(n string) bool { return nodes[n] })
+		if len(has) == 0 || !written[p.Partition] || len(lacks) == 0 {
+			continue
+		}
+		f := conf.Finding{Level: conf.Wrong, Key: "PartitionName", Have: p.Partition, Why: fmt.Sprintf("slurmctld does not have %s in it, and slurm.conf does: restart slurmctld.", hostlist.Fold(lacks))}
+		if !known {
+			f.Why = "slurmctld has no such partition, and slurm.conf does: restart slurmctld."
+		}
+		all = append(all, f)
+	}
+	return all
 }

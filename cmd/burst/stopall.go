@@ -59,6 +59,7 @@ type stopped struct {
 	Cluster   string            `json:"cluster"`
 	Burstd    string            `json:"burstd"` // what it was told, or why not
 	Providers []stoppedProvider `json:"providers"`
+	Unwatched []string          `json:"unwatched,omitempty"` // what burstd's journal has of providers that are not in burst.toml
 }
 
 type stoppedProvider struct {
@@ -77,8 +78,9 @@ type button struct {
 	providers map[string]cloud.Provider
 	failed    map[string]error // providers that could not be opened
 	client    *api.Client
-	named     bool          // the cluster's id was given
-	files     []api.FilesOn // as burstd says, if it answers
+	named     bool              // the cluster's id was given
+	files     []api.FilesOn     // as burstd says, if it answers
+	left      map[string]string // the same, of providers that are not in burst.toml
 }
 
 func runStopAll(ctx context.Context, s streams, o stopAllOptions) error {
@@ -264,6 +266,10 @@ func (b *button) tell(said string, results []stopall.Result, interrupted error) 
 		}
 		out.Providers = append(out.Providers, p)
 	}
+	for _, name := range slices.Sorted(maps.Keys(b.left)) {
+		out.Unwatched = append(out.Unwatched, b.left[name])
+		fmt.Fprintf(b.err, "burst: warning: %s\n", printable(b.left[name]))
+	}
 	var err error
 	if b.json {
 		err = writeJSON(b.out, out)
@@ -284,6 +290,9 @@ func (b *button) tell(said string, results []stopall.Result, interrupted error) 
 	}
 	if unknown > 0 {
 		wrong = append(wrong, fmt.Sprintf("of %d providers it is not known whether any is left", unknown))
+	}
+	if len(b.left) > 0 && b.provider == "" && b.pool == "" { // else it was not meant, as far as is known
+		wrong = append(wrong, fmt.Sprintf("of %d providers that are not in burst.toml nothing was ended", len(b.left)))
 	}
 	if len(wrong) == 0 {
 		return nil

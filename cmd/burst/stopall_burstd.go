@@ -22,10 +22,14 @@ import (
 const burstdTimeout = 10 * time.Second
 
 // another says that burstd serves another cluster than the state folder names:
-// one of them is somebody else's. It takes in which instances have files.
+// one of them is somebody else's. It takes in which instances have files, and what burstd's journal has of
+// providers that are not configured, where this command cannot look either.
 func (b *button) another(ctx context.Context) error {
 	s, err := b.status(ctx)
 	b.files = s.Files
+	if err == nil && (s.Cluster == "" || s.Cluster == b.cluster) {
+		b.left = s.Left
+	}
 	if b.named || err != nil || s.Cluster == "" || s.Cluster == b.cluster {
 		return nil
 	}

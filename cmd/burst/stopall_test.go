@@ -274,3 +274,36 @@ func TestConfirm(t *testing.T) {
 		t.Errorf("interrupted: %v", err)
 	}
 }
+
+// TestStopAllTellsOfProvidersThatLeft burst.toml, by burstd's word: the command cannot look there, and ends nothing.
+func TestStopAllTellsOfProvidersThatLeft(t *testing.T) {
+	const line = "provider old is not in burst.toml: 2 instances, 0 launches neither watched nor ended; put [provider.old] back"
+	for _, tt := range []struct {
+		name   string
+		o      stopAllOptions
+		serves string // burstd's cluster
+		told   bool
+		fails  bool
+	}{
+		{"all", stopAllOptions{}, "beef", true, true},
+		{"one provider", stopAllOptions{provider: "lon"}, "beef", true, false},
+		{"a pool", stopAllOptions{pool: "p"}, "beef", true, false},
+		{"burstd of another cluster", stopAllOptions{}, "f00d", false, false},
+	} {
+		socket := filepath.Join(t.TempDir(), "b.sock")
+		backend := new(apitest.Backend)
+		backend.SetStatus(api.Status{Cluster: tt.serves, Left: map[string]string{"old": line}})
+		defer serveAt(t, backend, socket)()
+		client := api.NewClient(socket)
+		defer client.Close()
+		var out, errs bytes.Buffer
+		tt.o.cluster, tt.o.yes = "beef", true
+		cfg := &config.Config{Pools: []config.Pool{{Power: power.Pool{Name: "p", Provider: "lon"}}}, Endpoint: endpoint.Config{State: t.TempDir()}}
+		b := &button{stopAllOptions: tt.o, streams: streams{&out, &errs}, client: client, named: true, cfg: cfg,
+			providers: map[string]cloud.Provider{"lon": cloudtest.NewFake(cloudtest.Options{})}}
+		err := b.press(t.Context())
+		if (err != nil) != tt.fails || tt.fails && !strings.Contains(err.Error(), "of 1 providers that are not in burst.toml nothing was ended") || strings.Contains(errs.String(), line) != tt.told {
+			t.Errorf("%s: %v\n%s", tt.name, err, errs.String())
+		}
+	}
+}

@@ -14,7 +14,7 @@ import (
 // runTimeline shows the seconds of each stage of nodes' ways up, and below
 // them the medians of those that came up.
 func runTimeline(ctx context.Context, w io.Writer, client *api.Client, o eventsOptions) error {
-	boots, err := client.Boots(ctx, o.job, o.last)
+	boots, err := client.Boots(ctx, "", o.job, o.last)
 	if err != nil {
 		return explain(err)
 	}

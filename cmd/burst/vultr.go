@@ -9,13 +9,13 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/config"
 )
 
-// checkVultr asks Vultr about the providers of kind "vultr" and their pools.
-func checkVultr(ctx context.Context, cfg *config.Config, open *opened) []account {
+// checkVultr asks Vultr about the providers of kind "vultr" and their pools, or the one named.
+func checkVultr(ctx context.Context, cfg *config.Config, open *opened, only string) []account {
 	ctx, cancel := context.WithTimeout(ctx, cloudTimeout)
 	defer cancel()
 	var all []account
 	for _, c := range cfg.Providers {
-		if c.Kind != "vultr" {
+		if c.Kind != "vultr" || only != "" && c.Name != only {
 			continue
 		}
 		a := account{Provider: c.Name, cloud: "Vultr"}

@@ -260,7 +260,7 @@ func TestULFMRequeuesAgain(t *testing.T) {
 
 // TestULFMStaysFresh: nothing that ulfm-run has in /tmp grows old, and is cleaned from there.
 func TestULFMStaysFresh(t *testing.T) {
-	text, err := os.ReadFile("../../packaging/tmpfiles/burst.conf")
+	text, err := os.ReadFile("../../packaging/tmpfiles/burst-node.conf")
 	if err != nil || !strings.Contains(string(text), "\nx /tmp/ulfm-run.*\n") {
 		t.Errorf("%v: it is not kept from cleaning:\n%s", err, text)
 	}

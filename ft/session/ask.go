@@ -128,6 +128,7 @@ func (h *Hub) place(n *order) {
 		return
 	}
 	a := h.attempt(attemptID{n.Job, n.Attempt})
+	a.waited = n.Request.Kind == Cancel && (a.waited || a.waits())
 	if old := a.order; old != nil {
 		if old.wanted() && old.Request.Kind == n.Request.Kind {
 			for step, s := range a.steps {

@@ -105,8 +105,8 @@ func (c *Client) Run(ctx context.Context) {
 
 // Close ends the session when the step has ended: a request that is being
 // carried out is waited for, and its answer delivered, until ctx ends. The
-// caller then ends Run's context.
-func (c *Client) Close(ctx context.Context) {
+// caller then ends Run's context. The answer is zero if burstd has given none.
+func (c *Client) Close(ctx context.Context) (said Closed) {
 	c.mu.Lock()
 	c.closing, c.next = true, nil
 	c.signal()
@@ -123,7 +123,7 @@ func (c *Client) Close(ctx context.Context) {
 			s := c.cfg.Summary()
 			e.Summary = &s
 		}
-		_ = c.call(ctx, PathClose, e, nil)
+		_ = c.call(ctx, PathClose, e, &said)
 	}
 	c.mu.Lock()
 	never := c.epoch == 0 && c.failed && !c.told.away && !c.told.refused
@@ -131,6 +131,7 @@ func (c *Client) Close(ctx context.Context) {
 	if never {
 		c.cfg.Say("burstd has not answered: this step was not protected against evictions")
 	}
+	return said
 }
 
 // signal wakes what waits. The lock is held.

@@ -59,8 +59,10 @@ type attempt struct {
 	id    attemptID
 	steps map[string]*session
 	order *order // the last; nil: none
-	full  bool   // the log was told that no more steps of it are taken
-	spoke bool   // a step of it has opened a session since burstd was started
+	// waited: no step had a turn to write for the order before, which was cancelled.
+	waited bool
+	full   bool // the log was told that no more steps of it are taken
+	spoke  bool // a step of it has opened a session since burstd was started
 }
 
 type session struct {

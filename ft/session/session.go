@@ -18,7 +18,8 @@
 //	  poll {have r1}                    ->      ... (progress goes with it)
 //	  answer {r1, generation}           ->      journal: the generation is blessed; then
 //	                                    <-      {}
-//	  close {summary}                   ->      journal: the step has ended, and how it went
+//	  close {summary}                   ->      journal: the step has ended, and how it went; then
+//	                                    <-      {cost}
 package session
 
 import (
@@ -40,7 +41,7 @@ const (
 	PathOpen   = "/v1/job/open"   // Hello -> Word
 	PathPoll   = "/v1/job/poll"   // Question -> Word
 	PathAnswer = "/v1/job/answer" // Given -> {}
-	PathClose  = "/v1/job/close"  // End -> {}
+	PathClose  = "/v1/job/close"  // End -> Closed
 )
 
 // Why burstd refuses. Any other error is none of the step's: it asks again.
@@ -160,6 +161,12 @@ type End struct {
 	Key
 	Token   string   `json:"token"`
 	Summary *Summary `json:"summary,omitempty"` // nil: burst-srun does not say
+}
+
+// Closed is burstd's answer to an End.
+type Closed struct {
+	// Cost is a line for the user, of what the job has cost so far; empty: burstd does not say.
+	Cost string `json:"cost,omitempty"`
 }
 
 // Summary is how a step went, over all attempts of its job, as its burst-srun has it.

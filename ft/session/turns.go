@@ -64,6 +64,30 @@ func (h *Hub) heard(a *attempt, s *session, q Question) {
 	}
 }
 
+// Waited says that steps of the attempt have been asked last to write, and that none of them has been let do so
+// in time, since burstd was started: the others' turns took it all.
+func (h *Hub) Waited(job uint32, n int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a := h.attempts[attemptID{job, n}]
+	return a != nil && (a.waited || a.waits())
+}
+
+// waits is the same of the present order. The lock is held.
+func (a *attempt) waits() bool {
+	if a.order == nil || !a.order.writes() {
+		return false
+	}
+	for name, s := range a.steps {
+		turn := s.stands(a.order) >= writes
+		late := turn && s.turn.since.Add(s.Cost).After(a.order.Request.By.Add(WaitTime)) && a.order.answers[name].Generation == "" // a stopped step is waited for so long
+		if (turn || a.order.has(name)) && !late {
+			return false
+		}
+	}
+	return len(a.steps) > 0
+}
+
 // waiter is a step that waits for its turn.
 type waiter struct {
 	*session

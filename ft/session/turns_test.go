@@ -143,6 +143,42 @@ func TestNobodyComesOnTop(t *testing.T) {
 	}
 }
 
+// TestWhoHadNoTurn: it is known which of those that were asked has had no turn at all, also when they are not asked any more.
+func TestWhoHadNoTurn(t *testing.T) {
+	bubble(t, session.HubConfig{AtOnce: 1}, func(w *world) {
+		first, other := w.job(1, 20*time.Minute, time.Minute), w.job(2, 11*time.Minute, 11*time.Minute)
+		time.Sleep(time.Second)
+		waited := func(what string, want ...bool) {
+			for n, s := range []*step{first, other} {
+				if got := w.live().Waited(s.hello.Job, s.hello.Attempt); got != want[n] {
+					t.Errorf("%s: job %d had no turn: %v, want %v", what, s.hello.Job, got, want[n])
+				}
+			}
+		}
+		waited("nobody was asked", false, false)
+		calm := func(s *step, id string, kind session.Kind) session.Order {
+			o := order(s.hello.Key, id, kind, 15*time.Minute)
+			o.Calm = true
+			return o
+		}
+		w.asks(calm(first, "a", session.Stop))
+		time.Sleep(time.Second)
+		w.asks(calm(other, "a", session.Stop)) // it gets the turn for the last second
+		time.Sleep(time.Minute)
+		waited("one writes", false, true)
+		time.Sleep(15 * time.Minute)
+		waited("their time is over", false, true)
+		w.asks(calm(first, "b", session.Cancel), calm(other, "b", session.Cancel))
+		waited("they are to go on", false, true)
+		time.Sleep(5 * time.Minute)
+		w.asks(calm(other, "c", session.Stop))
+		time.Sleep(100 * time.Millisecond)
+		waited("the other writes", false, false)
+		w.asks(calm(other, "d", session.Cancel))
+		waited("and is to go on", false, false)
+	})
+}
+
 // TestCalmOnesLeaveTurns: however many are asked for what need not be, or not soon, an
 // eviction finds a turn; and one by one they have theirs.
 func TestCalmOnesLeaveTurns(t *testing.T) {

@@ -82,9 +82,31 @@ func (v *view) take(e event) {
 				}
 			}
 		}
-		fmt.Fprint(v.to, v.of(e))
+		text := v.of(e).String()
+		fmt.Fprint(v.to, text, short(text))
 		delete(v.written[e.Package], e.Test)
 	}
+}
+
+// A test of a cluster shows all its logs once it has failed, below what it has failed by: after so many lines
+// its own words are said again.
+const long, words, wide = 40, 12, 400
+
+// word is what a test says itself, but for the logs, which helpers_test.go shows.
+var word = regexp.MustCompile(`(?m)^ +(\S+_test\.go:[0-9]+: .*)`)
+
+// short are the last words of a long text; empty: the text is short.
+func short(text string) string {
+	if strings.Count(text, "\n") <= long {
+		return ""
+	}
+	var all []string
+	for _, m := range word.FindAllStringSubmatch(text, -1) {
+		if !strings.HasPrefix(m[1], "helpers_test.go:") {
+			all = append(all, "    in short: "+m[1][:min(len(m[1]), wide)]+"\n")
+		}
+	}
+	return strings.Join(all[max(0, len(all)-words):], "")
 }
 
 func (v *view) of(e event) *strings.Builder {

@@ -50,3 +50,18 @@ go: a warning
 		t.Errorf("of nothing: %q", out.String())
 	}
 }
+
+// TestShort: what a test says itself comes again below its logs, and only if these are long.
+func TestShort(t *testing.T) {
+	const own = "    c_test.go:4: boots\n    c_test.go:9: not within 2m0s: the journal is closed\n"
+	logs := "    helpers_test.go:52: burstd.log:\n" + strings.Repeat("        a line\n", 50) + "--- FAIL: TestBad (0.00s)\n"
+	for text, want := range map[string]string{
+		own + "--- FAIL: TestBad (0.00s)\n": "",
+		own + logs:                          "    in short: c_test.go:4: boots\n    in short: c_test.go:9: not within 2m0s: the journal is closed\n",
+		strings.Repeat("    c_test.go:4: "+strings.Repeat("x", 1000)+"\n", 50): strings.Repeat("    in short: c_test.go:4: "+strings.Repeat("x", 387)+"\n", 12),
+	} {
+		if got := short(text); got != want {
+			t.Errorf("%.300q: %q, want %q", text, got, want)
+		}
+	}
+}

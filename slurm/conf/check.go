@@ -46,6 +46,10 @@ func conflicts(site Site, in Input) []Finding {
 		add(Advice, "PrologFlags", "With Contain, which X11 and RunInJob imply, each job has a step on its nodes from the start, and Slurm joins no node "+
 			"that has one to a running job: expand in burst.toml is of no use. ulfm-run asks for no new nodes then.")
 	}
+	if in.Expand && site.Release.Since(firstAddrs) {
+		add(Advice, "SchedulerParameters", "From Slurm 23.11 on no step runs on a node of a cloud that a running job takes in: srun is told the addresses "+
+			"of the nodes with which the job began. expand in burst.toml is of no use.")
+	}
 	if shared := overlap(words(site.Get("SuspendExcParts")), partitionNames(in)); shared != "" {
 		add(Wrong, "SuspendExcParts", fmt.Sprintf("Idle nodes of %s would never be powered down: remove it from the list.", shared))
 	}

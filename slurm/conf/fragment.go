@@ -10,11 +10,14 @@ import (
 	"github.com/burst-hpc/burst/slurm/hostlist"
 )
 
+// head is what a file that Fragment wrote begins with.
+const head = "# Burst's part of slurm.conf."
+
 // Fragment is the text for the end of slurm.conf: the settings of the
 // controller, merged with what the site has, the nodes and the partitions.
 func Fragment(site Site, in Input) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Burst's part of slurm.conf. \"burst genconf\" wrote it from %s.\n", in.Source)
+	fmt.Fprintf(&b, head+" \"burst genconf\" wrote it from %s.\n", in.Source)
 	comment(&b, "Include it by its bare name in the last line of slurm.conf, from the same folder, on all hosts of the cluster: of a setting that is "+
 		"given twice Slurm takes the last. Then restart slurmctld; \"burst check\" says what is still missing.")
 	for _, f := range settings(site, in) {

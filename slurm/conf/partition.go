@@ -45,8 +45,8 @@ func (s Site) partitions() map[string]map[string]string {
 // job (some seconds more than MessageTimeout, of which 10 s is the default).
 const safeSuspendTimeout = 15 * time.Second
 
-// differences says what is wrong with the partition's line, "" if nothing is.
-func (p partition) differences(attrs map[string]string) string {
+// foreign says which nodes of no pool the partition's line has, "" if it has none.
+func (p partition) foreign(attrs map[string]string) string {
 	if strings.EqualFold(attrs["nodes"], "ALL") {
 		return "It holds ALL nodes: the site's own would be powered down when they are idle. Give the cloud a partition of its own."
 	}
@@ -57,6 +57,15 @@ func (p partition) differences(attrs map[string]string) string {
 	if foreign := without(have, p.nodes); foreign != "" {
 		return fmt.Sprintf("It also holds %s: they would be powered down when they are idle. Give the cloud a partition of its own.", foreign)
 	}
+	return ""
+}
+
+// differences says what is wrong with the partition's line, "" if nothing is.
+func (p partition) differences(attrs map[string]string) string {
+	if why := p.foreign(attrs); why != "" {
+		return why
+	}
+	have, _ := hostlist.Expand(attrs["nodes"]) // foreign has read them
 	if lost := without(p.nodes, have); lost != "" {
 		return fmt.Sprintf("It does not hold %s.", lost)
 	}

@@ -12,8 +12,11 @@ import (
 // Site is what the site's Slurm is configured to do.
 type Site struct {
 	// Settings are the controller's, keys in lower case. Of a key that the file
-	// says twice the last is kept, as Slurm does.
+	// says twice the last is kept, as Slurm does; of SlurmctldHost all, with commas between them.
 	Settings map[string]string
+	// Prologs are all that PrologSlurmctld names, in this order: from Slurm 24.05 on each counts.
+	Prologs []string
+	Release Release // of Slurm
 	// Nodes and Partitions are the NodeName and PartitionName lines of the
 	// file; Lines says whether they were read at all.
 	Nodes, Partitions []Line
@@ -35,32 +38,44 @@ type Line struct {
 // Get returns a setting, "" if there is none.
 func (s Site) Get(key string) string { return s.Settings[strings.ToLower(key)] }
 
+// ctldKey names slurmctld's host; each further line of it a backup.
+const ctldKey = "SlurmctldHost"
+
 // maxInclude is deeper than any site nests, and ends a file that includes itself.
 const maxInclude = 10
 
 // Read reads the slurm.conf at path with all that it includes. It takes more
 // than Slurm would: what is no key=value is passed over.
 func Read(path string) (Site, error) {
-	r := reader{dir: filepath.Dir(path), site: Site{Settings: map[string]string{}, Lines: true}}
-	if err := r.file(path, 0); err != nil {
-		return Site{}, fmt.Errorf("reading Slurm's configuration: %w", err)
-	}
-	r.site.NodeDefault = r.nodeDef
-	return r.site, nil
+	f, err := ReadFiles(path)
+	return f.Site, err
 }
 
 // Running is the Site of a running slurmctld, from what `scontrol show config`
 // says of each key, without Slurm's ways to say "none" and without units.
 func Running(settings map[string]string) Site {
-	s := Site{Settings: make(map[string]string, len(settings))}
+	s := Site{Settings: make(map[string]string, len(settings)), Release: ParseRelease(settings["SLURM_VERSION"])}
 	for key, value := range settings {
-		// Newer versions number keys that can be given several times: Prolog[0].
-		key, _, numbered := strings.Cut(strings.ToLower(key), "[")
-		value = plain(key, value)
-		if had := s.Settings[key]; numbered && had != "" {
-			value = strings.Trim(had+","+value, ",")
+		if key, _, numbered := strings.Cut(strings.ToLower(key), "["); !numbered {
+			s.Settings[key] = plain(key, value)
 		}
-		s.Settings[key] = value
+	}
+	// Keys that can be given several times are numbered, of all but the hosts from Slurm 24.05 on: Prolog[0].
+	for _, name := range []string{ctldKey, "Prolog", "Epilog", prologKey, "EpilogSlurmctld"} {
+		var values []string
+		for i := 0; ; i++ {
+			value, ok := settings[fmt.Sprintf("%s[%d]", name, i)]
+			if !ok {
+				break
+			}
+			values = append(values, plain(strings.ToLower(name), value))
+		}
+		if len(values) > 0 {
+			s.Settings[strings.ToLower(name)] = strings.Join(values, ",")
+		}
+		if name == prologKey {
+			s.Prologs = values
+		}
 	}
 	return s
 }
@@ -70,7 +85,7 @@ func plain(key, value string) string {
 	switch {
 	case value == "(null)" || value == "N/A",
 		key == "privatedata" && value == "none",
-		key == "prologepilogtimeout" && value == "65534": // no limit
+		(key == "prologepilogtimeout" || key == "prologtimeout") && value == "65534": // no limit
 		return ""
 	case key == "slurmuser": // slurm(64030)
 		value, _, _ = strings.Cut(value, "(")
@@ -85,18 +100,28 @@ type reader struct {
 	dir                string // of slurm.conf: relative includes are looked for there
 	site               Site
 	nodeDef, partition map[string]string // of the DEFAULT lines
+	texts              []text
+	said               []statement
 }
 
 func (r *reader) file(path string, depth int) error {
 	if depth > maxInclude {
 		return fmt.Errorf("%s: included %d deep: it seems to include itself", path, depth)
 	}
-	text, err := os.ReadFile(path)
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	for _, line := range logical(string(text)) {
-		if name, ok := include(line); ok {
+	return r.content(text{path, string(content)}, depth)
+}
+
+func (r *reader) content(t text, depth int) error {
+	r.texts = append(r.texts, t)
+	for _, line := range logical(t.text) {
+		line.path = t.path
+		if name, ok := include(line.text); ok {
+			line.include = name
+			r.said = append(r.said, line)
 			name = strings.ReplaceAll(name, "%c", r.site.Get("ClusterName"))
 			if strings.Contains(name, "/") {
 				r.site.Unserved = append(r.site.Unserved, name)
@@ -109,7 +134,9 @@ func (r *reader) file(path string, depth int) error {
 			}
 			continue
 		}
-		r.line(pairs(line))
+		line.kvs = pairs(line.text)
+		r.said = append(r.said, line)
+		r.line(line.kvs)
 	}
 	return nil
 }
@@ -126,7 +153,12 @@ func (r *reader) line(kvs [][2]string) {
 	case "downnodes", "nodeset", "frontendname", "switchname": // not the controller's own settings
 	default:
 		for _, kv := range kvs {
-			r.site.Settings[kv[0]] = kv[1]
+			if kv[0] == strings.ToLower(ctldKey) && r.site.Get(ctldKey) != "" {
+				kv[1] = r.site.Get(ctldKey) + "," + kv[1]
+			}
+			if r.site.Settings[kv[0]] = kv[1]; kv[0] == strings.ToLower(prologKey) && kv[1] != "" {
+				r.site.Prologs = append(r.site.Prologs, kv[1])
+			}
 		}
 	}
 }
@@ -149,25 +181,32 @@ func (r *reader) object(list []Line, def *map[string]string, kvs [][2]string) []
 }
 
 // logical splits a text into lines without comments, continued ones joined.
-func logical(text string) []string {
-	var lines []string
+func logical(text string) []statement {
+	var all []statement
 	var open strings.Builder
-	for line := range strings.Lines(text) {
-		line = strings.TrimRight(uncomment(line), " \t\r\n")
-		if strings.HasSuffix(line, `\`) {
-			open.WriteString(strings.TrimSuffix(line, `\`))
-			continue
-		}
-		open.WriteString(line)
+	first, number, begun := 0, 0, false
+	end := func(last int) {
 		if joined := strings.TrimSpace(open.String()); joined != "" {
-			lines = append(lines, joined)
+			all = append(all, statement{first: first, last: last, text: joined})
 		}
 		open.Reset()
+		begun = false
 	}
-	if joined := strings.TrimSpace(open.String()); joined != "" {
-		lines = append(lines, joined)
+	for line := range strings.Lines(text) {
+		if !begun {
+			first, begun = number, true
+		}
+		line = strings.TrimRight(uncomment(line), " \t\r\n")
+		if more, ok := strings.CutSuffix(line, `\`); ok {
+			open.WriteString(more)
+		} else {
+			open.WriteString(line)
+			end(number)
+		}
+		number++
 	}
-	return lines
+	end(number - 1)
+	return all
 }
 
 // uncomment cuts at the first "#" that no backslash escapes.

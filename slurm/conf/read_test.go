@@ -17,6 +17,7 @@ func TestRead(t *testing.T) {
 	want := Site{
 		Lines:       true,
 		NodeDefault: map[string]string{"cpus": "64", "realmemory": "250000"},
+		Prologs:     []string{"/etc/slurm/prolog.sh"},
 		Settings: map[string]string{
 			"clustername":         "onprem",
 			"slurmctldhost":       "head",
@@ -70,6 +71,8 @@ func TestRunning(t *testing.T) {
 		"PrologEpilogTimeout": "65534",
 		"ReturnToService":     "1",
 		"Prolog[0]":           "/a",
+		"SlurmctldHost[0]":    "head(192.0.2.1)",
+		"SlurmctldHost[1]":    "spare",
 	}).Settings
 	want := map[string]string{
 		"prologslurmctld":     "",
@@ -80,9 +83,21 @@ func TestRunning(t *testing.T) {
 		"prologepilogtimeout": "",
 		"returntoservice":     "1",
 		"prolog":              "/a",
+		"slurmctldhost":       "head(192.0.2.1),spare",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("Running (-want +got):\n%s", d)
+	}
+}
+
+// TestHosts: each line of SlurmctldHost is a host more.
+func TestHosts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "slurm.conf")
+	if err := os.WriteFile(path, []byte("SlurmctldHost=head(192.0.2.1)\nSlurmctldHost=spare\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if site, err := Read(path); err != nil || site.Get("SlurmctldHost") != "head(192.0.2.1),spare" {
+		t.Errorf("%q, %v", site.Get("SlurmctldHost"), err)
 	}
 }
 
@@ -94,14 +109,17 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, line := range logical(text) {
-			if _, ok := include(line); ok {
+			if n := strings.Count(text, "\n"); line.first > line.last || line.last > n {
+				t.Errorf("%+v of %d lines", line, n)
+			}
+			if _, ok := include(line.text); ok {
 				continue
 			}
 			r := reader{site: Site{Settings: map[string]string{}}}
-			r.line(pairs(line))
+			r.line(pairs(line.text))
 			for key := range r.site.Settings {
 				if key == "" || key != strings.ToLower(key) {
-					t.Errorf("line %q has key %q", line, key)
+					t.Errorf("line %q has key %q", line.text, key)
 				}
 			}
 		}

@@ -3,14 +3,10 @@ package conf
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 )
 
-// gateMargin is how much longer a PrologSlurmctld may take than nodes may to
-// boot: slurmctld looks at ResumeTimeout only now and then.
-const gateMargin = 5 * time.Minute
+const privateKey = "PrivateData"
 
 // rule says what one setting must be.
 type rule struct {
@@ -18,7 +14,36 @@ type rule struct {
 	why func(site Site, in Input) string
 	// want returns the value to write, merged with what the site has, and whether
 	// what it has would do already.
+	// nil for PrologSlurmctld, of which a site may have several.
 	want func(have string, in Input) (want string, ok bool)
+}
+
+// finding compares the site with the rule; its Want is empty if the rule is of no use there.
+func (r rule) finding(site Site, in Input) Finding {
+	f := Finding{Level: Wrong, Key: r.key, Have: site.Get(r.key), Why: r.why(site, in)}
+	ok := false
+	switch {
+	case r.key == privateKey && site.Release.Since(cloudShown):
+		return Finding{}
+	case r.key == prologKey:
+		f.Have = strings.Join(site.prologs(), ",")
+		f.Want, ok = prolog(site, in)
+	default:
+		if r.key == timeoutKey {
+			f.Key = site.timeoutKey()
+			f.Have = site.Get(f.Key)
+		}
+		if f.Want, ok = r.want(f.Have, in); ok && f.Want == "" {
+			return Finding{}
+		}
+	}
+	switch {
+	case ok:
+		f.Level = OK
+	case f.Have == "":
+		f.Level = Missing
+	}
+	return f
 }
 
 func because(why string) func(Site, Input) string {
@@ -29,8 +54,8 @@ func because(why string) func(Site, Input) string {
 var rules = []rule{
 	{"SlurmctldParameters", slurmctldParametersWhy, slurmctldParameters},
 	{"SchedulerParameters", schedulerParametersWhy, schedulerParameters},
-	{"PrologSlurmctld", prologWhy, prolog},
-	{"PrologEpilogTimeout", because("The gate waits while nodes boot: it must not be cut off before the longest ResumeTimeout is over."), prologTimeout},
+	{prologKey, prologWhy, nil},
+	{timeoutKey, because("The gate waits while nodes boot: it must not be cut off before the longest ResumeTimeout is over."), prologTimeout},
 	{"ResumeProgram", ours("ResumeProgram", "Hands the order to power nodes up to burstd."), program(func(p Programs) string { return p.Resume })},
 	{"SuspendProgram", ours("SuspendProgram", "Hands the order to power nodes down to burstd."), program(func(p Programs) string { return p.Suspend })},
 	{"ResumeFailProgram", ours("ResumeFailProgram", "Tells burstd which nodes did not come up in time."), program(func(p Programs) string { return p.ResumeFail })},
@@ -39,7 +64,7 @@ var rules = []rule{
 	{"SuspendRate", because("No limit on nodes per minute: an idle instance costs money."), exactly("0")},
 	{"ReturnToService", because("A cloud node that was DOWN is usable again as soon as its slurmd registers. This is cluster-wide: " +
 		"it holds for the site's own nodes too."), exactly("2")},
-	{"PrivateData", because("Shows cloud nodes in sinfo also while they are powered down."), privateData},
+	{privateKey, because("Shows cloud nodes in sinfo also while they are powered down."), privateData},
 	{"TreeWidth", because("slurmctld speaks to every node itself: a node on the way would not know the others' cloud addresses."), exactly("65533")},
 	{"GresTypes", because("Jobs may ask for the GPUs of cloud nodes."), gresTypes},
 }
@@ -48,19 +73,9 @@ var rules = []rule{
 func settings(site Site, in Input) []Finding {
 	var all []Finding
 	for _, r := range rules {
-		have := site.Get(r.key)
-		want, ok := r.want(have, in)
-		if ok && want == "" {
-			continue // of no use to this input
+		if f := r.finding(site, in); f.Want != "" {
+			all = append(all, f)
 		}
-		f := Finding{Level: Wrong, Key: r.key, Have: have, Want: want, Why: r.why(site, in)}
-		switch {
-		case ok:
-			f.Level = OK
-		case have == "":
-			f.Level = Missing
-		}
-		all = append(all, f)
 	}
 	return append(all, memlock(site, in)...)
 }
@@ -165,50 +180,4 @@ func merge(list, wanted []string, have string) (string, bool) {
 
 func words(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
-}
-
-// prolog: the gate alone, or, where the site has a program of its own, the
-// script that calls both. A script already in place stays.
-func prolog(have string, in Input) (string, bool) {
-	switch have {
-	case "", in.Programs.Gate:
-		return in.Programs.Gate, have != ""
-	}
-	return in.Programs.Chain, have == in.Programs.Chain
-}
-
-func prologWhy(site Site, in Input) string {
-	why := "Starts a job when its nodes have registered, not at Slurm's next look up to 30 s later."
-	switch have := site.Get("PrologSlurmctld"); have {
-	case "", in.Programs.Gate:
-		return why
-	case in.Programs.Chain:
-		return why + " The script calls the gate and then the site's own program."
-	default:
-		return why + fmt.Sprintf(" The site's own %s is called after it: \"burst genconf --chain\" prints the script that does both.", have)
-	}
-}
-
-// ChainScript is the text of Programs.Chain for a site that has a
-// PrologSlurmctld of its own, and "" where the gate can stand alone or the
-// script is in place.
-func ChainScript(site Site, in Input) string {
-	switch have := site.Get("PrologSlurmctld"); have {
-	case "", in.Programs.Gate, in.Programs.Chain:
-		return ""
-	default:
-		return fmt.Sprintf("#!/bin/sh\n# PrologSlurmctld: Burst's gate, then the site's own program, whose exit code counts.\nexec %s --then %s\n",
-			in.Programs.Gate, have)
-	}
-}
-
-func prologTimeout(have string, in Input) (string, bool) {
-	need := 0
-	for _, p := range in.Pools {
-		need = max(need, int((p.ResumeTimeout+gateMargin)/time.Second))
-	}
-	if n, err := strconv.Atoi(have); err == nil && n >= need {
-		return have, true
-	}
-	return strconv.Itoa(need), false
 }

@@ -15,7 +15,8 @@ import (
 )
 
 // The real slurmctld takes the fragment, below a site's own settings, and then
-// says of itself what Check wants to hear.
+// says of itself what Check wants to hear. The site has a PrologSlurmctld, beside which the gate comes
+// as this release of Slurm wants it.
 func TestSlurmctldAcceptsFragment(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a real slurmctld: slow end-to-end, run by make test")
@@ -38,19 +39,21 @@ SlurmctldParameters=enable_configless
 PrivateData=usage
 JobFileAppend=1
 SuspendTime=300
+PrologSlurmctld=%s/own
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 MpiDefault=none
 MailProg=/bin/true
 NodeName=n1 NodeAddr=127.0.0.1 CPUs=1
 PartitionName=batch Nodes=n1 Default=YES
-`, freePort(t), me.Username, me.Username, dir, dir)
+`, freePort(t), me.Username, me.Username, dir, dir, dir)
 	in := input()
 	in.Pools = append(in.Pools, server())
 	in.Pools[0].EFA = true
 	in.User = me.Username
 	in.Programs = ProgramsIn(dir)
-	for _, program := range []string{in.Programs.Gate, in.Programs.Resume, in.Programs.Suspend, in.Programs.ResumeFail} {
+	in.Programs.Chain = filepath.Join(dir, "chain")
+	for _, program := range []string{filepath.Join(dir, "own"), in.Programs.Chain, in.Programs.Gate, in.Programs.Resume, in.Programs.Suspend, in.Programs.ResumeFail} {
 		write(t, program, "#!/bin/sh\n", 0o755)
 	}
 	path := filepath.Join(dir, "slurm.conf")
@@ -59,6 +62,7 @@ PartitionName=batch Nodes=n1 Default=YES
 	if err != nil {
 		t.Fatal(err)
 	}
+	before.Release = ParseRelease(scontrol(t, path, "-V"))
 	write(t, path, own+"Include burst.conf\n", 0o644)
 	write(t, filepath.Join(dir, "burst.conf"), Fragment(before, in), 0o644)
 
@@ -70,6 +74,9 @@ PartitionName=batch Nodes=n1 Default=YES
 		t.Fatal(err)
 	}
 	running.Nodes, running.Partitions = read.Nodes, read.Partitions
+	if running.Release != before.Release || running.Release == (Release{}) {
+		t.Errorf("slurmctld is of release %v, scontrol of %v", running.Release, before.Release)
+	}
 	for _, f := range Check(running, in) {
 		if f.Level != OK {
 			t.Errorf("running slurmctld: %+v", f)
@@ -184,4 +191,41 @@ func freePort(t *testing.T) int {
 	}
 	t.Fatal("no free port")
 	return 0
+}
+
+// TestSlurmctldAcceptsChange: the real slurmctld starts with what Change makes of a site that had
+// some of the nodes already, in a file of their own, and a SuspendProgram.
+func TestSlurmctldAcceptsChange(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a real slurmctld: slow end-to-end, run by make test")
+	}
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := files(t, map[string]string{"nodes.conf": "NodeName=n1 NodeAddr=127.0.0.1 CPUs=1\nNodeName=x1,s[1-2] NodeAddr=127.0.0.1 CPUs=1 State=CLOUD\nNodeName=s3 CPUs=2 State=CLOUD\n", "slurm.conf": ""})
+	dir := filepath.Dir(f.Path)
+	in := input()
+	in.User, in.Programs = me.Username, ProgramsIn(dir)
+	for _, program := range []string{in.Programs.Gate, in.Programs.Resume, in.Programs.Suspend, in.Programs.ResumeFail} {
+		write(t, program, "#!/bin/sh\n", 0o755)
+	}
+	write(t, f.Path, fmt.Sprintf("ClusterName=conftest\nSlurmctldHost=localhost(127.0.0.1)\nSlurmctldPort=%d\nSlurmUser=%s\nSlurmdUser=%s\n"+
+		"AuthType=auth/none\nCredType=cred/none\nStateSaveLocation=%s\nSlurmctldPidFile=%s/pid\nProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\n"+
+		"MpiDefault=none\nMailProg=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=300\nInclude nodes.conf\n"+
+		"PartitionName=batch Nodes=n1 Default=YES\nPartitionName=cloud Nodes=s[1-3]", freePort(t), me.Username, me.Username, dir, dir), 0o644)
+	if f, err = ReadFiles(f.Path); err != nil {
+		t.Fatal(err)
+	}
+	f = apply(t, f, in)
+	log := start(t, f.Path)
+	running := Running(showConfig(t, f.Path, log))
+	for _, found := range Check(running, in) {
+		if found.MustChange() {
+			t.Errorf("running slurmctld: %+v", found)
+		}
+	}
+	if out := scontrol(t, f.Path, "-o", "show", "partition", "cloud"); !strings.Contains(out, "Nodes=s[1-4],b1 ") && !strings.Contains(out, "Nodes=b1,s[1-4] ") {
+		t.Errorf("the partition is %s", out)
+	}
 }

@@ -1,11 +1,12 @@
 // Package hostlist reads and writes Slurm's lists of node names, such as
 // n[01-03,7],gpu1, as `scontrol show hostnames`, `hostlist` and
-// `hostlistsorted` of Slurm 22.05 do, name by name and byte by byte.
+// `hostlistsorted` of Slurm 22.05 and 24.11 do, name by name and byte by byte.
 //
 // The grammar. Names are separated by commas or white space. A bracket holds
 // numbers and ranges of numbers separated by commas; each stands for the
 // number padded with zeros to the width of the range's first number. A name
-// may hold several brackets, and must end with the last of them. A blank
+// may hold several brackets; what follows the last of them Slurm reads from
+// 23.02.5 on, and prints such names one by one. A blank
 // before a number counts to its width, as in Slurm: n[1, 2] is n1 and n02.
 // With three and more brackets the last one counts fastest, then the first,
 // then the second: also Slurm's order.

@@ -15,6 +15,24 @@ import (
 // senseless are lists that scontrol prints something for and that are errors here.
 var senseless = map[string]bool{"n[1-2": true}
 
+// later are lists that Slurm reads from 23.02.5 on.
+var later = map[string]string{
+	"n[1-2].example.com":  "n1.example.com,n2.example.com",
+	"n[1-2].e[3-4].com":   "n1.e3.com,n1.e4.com,n2.e3.com,n2.e4.com",
+	"n[1-2]0":             "n10,n20",
+	"n[08-10]x":           "n08x,n09x,n10x",
+	"a[1-2]b[1-2]c[1-2]d": "a1b1c1d,a1b1c2d,a2b1c1d,a2b1c2d,a1b2c1d,a1b2c2d,a2b2c1d,a2b2c2d",
+}
+
+func TestTextAfterTheLastBracket(t *testing.T) {
+	for list, want := range later {
+		l, err := Parse(list)
+		if err != nil || strings.Join(l.Names(), ",") != want || l.String() != want {
+			t.Errorf("%s: %q, %q, %v; want %q", list, l.Names(), l, err, want)
+		}
+	}
+}
+
 // TestCaptured compares with what scontrol of Slurm 22.05.8 printed.
 func TestCaptured(t *testing.T) {
 	f, err := os.Open("testdata/scontrol-22.05.8.tsv")
@@ -27,6 +45,9 @@ func TestCaptured(t *testing.T) {
 	for lines.Scan() {
 		col := strings.Split(lines.Text(), "\t")
 		t.Run(col[0], func(t *testing.T) {
+			if _, ok := later[col[0]]; ok {
+				return
+			}
 			names, err := Expand(col[0])
 			if wrong := col[2] == "yes" || senseless[col[0]]; wrong != (err != nil) {
 				t.Fatalf("error %v, want one: %v", err, wrong)
@@ -72,7 +93,7 @@ func TestBroken(t *testing.T) {
 		{"step", "n[1-10/2]", `"10/2" is not a number`},
 		{"newline in a bracket", "n[1,\n2]", "is not a number"},
 		{"backwards", "n[3-1]", "ends below its start"},
-		{"text after the bracket", "n[1-2].example.com", "text after the last bracket: .example.com"},
+		{"name too long by what follows the bracket", "n[1-2]" + long, "a name of more than 255 bytes"},
 		{"first bracket bad", "a[x]b[1-2]c[1-2]", `"x" is not a number`},
 		{"range too large", "n[1-65537]", "65537 names; at most 65536 in a range"},
 		{"prefix bracket too large", "n[1-40000,50001-90000]x[1-2]", "80000 numbers in a bracket that is not the last"},

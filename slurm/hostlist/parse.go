@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// part is text and the bracket after it; a name without brackets is one part
-// without ranges.
+// part is text and the bracket after it. A name without brackets is one part
+// without ranges, and so is what follows the last bracket of another.
 type part struct {
 	text   string
 	ranges []span // prefix empty
@@ -52,7 +52,8 @@ func parseToken(tok string) ([]part, error) {
 		}
 		if !found {
 			if len(parts) > 0 {
-				return nil, fmt.Errorf("text after the last bracket: %s", cut(text))
+				parts = append(parts, part{text: text})
+				break
 			}
 			if digits := text[prefixLen(text):]; digits != "" {
 				if _, err := parseNumber(digits); err != nil {
@@ -76,7 +77,8 @@ func parseToken(tok string) ([]part, error) {
 		parts = append(parts, part{text, ranges})
 		tok = after
 	}
-	for _, p := range parts[:len(parts)-1] {
+	brackets, _ := cutSuffix(parts)
+	for _, p := range brackets[:len(brackets)-1] {
 		if n := rangesLen(p.ranges); n > maxRange {
 			return nil, fmt.Errorf("%d numbers in a bracket that is not the last; at most %d", n, maxRange)
 		}
@@ -156,8 +158,17 @@ func rangesLen(ranges []span) int {
 	return n
 }
 
+// cutSuffix takes the text after the last bracket apart.
+func cutSuffix(parts []part) (brackets []part, suffix string) {
+	if n := len(parts) - 1; n > 0 && parts[n].ranges == nil {
+		return parts[:n], parts[n].text
+	}
+	return parts, ""
+}
+
 // pushToken adds a token's names to the list.
 func (l *List) pushToken(parts []part) {
+	parts, suffix := cutSuffix(parts)
 	last := parts[len(parts)-1]
 	if last.ranges == nil {
 		l.pushName(last.text)
@@ -167,8 +178,11 @@ func (l *List) pushToken(parts []part) {
 	walk = func(i int, tail string) {
 		if i < 0 {
 			for _, r := range last.ranges {
-				r.prefix = tail
-				l.push(r)
+				if r.prefix = tail; suffix == "" {
+					l.push(r)
+				} else {
+					l.pushWith(r, suffix)
+				}
 			}
 			return
 		}
@@ -179,6 +193,14 @@ func (l *List) pushToken(parts []part) {
 		}
 	}
 	walk(len(parts)-2, last.text)
+}
+
+// pushWith adds the names of a range that go on after their number. Slurm takes the whole for
+// text, also what ends in digits.
+func (l *List) pushWith(r span, suffix string) {
+	for v := r.lo; v <= r.hi; v++ {
+		l.spans = append(l.spans, span{prefix: r.prefix + string(appendPadded(nil, v, r.width)) + suffix, plain: true})
+	}
 }
 
 // cut keeps an error's line readable.

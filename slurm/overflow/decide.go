@@ -3,6 +3,7 @@ package overflow
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +14,7 @@ import (
 // Decide says what to do about every pending job that asks for a partition which some rule is from,
 // and about every record. It is pure: the same snapshot has the same decisions, in the same order.
 func Decide(s Snapshot) []Decision {
-	d := decider{Snapshot: s, room: map[string]int{}, lists: map[string][]string{}, rows: map[uint32][]int{}, from: map[string]bool{}, has: map[Key]Record{}}
+	d := decider{Snapshot: s, room: map[string]int{}, lists: map[string][]string{}, homes: map[string]kind{}, rows: map[uint32][]int{}, from: map[string]bool{}, has: map[Key]Record{}}
 	for _, r := range s.Rules {
 		for _, p := range r.From {
 			d.from[p] = true
@@ -21,6 +22,11 @@ func Decide(s Snapshot) []Decision {
 	}
 	for i, w := range s.Waiting {
 		d.rows[arrayOr(w.Job)] = append(d.rows[arrayOr(w.Job)], i)
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.Back)) {
+		if b := s.Back[id]; b.Of != nil && !b.Never { // what never fits may be dear as it goes elsewhere
+			d.dear = append(d.dear, b)
+		}
 	}
 	d.records()
 	order := make([]int, len(s.Waiting))
@@ -45,6 +51,8 @@ type decider struct {
 	rows  map[uint32][]int // of Waiting, by job or array
 	from  map[string]bool
 	lists map[string][]string // of a job's partitions, by how Slurm writes them
+	homes map[string]kind     // what least says of them
+	dear  []Back              // for which a budget has no room
 }
 
 func arrayOr(j slurm.Job) uint32 { return cmp.Or(j.ArrayID, j.ID) }
@@ -66,13 +74,17 @@ func (d *decider) job(w *slurm.Waiting) *job {
 		}
 		j.script = &s
 	}
+	j.limit, j.gets = d.limitOf(j)
+	if j.Memory == 0 || j.Whole {
+		j.home = d.least(w.Partition)
+	}
 	return j
 }
 
 // rule is the first that is about the job. Unread: that depends on its script.
 func (d *decider) rule(j *job) (first *Rule, unread bool) {
 	for i := range d.Rules {
-		if yes, unread := d.Rules[i].match(j); yes {
+		if yes, unread := d.Rules[i].match(j); yes && (d.Rules[i].MaxTime == 0 || d.keepsLimit(j, d.Rules[i].To)) {
 			return &d.Rules[i], unread
 		}
 	}
@@ -138,25 +150,54 @@ func (d *decider) judge(j *job, dec *Decision) (r *Rule, to []string, why string
 	dec.Rule = r.Name
 	if unread {
 		dec.Script = true
-		return r, nil, "stays for now: its script is not read yet"
+		return r, nil, d.unread(j)
 	}
-	if to = without(r.To, j.partitions); len(to) == 0 {
-		return r, nil, "stays: it asks for " + strings.Join(r.To, ",") + " itself"
+	if asks := without(r.To, without(r.To, j.partitions)); len(asks) > 0 {
+		return r, nil, "stays: it asks for " + strings.Join(asks, ",") + " itself"
 	}
 	if why := d.never(j); why != "" {
 		return r, nil, "stays: " + why
 	}
-	if to, why = d.fitting(j, to); len(to) == 0 {
+	if to, why = d.fitting(j, r.To); len(to) == 0 {
 		return r, nil, "stays: " + why
+	}
+	if b, ok := d.Back[j.ID]; ok {
+		return r, nil, fmt.Sprintf("stays%s: it was given back: %s", b.until(), b.Why)
+	}
+	for _, b := range d.dear {
+		if b.covers(j) {
+			return r, nil, fmt.Sprintf("stays%s: job %d, which asks for no more, was given back: %s", b.until(), b.Of.ID, b.Why)
+		}
 	}
 	if why := d.early(j, r); why != "" {
 		return r, nil, why
 	}
 	if j.script == nil {
 		dec.Script = true
-		return r, nil, "stays for now: its script is not read yet"
+		return r, nil, d.unread(j)
+	}
+	if why := d.Refused[ScriptOf(j.Job)]; why != "" {
+		return r, nil, "stays for now: " + why
 	}
 	return r, to, ""
+}
+
+func (d *decider) unread(j *job) string {
+	return "stays for now: " + cmp.Or(d.Refused[ScriptOf(j.Job)], "its script is not read yet")
+}
+
+// until is how long the job stays, for people.
+func (b Back) until() string {
+	if b.Never {
+		return ""
+	}
+	return " until " + b.Until.Local().Format(time.TimeOnly)
+}
+
+// covers says that the job is one of those whom the budget is for, and asks for at least as much of it.
+func (b Back) covers(j *job) bool {
+	shorter := j.TimeLimit != 0 && (b.Of.TimeLimit == 0 || j.TimeLimit < b.Of.TimeLimit)
+	return !shorter && j.NumNodes >= b.Of.NumNodes && (b.Cluster || j.User == b.Of.User && j.Account == b.Of.Account)
 }
 
 func held(w *slurm.Waiting) bool {
@@ -202,42 +243,6 @@ func (d *decider) fitting(j *job, to []string) (fit []string, why string) {
 	return fit, why
 }
 
-// early says why it is too early to move the job; "": it is time.
-func (d *decider) early(j *job, r *Rule) string {
-	if j.Reason != "Resources" && j.Reason != "Priority" {
-		return "stays for now: it waits for " + cmp.Or(j.Reason, "Slurm to look at it") + ", not for Resources or Priority"
-	}
-	if r.After == 0 && r.StartsLater == 0 || r.After > 0 && d.waited(j) >= r.After || r.StartsLater > 0 && j.Start.Sub(d.Now) > r.StartsLater {
-		return ""
-	}
-	text := fmt.Sprintf("stays for now: %s; rule %s moves it", d.waits(j, r), r.Name)
-	if r.After > 0 {
-		text += " after " + short(r.After)
-	}
-	if r.After > 0 && r.StartsLater > 0 {
-		text += ", or"
-	}
-	if r.StartsLater > 0 {
-		text += " if Slurm says that it starts in more than " + short(r.StartsLater)
-	}
-	return text
-}
-
-func (d *decider) waited(j *job) time.Duration {
-	if j.Eligible.IsZero() {
-		return 0
-	}
-	return d.Now.Sub(j.Eligible)
-}
-
-func (d *decider) waits(j *job, r *Rule) string {
-	text := fmt.Sprintf("waits %s for %s", short(d.waited(j)), j.Reason)
-	if in := j.Start.Sub(d.Now); r.StartsLater > 0 && !j.Start.IsZero() && in > 0 {
-		text += ", starts in " + short(in)
-	}
-	return text
-}
-
 func without(list, less []string) (all []string) {
 	for _, s := range list {
 		if !slices.Contains(less, s) {
@@ -245,20 +250,4 @@ func without(list, less []string) (all []string) {
 		}
 	}
 	return all
-}
-
-// short is a time for people: "12m", "1h30m", "40s".
-func short(t time.Duration) string {
-	unit := time.Second
-	if t >= 10*time.Minute {
-		unit = time.Minute
-	}
-	text := t.Truncate(unit).String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }

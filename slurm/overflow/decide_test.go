@@ -67,6 +67,21 @@ func TestNewcomers(t *testing.T) {
 		{name: "no estimate", rule: func(r *Rule) { r.After, r.StartsLater = 0, time.Hour }, want: "leave: stays for now"},
 		{name: "neither", rule: func(r *Rule) { r.After = 0 }, job: func(w *slurm.Waiting) { w.Eligible = now }, want: "add: rule small: waits 0s"},
 		{name: "for priority", job: func(w *slurm.Waiting) { w.Reason = "Priority" }, want: "add: "},
+		{name: "for nodes that are down", job: func(w *slurm.Waiting) {
+			w.Reason = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
+		}, want: "add: rule small: waits 12m for Resources; goes"},
+		{name: "for nodes that are down, otherwise written", job: func(w *slurm.Waiting) {
+			w.Reason = "Nodes_required_for_job_are_DOWN,_DRAINED,_REBOOTING_or_reserved"
+		}, want: "add: "},
+		{name: "for nodes kept for a maintenance", rule: func(r *Rule) { r.After, r.StartsLater = 0, 2*time.Hour }, job: func(w *slurm.Waiting) {
+			w.Reason, w.Start = "ReqNodeNotAvail, Reserved for maintenance", now.Add(20*time.Hour)
+		}, want: "add: rule small: waits 12m for Resources, starts in 20h; goes"},
+		{name: "for nodes that do not answer", job: func(w *slurm.Waiting) { w.Reason = "ReqNodeNotAvail,_UnavailableNodes:n[1-8]" }, want: "add: rule small: waits 12m for Resources; goes"},
+		{name: "for nodes that do not answer, too early", rule: func(r *Rule) { r.After = time.Hour }, job: func(w *slurm.Waiting) { w.Reason = "ReqNodeNotAvail" }, want: "leave: stays for now: waits 12m for Resources; rule small moves it after 1h"},
+		{name: "for nodes of its own list", job: func(w *slurm.Waiting) { w.Reason, w.Required = "ReqNodeNotAvail", "c[0-1]" }, want: "leave: stays for now: it waits for ReqNodeNotAvail"},
+		{name: "for nodes of the site's of its own list", job: func(w *slurm.Waiting) { w.Reason, w.Required = "ReqNodeNotAvail", "n[1-2]" }, want: "leave: stays: cannot run in cloud: it asks for nodes n[1-2]"},
+		{name: "asks for one of two itself", rule: func(r *Rule) { r.To = []string{"cloud", "picky"} }, job: func(w *slurm.Waiting) { w.Partition = "main,cloud" }, want: "leave: stays: it asks for cloud itself"},
+		{name: "account in another case", rule: func(r *Rule) { r.Accounts = []string{"phys"} }, job: func(w *slurm.Waiting) { w.Account = "Phys" }, want: "add: "},
 		{name: "for a dependency", job: func(w *slurm.Waiting) { w.Reason = "Dependency" }, want: "leave: stays for now: it waits for Dependency"},
 		{name: "not looked at", job: func(w *slurm.Waiting) { w.Reason = "" }, want: "leave: stays for now: it waits for Slurm to look at it"},
 		{name: "held", job: func(w *slurm.Waiting) { w.Priority = 0 }, want: "leave: stays: it is held"},
@@ -91,6 +106,9 @@ func TestNewcomers(t *testing.T) {
 		{name: "too many nodes", job: func(w *slurm.Waiting) { w.NumNodes = 5 }, want: "leave: stays: cannot run in cloud: it asks for 5 nodes, and there are 4"},
 		{name: "too many CPUs of a node", job: func(w *slurm.Waiting) { w.CPUs, w.MinCPUs = 8, 8 }, want: "leave: stays: cannot run in cloud: too few nodes there have 8 CPUs"},
 		{name: "CPUs over several nodes", job: func(w *slurm.Waiting) { w.CPUs = 16 }, want: "add: "},
+		{name: "CPUs on one node", job: func(w *slurm.Waiting) { w.CPUs, w.MaxNodes = 5, 1 }, want: "leave: stays: cannot run in cloud: it asks for 5 CPUs, and as many nodes as Slurm counts for it have fewer"},
+		{name: "CPUs on two nodes", job: func(w *slurm.Waiting) { w.CPUs, w.MaxNodes = 8, 2 }, want: "add: "},
+		{name: "memory of each CPU on one node", job: func(w *slurm.Waiting) { w.Memory, w.CPUs, w.MaxNodes, w.Total = 2500, 4, 1, 10000 }, want: "leave: stays: cannot run in cloud: it asks for 4 CPUs"},
 		{name: "too many CPUs", job: func(w *slurm.Waiting) { w.CPUs = 17 }, want: "leave: stays: cannot run in cloud: it asks for 17 CPUs"},
 		{name: "memory of a node", job: func(w *slurm.Waiting) { w.Memory, w.Total = 9000, 9000 }, want: "leave: stays: cannot run in cloud: too few nodes there have 9000 MiB"},
 		{name: "memory of each CPU", job: func(w *slurm.Waiting) { w.Memory, w.CPUs, w.Total = 2500, 4, 10000 }, want: "add: "},
@@ -212,6 +230,10 @@ func TestRecords(t *testing.T) {
 		{name: "taking, and its user is quicker", state: Taking, job: func(w *slurm.Waiting) { w.Partition = "other" }, want: "theirs: "},
 		{name: "requeued", state: InPlace, job: func(w *slurm.Waiting) { both(w); w.Submitted, w.Restarts = now, 1 }, want: "keep: "},
 		{name: "another job of its number", state: InPlace, job: func(w *slurm.Waiting) { both(w); w.Submitted = now }, want: "forget: another job has its number"},
+		{name: "its nodes did not come", state: InPlace, job: both, read: "back", want: "take: it was given back: budget: no more; back to main"},
+		{name: "its nodes did not come, and it starts soon", state: InPlace, job: both, read: "soon", want: "keep: "},
+		{name: "no budget ever has room for it", state: InPlace, job: both, read: "never", want: "take: it was given back: budget: no more; back to main"},
+		{name: "written, and its nodes did not come", state: Adding, read: "back", want: "gone: it was given back"},
 		{name: "its script is not read yet", state: InPlace, job: both, read: "no", want: "keep: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -220,8 +242,15 @@ func TestRecords(t *testing.T) {
 			if tt.rules != nil {
 				s.Rules = tt.rules(s.Rules)
 			}
-			if tt.read == "no" {
+			switch tt.read {
+			case "no":
 				s.Scripts = nil
+			case "soon":
+				s.Back = map[uint32]Back{7: {Until: now.Add(30 * time.Second), Why: "node c1: it did not boot"}}
+			case "never":
+				s.Back = map[uint32]Back{7: {Until: now.Add(-time.Hour), Why: "budget: no more", Never: true}}
+			case "back":
+				s.Back = map[uint32]Back{7: {Until: now.Add(10 * time.Minute), Why: "budget: no more"}}
 			}
 			s.Records = []Record{record(waits(nil), tt.state)}
 			got := Decide(s)
@@ -241,10 +270,9 @@ func TestBegun(t *testing.T) {
 	}{
 		{"runs in the cloud", &slurm.Job{State: "RUNNING", Partition: "cloud"}, "7 leave"},
 		{"runs at its own", &slurm.Job{State: "RUNNING", Partition: "main"}, "7 add"},
-		{"has just ended", &slurm.Job{State: "COMPLETED", Partition: "cloud", Nodes: "c1", End: now}, "7 add"},
-		{"has ended", &slurm.Job{State: "COMPLETED", Partition: "cloud", Nodes: "c1", End: now.Add(-2 * time.Minute)}, "5 forget ran in cloud: completed|7 add"},
-		{"has ended at its own", &slurm.Job{State: "FAILED", Partition: "main", Nodes: "n1", End: now.Add(-2 * time.Minute)}, "5 forget ran at its own place, main: failed|7 add"},
-		{"was cancelled", &slurm.Job{State: "CANCELLED", Partition: "main,cloud", End: now.Add(-2 * time.Minute)}, "5 forget ended while it waited: cancelled|7 add"},
+		{"has ended", &slurm.Job{State: "COMPLETED", Partition: "cloud", Nodes: "c1", End: now.Add(-2 * time.Minute)}, "5 over ran in cloud: completed|7 add"},
+		{"has ended at its own", &slurm.Job{State: "FAILED", Partition: "main", Nodes: "n1", End: now.Add(-2 * time.Minute)}, "5 over ran at its own place, main: failed|7 add"},
+		{"was cancelled", &slurm.Job{State: "CANCELLED", Partition: "main,cloud", End: now.Add(-2 * time.Minute)}, "5 over ended while it waited: cancelled|7 add"},
 		{"begins between the readings", &slurm.Job{State: "PENDING", Partition: "main,cloud"}, "7 leave"},
 		{"is not known", nil, "5 forget the job has ended|7 add"},
 	} {
@@ -260,7 +288,7 @@ func TestBegun(t *testing.T) {
 			var got []string
 			for _, d := range Decide(s) {
 				text := fmt.Sprint(d.Keys[0], " ", d.Action)
-				if d.Action == Forget {
+				if d.Action == Forget || d.Action == Over {
 					text += " " + d.Why
 				}
 				got = append(got, text)

@@ -1,6 +1,7 @@
 package overflow
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,8 +16,10 @@ import (
 type Partition struct {
 	Name     string
 	Up       bool
+	Default  bool // of jobs that name none
 	RootOnly bool
 	MaxTime  time.Duration // 0: no limit
+	Time     time.Duration // that a job without a limit gets: DefaultTime, or MaxTime
 	MinNodes int
 	MaxNodes int                 // 0: no limit
 	MaxMem   int                 // MiB of a node that a job may use; 0: all
@@ -39,11 +42,13 @@ type kind struct {
 func PartitionsOf(shown []map[string]string, nodes map[string]slurm.Node) map[string]Partition {
 	all := map[string]Partition{}
 	for _, attrs := range shown {
-		p := Partition{Name: attrs["PartitionName"], Up: attrs["State"] == "" || strings.EqualFold(attrs["State"], "UP"), RootOnly: strings.EqualFold(attrs["RootOnly"], "YES"),
+		p := Partition{Name: attrs["PartitionName"], Up: attrs["State"] == "" || strings.EqualFold(attrs["State"], "UP"), RootOnly: strings.EqualFold(attrs["RootOnly"], "YES"), Default: strings.EqualFold(attrs["Default"], "YES"),
 			MinNodes: number(attrs["MinNodes"]), MaxNodes: number(attrs["MaxNodes"]), MaxMem: number(attrs["MaxMemPerNode"]),
 			Accounts: named(attrs["AllowAccounts"]), QOS: named(attrs["AllowQos"]),
 			NotFor: map[string][]string{"account": named(attrs["DenyAccounts"]), "qos": named(attrs["DenyQos"])}, nodes: map[string]bool{}}
 		p.MaxTime, _ = slurm.ParseLimit(attrs["MaxTime"]) // words are no limit
+		p.Time, _ = slurm.ParseLimit(attrs["DefaultTime"])
+		p.Time = cmp.Or(p.Time, p.MaxTime)
 		all[p.Name] = p
 	}
 	at := map[string]int{} // kinds, by partition and what they are
@@ -97,9 +102,9 @@ func (p Partition) fits(j *job) string {
 		return no("the partition is not up")
 	case p.RootOnly && j.UID != 0:
 		return no("it is for root only")
-	case p.MaxTime > 0 && j.TimeLimit == 0:
-		return no("the job has no time limit, and the partition has one of %s", short(p.MaxTime))
-	case p.MaxTime > 0 && j.TimeLimit > p.MaxTime:
+	case j.limit == nobodys && !slices.Contains(j.gets, p.Time):
+		return no("the job has no time limit of its own, and would get one of %s there, not of %s", orNone(p.Time), orNone(j.gets[0]))
+	case j.limit != unsaid && p.MaxTime > 0 && j.TimeLimit > p.MaxTime:
 		return no("the job's time limit is %s, and the partition's %s", short(j.TimeLimit), short(p.MaxTime))
 	case p.MaxNodes > 0 && j.NumNodes > p.MaxNodes:
 		return no("it asks for %d nodes, and %d are allowed there", j.NumNodes, p.MaxNodes)
@@ -151,6 +156,10 @@ func (p Partition) fitsNodes(j *job, no func(string, ...any) string) string {
 		return no("too few nodes there have %d CPUs", cpus)
 	case !ask(func(k kind) bool { return k.memory >= memory }):
 		return no("too few nodes there have %d MiB of memory", memory)
+	case j.Memory == 0 && !ask(func(k kind) bool { return k.memory >= j.home.memory-j.home.memory/10 }):
+		return no("it does not say what memory it needs (--mem), and may use the %d MiB of each of its own nodes", j.home.memory)
+	case j.Whole && !ask(func(k kind) bool { return k.cpus >= j.home.cpus }):
+		return no("it asks for whole nodes, and its own have %d CPUs at least", j.home.cpus)
 	case p.MaxMem > 0 && memory > p.MaxMem:
 		return no("it asks for %d MiB of a node, and %d are allowed there", memory, p.MaxMem)
 	}
@@ -172,12 +181,20 @@ func (p Partition) fitsNodes(j *job, no func(string, ...any) string) string {
 		}
 	}
 	switch {
-	case sum(left, func(k kind) int { return k.cpus }) < j.CPUs:
-		return no("it asks for %d CPUs, and the nodes that suit have fewer", j.CPUs)
-	case sum(left, func(k kind) int { return k.memory }) < total:
-		return no("it asks for %d MiB of memory, and the nodes that suit have less", total)
+	case best(left, j.MaxNodes, j.cpusOf) < j.CPUs:
+		return no("it asks for %d CPUs, and as many nodes as Slurm counts for it have fewer", j.CPUs)
+	case best(left, j.MaxNodes, func(k kind) int { return k.memory }) < total:
+		return no("it asks for %d MiB of memory, and as many nodes as Slurm counts for it have less", total)
 	}
 	return ""
+}
+
+// cpusOf are the CPUs of a node that the job can use there, with the memory that it asks for each.
+func (j *job) cpusOf(k kind) int {
+	if j.perCPU() {
+		return min(k.cpus, k.memory/j.Memory)
+	}
+	return k.cpus
 }
 
 // perNode is the memory of a node that the job asks for at least, and of all its nodes, in MiB. What
@@ -186,10 +203,44 @@ func (j *job) perNode() (node, all int) {
 	switch {
 	case j.Memory == 0:
 		return 0, 0 // nothing, or all that a node has
-	case j.CPUs > j.NumNodes && j.Total == j.Memory*j.CPUs:
+	case j.perCPU():
 		return j.Memory * max(1, j.MinCPUs), j.Total
 	}
 	return j.Memory, j.Memory * max(1, j.NumNodes)
+}
+
+func (j *job) perCPU() bool {
+	return j.Memory > 0 && j.CPUs > j.NumNodes && j.Total == j.Memory*j.CPUs
+}
+
+// least is what each node of the partitions has, but for those that are not known.
+func (d *decider) least(partitions string) (l kind) {
+	if l, known := d.homes[partitions]; known {
+		return l
+	}
+	for _, name := range d.partitions(partitions) {
+		for _, k := range d.Partitions[name].kinds {
+			if l.count == 0 {
+				l = k
+			}
+			l.cpus, l.memory = min(l.cpus, k.cpus), min(l.memory, k.memory)
+		}
+	}
+	d.homes[partitions] = l
+	return l
+}
+
+// best is the sum over those n nodes that have the most; 0: over all.
+func best(kinds []kind, n int, of func(kind) int) (all int) {
+	if n == 0 {
+		return sum(kinds, of)
+	}
+	kinds = slices.SortedFunc(slices.Values(kinds), func(a, b kind) int { return cmp.Compare(of(b), of(a)) })
+	for _, k := range kinds {
+		take := min(n, k.count)
+		all, n = all+take*of(k), n-take
+	}
+	return all
 }
 
 func count(kinds []kind) int { return sum(kinds, func(kind) int { return 1 }) }

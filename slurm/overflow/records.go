@@ -10,9 +10,9 @@ import (
 	"github.com/burst-hpc/burst/slurm"
 )
 
-// settle is how long ago a job must have ended before its record is closed: one that Slurm is
-// about to requeue may be shown as ended.
-const settle = time.Minute
+// patience is how long a job whose cloud nodes did not come may wait for the next try: for longer it
+// must not lose its place at the site.
+const patience = time.Minute
 
 // records decides about those that have a record, and counts what room they leave.
 func (d *decider) records() {
@@ -98,7 +98,14 @@ func (r Record) same(j slurm.Job) bool {
 }
 
 func (d *decider) say(r Record, a Action, w *slurm.Waiting, why string) {
-	d.all = append(d.all, Decision{Job: w, Keys: []Key{r.Key}, Action: a, Rule: r.Rule, To: r.To, Was: r.Was, Why: why})
+	d.all = append(d.all, Decision{Job: w, Keys: []Key{r.Key}, Action: a, Rule: r.Rule, To: r.To, Was: r.Was, Begin: a == Take && d.waitsBack(w), Why: why})
+}
+
+// waitsBack says whether what the job waits for is the start that it was given with its nodes' want.
+// Its user, or an admin, may have set another.
+func (d *decider) waitsBack(w *slurm.Waiting) bool {
+	b, ok := d.Back[w.ID]
+	return ok && b.Until.Sub(w.Eligible).Abs() <= 2*time.Second
 }
 
 // begun decides about a record whose job does not wait.
@@ -111,9 +118,9 @@ func (d *decider) begun(r Record, others map[Key]slurm.Job) {
 		d.say(r, Forget, nil, "the job has ended, and Slurm has forgotten it")
 	case !r.same(j):
 		d.say(r, Forget, nil, "another job has its number")
-	case over(j.State) && (j.End.IsZero() || d.Now.Sub(j.End) >= settle):
-		d.say(r, Forget, nil, ended(r, j))
-	case !over(j.State) && slices.Contains(r.To, j.Partition):
+	case over(j.State):
+		d.say(r, Over, nil, ended(r, j))
+	case slices.Contains(r.To, j.Partition):
 		d.take1(r)
 	}
 }
@@ -201,9 +208,13 @@ func (d *decider) ends(r Record, w *slurm.Waiting) string {
 	if i < 0 {
 		return "rule " + r.Rule + " is gone"
 	}
+	if b, ok := d.Back[w.ID]; ok && (b.Never || b.Until.Sub(d.Now) > patience) {
+		return "it was given back: " + b.Why
+	}
 	own := *w
 	own.Partition = strings.Join(r.Was, ",") // by which it was matched
 	j := d.job(&own)
+	j.limit = d.movedLimit(j, r.To)
 	if j.script == nil { // read again after a restart; until then it stays as it is
 		return d.over(r, i)
 	}

@@ -17,7 +17,7 @@ type Rule struct {
 	From []string // partitions, one of which the job asks for
 	To   []string // partitions that are added
 
-	Accounts, Users, QOS []string
+	Accounts, Users, QOS []string      // accounts and QOS in lower case
 	MinNodes, MaxNodes   int           // how many nodes the job asks for; 0: any number
 	MaxTime              time.Duration // of the job's limit, which it must have then; 0: any
 	Features             []string      // a word of --constraint
@@ -46,18 +46,21 @@ type job struct {
 	partitions []string
 	features   []string // words of its --constraint
 	licenses   []string
-	gres       map[string]int // of any kind; nil: none
-	unclear    string         // GRES that are not understood
-	script     *Script        // nil: not read
+	gres       map[string]int  // of any kind; nil: none
+	unclear    string          // GRES that are not understood
+	limit      whose           // the time limit that squeue shows is
+	gets       []time.Duration // the limits that one of nobody's may get in its own partitions; 0: none
+	home       kind            // the least that a node of its own partitions has
+	script     *Script         // nil: not read
 }
 
 // match says whether the rule is about the job. Unread: its script, which is not known, decides.
 func (r *Rule) match(j *job) (yes, unread bool) {
 	switch {
 	case !overlap(r.From, j.partitions),
-		!lists(r.Accounts, j.Account), !lists(r.Users, j.User), !lists(r.QOS, j.QOS),
+		!lists(r.Accounts, strings.ToLower(j.Account)), !lists(r.Users, j.User), !lists(r.QOS, strings.ToLower(j.QOS)),
 		r.MinNodes > 0 && j.NumNodes < r.MinNodes, r.MaxNodes > 0 && j.NumNodes > r.MaxNodes,
-		r.MaxTime > 0 && (j.TimeLimit == 0 || j.TimeLimit > r.MaxTime),
+		r.MaxTime > 0 && j.limit != unsaid && (j.TimeLimit == 0 || j.TimeLimit > r.MaxTime),
 		!lists(r.Features, j.features...), !lists(r.Licenses, j.licenses...):
 		return false, false
 	}
@@ -149,21 +152,4 @@ func coversList(list, other []string) bool {
 		}
 	}
 	return named > 0
-}
-
-// Empty says why the rule can be about no job; "": it may be.
-func (r Rule) Empty() string {
-	if r.MaxNodes > 0 && r.MinNodes > r.MaxNodes {
-		return "nodes is an empty range"
-	}
-	for _, of := range []struct {
-		key  string
-		list []string
-	}{{"accounts", r.Accounts}, {"users", r.Users}, {"qos", r.QOS}} { // a job has one of each
-		named := slices.DeleteFunc(slices.Clone(of.list), func(s string) bool { return strings.HasPrefix(s, "!") })
-		if len(named) > 0 && !slices.ContainsFunc(named, func(s string) bool { return !slices.Contains(of.list, "!"+s) }) {
-			return of.key + " leaves out all that it names"
-		}
-	}
-	return ""
 }

@@ -16,7 +16,7 @@ type Action string
 //	leave ──────────────► Adding ───────────► Added ──► Taking ──► (no record)
 //	  ▲                     │ another's doing   │ │        ▲ Take (written)
 //	  └── no record         └──────► Theirs ◄───┘ └────────┘
-//	                                                every record: Forget, when its job has ended
+//	                                                every record: Forget, when Slurm has forgotten its job
 const (
 	Add    Action = "add"    // give it the partitions, once that is written
 	Keep   Action = "keep"   // it has them
@@ -25,7 +25,8 @@ const (
 	Seen   Action = "seen"   // Slurm shows the partitions that were added: write so
 	Gone   Action = "gone"   // Slurm shows that they were taken away: close the record
 	Theirs Action = "theirs" // its partitions were changed by others: write so, and leave it alone
-	Forget Action = "forget" // the job has ended, or is another: close the record
+	Over   Action = "over"   // the job has ended; Slurm, or burstd, may requeue it for as long as Slurm has it
+	Forget Action = "forget" // Slurm has forgotten the job, or it is another: close the record
 )
 
 // States of a record.
@@ -76,11 +77,24 @@ type Snapshot struct {
 	Rules      []Rule
 	OnPrem     OnPrem
 	Partitions map[string]Partition
-	Closed     map[string]string // partitions that launch no nodes now, and why
+	Closed     map[string]string   // partitions that launch no nodes now, and why
+	Back       map[uint32]Back     // jobs that were given back for want of a cloud's nodes
+	Refused    map[ScriptID]string // what Slurm has refused of a job lately, until it is asked again
 	Waiting    []slurm.Waiting
 	Jobs       map[uint32]slurm.Job // of a reading not older than the records, and not newer than Waiting
 	Records    []Record             // that are not closed
 	Scripts    map[ScriptID]Script  // those that were read
+}
+
+// Back is a job that had begun on a cloud's nodes which then did not come.
+type Back struct {
+	Until time.Time // it was given this start, and is not tried there before
+	Why   string
+	// Of asks for what a budget had no room for, nil: something else was the reason. Cluster: it was the
+	// budget of all, not of its user or account.
+	Of      *slurm.Waiting
+	Cluster bool
+	Never   bool // the budget has no room for it as it is: Until does not count
 }
 
 // Decision is what to do about a job, or tasks of an array, and why.
@@ -92,5 +106,6 @@ type Decision struct {
 	To     []string // that are added, or taken away
 	Was    []string // the job's own partitions
 	Script bool     // its script must be read first
+	Begin  bool     // of Take: it starts at its own place as soon as there is room, not at the start that it was given
 	Why    string   // a sentence for its user
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -28,7 +29,9 @@ func accountOf(ctx context.Context, p cloud.Provider) (string, error) {
 }
 
 // place notes in which account a list has shown instances of the journal; c
-// has what else the list says of them.
+// has what else the list says of them. An account may get another name, as when the key
+// of a Vultr account is another user's: what lists of both names show proves it, and the rest follows. What ends proves
+// nothing: a provider may tell of that from its own memory, in whichever account its key looks now.
 func (e *Engine) place(c *Change, l *listing, name string) {
 	account := l.accounts[name]
 	if account == "" {
@@ -37,18 +40,31 @@ func (e *Engine) place(c *Change, l *listing, name string) {
 	e.mu.Lock()
 	e.accounts[name] = account
 	e.mu.Unlock()
-	at := map[string]int{}
+	at, listed, same := map[string]int{}, map[string]bool{}, map[string]bool{account: true}
 	for n, i := range c.Instances {
 		at[i.ID] = n
 	}
 	for _, i := range l.lists[name] {
-		rec, ok := e.mem.instances[i.ID]
-		switch n, changes := at[i.ID]; {
-		case !ok || rec.Provider != name: // another provider looks at the same place
+		if i.State == cloud.Terminating || i.State == cloud.Terminated {
+			continue
+		}
+		rec := e.mem.instances[i.ID]
+		if listed[i.ID] = true; rec.Shown && rec.Account != "" && (rec.Provider == name || e.providers[rec.Provider] == nil) {
+			same[rec.Account] = true
+		}
+	}
+	l.same[name] = same
+	for _, id := range slices.Sorted(maps.Keys(e.mem.instances)) {
+		rec := e.mem.instances[id]
+		if rec.Provider != name || !listed[id] && !same[rec.Account] { // another provider may look at the same place
+			continue
+		}
+		shown := rec.Shown || listed[id]
+		switch n, changes := at[id]; {
 		case changes:
-			c.Instances[n].Account = account
-		case rec.Account != account:
-			rec.Account = account
+			c.Instances[n].Account, c.Instances[n].Shown = account, shown
+		case rec.Account != account || rec.Shown != shown:
+			rec.Account, rec.Shown = account, shown
 			c.Instances = append(c.Instances, rec)
 		}
 	}
@@ -57,11 +73,11 @@ func (e *Engine) place(c *Change, l *listing, name string) {
 // elsewhere says that the provider's credentials show another account than
 // the one in which the instance was launched, and here that they show that one.
 func (l *listing) elsewhere(i Instance) bool {
-	return l.accounts[i.Provider] != "" && i.Account != "" && l.accounts[i.Provider] != i.Account
+	return l.accounts[i.Provider] != "" && i.Account != "" && !l.here(i)
 }
 
 func (l *listing) here(i Instance) bool {
-	return l.accounts[i.Provider] != "" && l.accounts[i.Provider] == i.Account
+	return l.accounts[i.Provider] != "" && (l.accounts[i.Provider] == i.Account || l.same[i.Provider][i.Account])
 }
 
 // suspect says loudly that a provider's list shows less than it should, or

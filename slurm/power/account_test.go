@@ -54,10 +54,11 @@ func TestPlaceFollowsTheList(t *testing.T) {
 		return Instance{Instance: cloud.Instance{ID: id, State: s}, Provider: "east", Account: account}
 	}
 	e, _ := testEngine(State{Instances: []Instance{
-		known("i-new", "", cloud.Running), known("i-same", "B", cloud.Running), known("i-moved", "A", cloud.Pending), known("i-missed", "A", cloud.Running),
+		known("i-new", "", cloud.Running), known("i-same", "B", cloud.Running), known("i-first", "B", cloud.Running), known("i-moved", "A", cloud.Pending), known("i-missed", "A", cloud.Running),
 		{Instance: cloud.Instance{ID: "i-west", State: cloud.Running}, Provider: "west", Account: "A by another way"}}})
+	e.mem.instances["i-same"] = func(i Instance) Instance { i.Shown = true; return i }(e.mem.instances["i-same"])
 	l := newListing(at)
-	for _, id := range []string{"i-new", "i-same", "i-moved", "i-stranger", "i-west"} {
+	for _, id := range []string{"i-new", "i-same", "i-first", "i-moved", "i-stranger", "i-west"} {
 		l.lists["east"] = append(l.lists["east"], cloud.Instance{ID: id, State: cloud.Running})
 	}
 	c := e.learn(l.lists["east"])
@@ -68,9 +69,64 @@ func TestPlaceFollowsTheList(t *testing.T) {
 	e.place(&c, l, "east")
 	got := map[string]string{}
 	for _, i := range c.Instances {
-		got[i.ID] += i.Account + " " + string(i.State)
+		if got[i.ID] += i.Account + " " + string(i.State); !i.Shown {
+			t.Errorf("%s is not shown", i.ID)
+		}
 	}
-	if have := e.Health().Accounts["east"]; len(got) != 2 || got["i-new"] != "B running" || got["i-moved"] != "B running" || have != "B" {
+	if have := e.Health().Accounts["east"]; len(got) != 3 || got["i-first"] != "B running" || got["i-new"] != "B running" || got["i-moved"] != "B running" || have != "B" {
 		t.Errorf("changes %v, the account is %q", got, have)
+	}
+}
+
+// TestAnAccountWithAnotherName: what lists show under both names proves that they are one, of what ends, hides and is in
+// doubt as well; what only a launch had noted proves nothing, nor does what another provider has.
+func TestAnAccountWithAnotherName(t *testing.T) {
+	rec := func(id, provider, account string, shown bool) Instance {
+		return Instance{Instance: cloud.Instance{ID: id, State: cloud.Running, Launched: at}, Provider: provider, Account: account, Shown: shown, Assigned: "n-" + id}
+	}
+	ending := func(i Instance) Instance { i.State = cloud.Terminating; return i }
+	for _, tt := range []struct {
+		name     string
+		provider string // of what the journal has
+		seen     Instance
+		proven   bool
+	}{
+		{"it ends, as a provider may remember of another account", "east", ending(rec("i-seen", "east", "A", true)), false},
+		{"shown by a list of both", "east", rec("i-seen", "east", "A", true), true},
+		{"of a provider that has another name, too", "old", rec("i-seen", "old", "A", true), true},
+		{"by the word of its launch alone", "east", rec("i-seen", "east", "A", false), false},
+		{"of another account", "east", rec("i-seen", "east", "C", true), false},
+		{"another provider's", "east", rec("i-seen", "west", "A", true), false},
+		{"shown by no list of the new name", "east", rec("i-other", "east", "A", true), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			doomed := rec("i-ends", tt.provider, "A", true)
+			doomed.Doomed = "why"
+			e, _ := testEngine(State{Instances: []Instance{tt.seen, doomed, rec("i-hidden", tt.provider, "A", false), rec("i-west", "west", "A", true), rec("i-c", tt.provider, "D", true)},
+				Launches: []Launch{{Token: "t-1", Provider: tt.provider, Account: "A", State: Abandoned, Nodes: []string{"c1"}}, {Token: "t-2", Provider: tt.provider, Account: "D", State: Abandoned}}})
+			l := newListing(time.Now())
+			l.lists["east"] = []cloud.Instance{{ID: "i-seen", State: tt.seen.State, Launched: at}}
+			l.accounts["east"] = "B"
+			var c Change
+			e.takeLists(&c, l, reading(nil))
+			if err := e.commit(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			want := tt.provider + " in A"
+			if tt.proven {
+				want = "east in B"
+			}
+			for _, id := range []string{"i-ends", "i-hidden"} {
+				if i := e.mem.instances[id]; i.Provider+" in "+i.Account != want {
+					t.Errorf("%s is of %s in %s, want %s", id, i.Provider, i.Account, want)
+				}
+			}
+			if o := e.mem.launches["t-1"]; o.Provider+" in "+o.Account != want {
+				t.Errorf("the launch is of %s in %s, want %s", o.Provider, o.Account, want)
+			}
+			if i, j, o := e.mem.instances["i-west"], e.mem.instances["i-c"], e.mem.launches["t-2"]; i.Account != "A" || j.Account != "D" || o.Account != "D" {
+				t.Errorf("others: %+v, %+v, %+v", i, j, o)
+			}
+		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/fleet"
 )
 
 // Standing is what of the journal costs, or is about to. It is only to be read.
@@ -18,12 +19,40 @@ type Standing struct {
 	Instances map[string]Instance
 }
 
-// Refusal is why launches may not be made; the zero one is none.
+// Refusal is why launches may not be made; one without Why is none.
 type Refusal struct {
 	Why   string    // for who waits
 	Until time.Time // when that may be otherwise; zero: nobody knows
 	// Brief: in a moment it will be known. The nodes keep waiting, and nobody is told.
 	Brief bool
+	// Of are the jobs that are in the way. Others of the same nodes may be launched for, without them. None: all are.
+	Of   []Refused
+	Some bool // there are such others
+	// Rest are those others by node, of the launches' nodes and of all that the jobs in the way have: none for a
+	// node that nobody else has. A node that is not in it has nobody in the way.
+	Rest map[string][]uint32
+}
+
+// Refused is a job for which nothing may be launched.
+type Refused struct {
+	Job   uint32
+	Why   string
+	Until time.Time // as Refusal's
+	Sure  bool      // not before Until
+	Never bool      // not as the job is
+}
+
+// retry is when it is tried again. What never fits is tried rarely: each time it may take others' nodes with it.
+func (r Refused) retry(now time.Time) time.Time {
+	switch {
+	case r.Never:
+		return now.Add(maxPaid)
+	case r.Sure && r.Until.After(now):
+		return r.Until
+	case r.Until.After(now):
+		return earlier(now.Add(maxRetry), r.Until)
+	}
+	return now.Add(maxRetry)
 }
 
 // Afford says whether launches may be made, all of them or none, beside those that it was
@@ -75,6 +104,30 @@ func (b *purse) failed() error {
 // overBudget begins what a job is told that the budget keeps waiting.
 const overBudget = "budget: "
 
+// ofOthers is what a job is told that was to share a node with one that its own budget keeps waiting.
+const ofOthers = "a job that was to share its node waits for its own budget"
+
+// forSome begins what is said of a node that was given back for the cluster's budget, which has room for others of its jobs.
+const forSome = "for some of its jobs, "
+
+// ofSome says that a node was given back for the budget of some of its jobs, not all.
+func ofSome(reason string) bool {
+	return strings.HasPrefix(reason, overBudget) && !strings.HasPrefix(reason, overBudget+"the cluster's ")
+}
+
+// withPrice narrows what may be bought to what has a price, where the budget needs one, as not each zone sells each type. Of a
+// market in which nothing has a price, nothing is left out: it is not known now, or the budget has no say, or its refusal tells.
+func (p planning) withPrice(provider string, f fleet.Config) func(cloud.Offering) bool {
+	if p.priced == nil {
+		return nil
+	}
+	some := map[cloud.Market]bool{}
+	for _, o := range f.Offerings() {
+		some[o.Market] = some[o.Market] || p.priced(provider, o)
+	}
+	return func(o cloud.Offering) bool { return !some[o.Market] || p.priced(provider, o) }
+}
+
 // heedBudget gives back what must not be launched. A job that needs all its nodes is judged
 // as a whole, others node by node, in their order.
 func (p planning) heedBudget(out *planned, groups []group, picks []pick, passed map[uint32]bool) {
@@ -106,20 +159,43 @@ func (p planning) heedBudget(out *planned, groups []group, picks []pick, passed 
 
 func (p planning) affords(out *planned, g group, launches ...Launch) bool {
 	switch r := p.purse.refuses(launches...); {
-	case r == (Refusal{}):
+	case r.Why == "":
 		return true
 	case r.Brief:
 		if at := p.now.Add(time.Second); out.wait.IsZero() || at.Before(out.wait) {
 			out.wait = at
 		}
 	default:
-		retry := p.now.Add(maxRetry)
-		if r.Until.After(p.now) {
-			retry = earlier(retry, r.Until)
-		}
-		p.free(&out.Change, g, overBudget+r.Why, retry)
+		p.refuse(&out.Change, g, r)
 	}
 	return false
+}
+
+// refuse has those wait for a budget who are in its way. Nodes that others have stay theirs, and are judged for them
+// alone when those have left (see clearNodes); the rest are given back.
+func (p planning) refuse(c *Change, g group, r Refusal) {
+	for _, of := range r.Of {
+		why := overBudget + of.Why
+		if of.Never {
+			why += neverFits
+		}
+		hold(c, p.mem, of.Job, of.retry(p.now), why)
+	}
+	if len(r.Of) == 0 {
+		p.free(c, g, overBudget+r.Why, Refused{Until: r.Until}.retry(p.now))
+		return
+	}
+	why := overBudget + r.Why
+	if r.Some && !ofSome(why) {
+		why = overBudget + forSome + r.Why
+	}
+	back := p.clear(c, g, r, why)
+	give(c, p.mem, back, why, p.now)
+	for _, n := range back {
+		if n.Job != 0 {
+			hold(c, p.mem, n.Job, p.now, ofOthers) // the node's further ones are seen to in freeNodes
+		}
+	}
 }
 
 // tooDear lists those of the launches that are prepared, but for some, which the budget does not
@@ -143,20 +219,30 @@ func (e *Engine) tooDear(ctx context.Context, drafts []draft, but func(i int) bo
 				}
 			}
 		}
-		if b.refuses(launches...) != (Refusal{}) {
+		if b.refuses(launches...).Why != "" {
 			dear = append(dear, i)
 		}
 	}
 	return dear
 }
 
+const anewLook = "burstd was started, and looks at the budget anew"
+
 // anewBudget has jobs start at once that waited for the budget: an admin may have raised it,
 // and burstd was started for that. Those that still are too dear wait again.
 func anewBudget(st State, now time.Time) State {
 	st.Holds = slices.Clone(st.Holds)
 	for i, h := range st.Holds {
-		if strings.Contains(h.Why, overBudget) && h.Start.After(now) {
-			h.Start, h.Released, h.Why = now, false, "burstd was started, and looks at the budget anew"
+		switch soon := now.Add(putOffAnew); {
+		case h.putOff() && h.Start.After(soon):
+			h.Start, h.Released = soon, false
+			st.Holds[i] = h
+		case h.putOff():
+		case h.Never() && !h.Start.After(now): // its start is over: it waits on
+			h.Why = anewLook
+			st.Holds[i] = h
+		case strings.Contains(h.Why, overBudget) && h.Start.After(now):
+			h.Start, h.Released, h.Why = now, false, anewLook
 			st.Holds[i] = h
 		}
 	}

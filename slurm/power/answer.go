@@ -25,7 +25,8 @@ func (e *Engine) launched(ctx context.Context, token string, got []cloud.Instanc
 	nodes := e.claimants(l)
 	c, known := e.assign(l, nodes, got, err)
 	e.credentials(&c, l.Provider, opLaunch, err)
-	pool, key := l.Request.Pool, sourceKey(l.Request.Pool, l.Provider)
+	pool := e.mem.poolOf(l)
+	key := sourceKey(pool, l.Provider)
 	if known {
 		delete(e.market.trouble, key)
 	} else {
@@ -80,12 +81,13 @@ func (e *Engine) abandon(c *Change, l Launch, nodes []Node, err error) {
 		l.Error = err.Error()
 	}
 	c.Launches = append(c.Launches, l)
-	pool, ok := e.pools[l.Request.Pool]
+	name := e.mem.poolOf(l)
+	pool, ok := e.pools[name]
 	if !ok {
-		pool = Pool{Name: l.Request.Pool, Provider: l.Provider}
+		pool = Pool{Name: name, Provider: l.Provider}
 	}
 	why, again := tooLate(e.market, pool, e.bootTimeout(pool.Name)), func(h Hold) time.Time { return retryAt(h, now) }
-	if text, stopped := e.mem.stopped(l.Request.Pool, l.Provider); stopped {
+	if text, stopped := e.mem.stopped(name, l.Provider); stopped {
 		why, again = text, func(Hold) time.Time { return now.Add(maxRetry) }
 	}
 	give(c, e.mem, e.mem.whole(nodes, nil), why, now)
@@ -143,7 +145,7 @@ func (e *Engine) assign(l Launch, nodes []Node, got []cloud.Instance, err error)
 		back, got = append(back, got...), nil
 	}
 	for _, i := range got[:min(len(got), wanted)] {
-		rec := Instance{Instance: i, Provider: l.Provider, Account: e.accounts[l.Provider]}
+		rec := Instance{Instance: i, Provider: l.Provider, Account: e.madeIn(l)}
 		n := nodes[0]
 		nodes = nodes[1:]
 		rec.Assigned = n.Name
@@ -156,7 +158,7 @@ func (e *Engine) assign(l Launch, nodes []Node, got []cloud.Instance, err error)
 		n.Phase, n.Since, n.Token = Wanted, now, ""
 		c.Nodes = append(c.Nodes, n)
 	}
-	e.spare(&c, l.Provider, got[min(len(got), wanted):])
+	e.spare(&c, l, got[min(len(got), wanted):])
 	if err == nil && short {
 		err = &cloud.Error{Kind: cloud.Capacity, Op: opLaunch, Err: errors.New("fewer came than were asked for"), Settled: true}
 	}
@@ -191,6 +193,9 @@ func (e *Engine) resolve(ctx context.Context, l Launch, provider cloud.Provider)
 			defer cancel()
 			found, err = provider.List(ctx, cloud.Filter{Cluster: e.cfg.Cluster, Tokens: []string{l.Token}})
 		}
+		if err == nil {
+			err = stillAt(ctx, l, provider) // the list may be another account's
+		}
 		return func(ctx context.Context) {
 			delete(e.flying, l.Token)
 			var over []cloud.Instance
@@ -210,7 +215,7 @@ func (e *Engine) resolve(ctx context.Context, l Launch, provider cloud.Provider)
 				l.Resolved = time.Now()
 				c := Change{Launches: []Launch{l}}
 				e.bookEnds(&c, l, over, unwanted)
-				e.spare(&c, l.Provider, found)
+				e.spare(&c, l, found)
 				err = e.commit(ctx, c)
 			}
 			if err != nil {

@@ -49,10 +49,13 @@ func call(ctx context.Context, l Launch, p cloud.Provider, again bool) (got []cl
 // stillAt asks where the provider's credentials look now. An error says that this is not where the
 // launch was asked for, or for an hour that it is not known to be there: nothing is concluded then.
 func stillAt(ctx context.Context, l Launch, p cloud.Provider) error {
+	if l.Account == "" {
+		return nil
+	}
 	account, err := accountOf(ctx, p)
 	nodes := hostlist.Fold(l.Nodes)
 	switch {
-	case l.Account == "" || account == l.Account, err != nil && time.Since(l.Created) > forgetAccount:
+	case account == l.Account, err != nil && time.Since(l.Created) > forgetAccount:
 		return nil
 	case err != nil:
 		err = fmt.Errorf("the launch of %s was asked for in account %s, and whose the credentials are is not known: %v", nodes, l.Account, err)
@@ -64,19 +67,23 @@ func stillAt(ctx context.Context, l Launch, p cloud.Provider) error {
 }
 
 // askedIn notes where the first call of a launch was made that may have had its effect, or nowhere for one that had none.
-func (e *Engine) askedIn(ctx context.Context, token, account string, effect bool) {
-	l, open := e.mem.launches[token]
-	if !open || ctx.Err() != nil {
+// Where a list has shown meanwhile that the account has another name, it keeps that one.
+func (e *Engine) askedIn(ctx context.Context, called Launch, account string, effect bool) {
+	l, open := e.mem.launches[called.Token]
+	if !open || ctx.Err() != nil || l.Account != called.Account {
 		return
 	}
 	where := ""
-	if effect || e.doubt[token] {
+	if effect || e.doubt[l.Token] {
 		where = cmp.Or(account, l.Account)
 	}
 	if _, err := e.locate(ctx, l, where); err != nil {
-		e.log.Warn("in which account a launch was asked for could not be written", "token", token, "error", err)
+		e.log.Warn("in which account a launch was asked for could not be written", "token", l.Token, "error", err)
 	}
 }
+
+// madeIn is the account of what a launch has made: where it was asked for, whatever a list has shown since.
+func (e *Engine) madeIn(l Launch) string { return cmp.Or(l.Account, e.accounts[l.Provider]) }
 
 // locate writes where a launch is asked for.
 func (e *Engine) locate(ctx context.Context, l Launch, account string) (Launch, error) {
@@ -103,7 +110,7 @@ func (e *Engine) placeLaunches(c *Change, l *listing, name string) {
 		o := e.mem.launches[token]
 		switch {
 		case o.Provider != name || o.Account == account:
-		case seen[token], o.Account == "" && e.doubt[token] && !o.Created.Before(e.loaded):
+		case seen[token], l.same[name][o.Account], o.Account == "" && e.doubt[token] && !o.Created.Before(e.loaded):
 			o.Account = account
 			c.Launches = append(c.Launches, o)
 		case o.Account != "" && (o.State == Abandoned || e.doubt[token]):

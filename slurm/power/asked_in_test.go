@@ -91,3 +91,89 @@ func TestPlaceLaunches(t *testing.T) {
 		t.Errorf("not said of the next time: %+v", c.Events)
 	}
 }
+
+// TestMadeWhereItWasAskedFor: what a launch has made is in its account, though a list has shown another since.
+func TestMadeWhereItWasAskedFor(t *testing.T) {
+	for account, want := range map[string]string{"A": "A", "": "B"} {
+		e, _ := testEngine(State{})
+		e.accounts["east"] = "B"
+		l := Launch{Token: "t-1", Provider: "east", Account: account, Request: cloud.LaunchRequest{Pool: "p"}}
+		node := func(name string) Node { return Node{Name: name, Pool: "p", Phase: Launching, Token: "t-1"} }
+		of := func(id string, s cloud.State) cloud.Instance { return cloud.Instance{ID: id, Pool: "p", State: s} }
+		c, _ := e.assign(l, []Node{node("c1")}, []cloud.Instance{of("i-node", cloud.Pending), of("i-spare", cloud.Pending)}, nil)
+		e.reuse(&c, l, of("i-other", cloud.Pending), node("c2"))
+		e.bookEnds(&c, l, []cloud.Instance{of("i-back", cloud.Terminating)}, cameShort)
+		if len(c.Instances) != 4 {
+			t.Fatalf("%+v", c.Instances)
+		}
+		for _, i := range c.Instances {
+			if i.Account != want {
+				t.Errorf("%s of a launch in %q is in %q", i.ID, account, i.Account)
+			}
+		}
+	}
+}
+
+// turned is a provider whose key is exchanged for another account's while it lists.
+type turned struct {
+	still
+	at      *string
+	becomes string
+}
+
+func (p turned) Account(context.Context) (string, error) {
+	if *p.at == "" {
+		return "", errors.New("denied")
+	}
+	return *p.at, nil
+}
+
+func (turned) Limits() cloud.Limits { return cloud.Limits{MaxLaunch: 1} }
+
+func (p turned) List(context.Context, cloud.Filter) ([]cloud.Instance, error) {
+	*p.at = p.becomes
+	return nil, nil
+}
+
+// TestAListOfTwoAccountsIsNone: neither of a round, nor of a launch that is looked for.
+func TestAListOfTwoAccountsIsNone(t *testing.T) {
+	for _, tt := range []struct {
+		before, after string
+		listed        bool
+		account       string
+	}{{"A", "A", true, "A"}, {"A", "B", false, "A"}, {"A", "", true, ""}, {"", "B", true, ""}} {
+		e, _ := testEngine(State{})
+		at := tt.before
+		p := turned{at: &at, becomes: tt.after}
+		e.providers = map[string]cloud.Provider{"east": p}
+		l := e.listAll(t.Context())
+		if _, listed := l.lists["east"]; listed != tt.listed || (l.errs["east"] == nil) != tt.listed || listed && l.accounts["east"] != tt.account {
+			t.Errorf("%+v: listed %v in %q, %v", tt, listed, l.accounts["east"], l.errs["east"])
+		}
+	}
+	e, _ := testEngine(State{Launches: []Launch{{Token: "t-1", Provider: "east", Account: "A", State: Abandoned, Created: time.Now()}}})
+	at := "A"
+	e.resolve(t.Context(), e.mem.launches["t-1"], turned{at: &at, becomes: "B"})
+	(<-e.results)(t.Context())
+	if _, open := e.mem.launches["t-1"]; !open {
+		t.Error("a launch is over by the list of another account")
+	}
+}
+
+// TestAskedInKeepsAProvenName: a call notes where it was made, but not over the other name of the account that a list
+// has shown while it was under way.
+func TestAskedInKeepsAProvenName(t *testing.T) {
+	for name, tt := range map[string]struct {
+		called, now, want string
+	}{
+		"it is not known": {"", "", "A"},
+		"it is the same":  {"A", "A", "A"},
+		"renamed":         {"A", "B", "B"},
+	} {
+		e, _ := testEngine(State{Launches: []Launch{{Token: "t-1", Provider: "east", Account: tt.now, State: Written}}})
+		e.askedIn(t.Context(), Launch{Token: "t-1", Account: tt.called}, "A", true)
+		if got := e.mem.launches["t-1"].Account; got != tt.want {
+			t.Errorf("%s: it was asked for in %q, want %q", name, got, tt.want)
+		}
+	}
+}

@@ -121,7 +121,7 @@ func forNobody(snap *slurm.Snapshot, moving []Node) []Node {
 
 func (e *Engine) registered(c *Change, n Node, now time.Time) {
 	took := now.Sub(n.Made).Round(10 * time.Millisecond)
-	n.Phase, n.Since, n.Tries = Up, now, 0
+	n.Phase, n.Since, n.Reason, n.Tries = Up, now, "", 0 // a reason would have it powered down: see leaveNodes
 	c.Nodes = append(c.Nodes, n)
 	c.Events = append(c.Events, Event{Time: now, Kind: "up", Node: n.Name, Instance: n.Instance, Pool: n.Pool, Job: n.Job,
 		Text: fmt.Sprintf("registered, %s after Slurm asked", took)})

@@ -22,8 +22,8 @@ import (
 //	   +---------------------------------------------------------+
 //	                          StartPool
 //
-// A stopped pool launches nothing: what waits for its call is given back too.
-// What may have been launched, or is up, goes on.
+// A stopped pool launches nothing: what waits for its call, or its answer, is given back too.
+// What boots or is up goes on; what came of a launch without an answer ends.
 //
 // Of a pool with several sources each has a breaker of its own, which counts the
 // failures of its provider's instances alone: when it stops, the next source has

@@ -55,8 +55,11 @@ func (p Pool) Example(cluster string) cloud.LaunchRequest {
 
 // Config is what the engine is told; zero durations take the defaults.
 type Config struct {
-	Cluster     string // the cluster's random id, from the store
-	Pools       []Pool
+	Cluster string // the cluster's random id, from the store
+	Pools   []Pool
+	// Former says what a provider that got another name is to be given of its former one, as a part of a
+	// sentence; empty: nothing. nil: nothing of any.
+	Former      func(old, name string) string
 	Reconcile   time.Duration // between two rounds; 30 s
 	BootTimeout time.Duration // Slurm's ResumeTimeout, where a pool has none of its own: 15 min; after it and a margin a booting node is given up
 	// ResumeTimeout is what slurmctld has for a pool's nodes, where that is known: if it is less than
@@ -79,6 +82,9 @@ type Config struct {
 	// Budget, unless nil, says what may be launched beside what there is, from what is spent now. It
 	// is asked before launches are written, by who alone writes the journal.
 	Budget func(ctx context.Context, s Standing) (Afford, error)
+	// Priced, unless nil, is false for an offering that Budget could only refuse, as it has no price: what has one
+	// is launched in its place. It must not block.
+	Priced func(provider string, o cloud.Offering) bool
 	// Tried, unless nil, is told of each answer to a launch. It must not block.
 	Tried func(l Launch, got []cloud.Instance, err error)
 }

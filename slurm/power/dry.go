@@ -17,10 +17,10 @@ import (
 
 // A pool is dry while none of its sources has anything to launch. Slurm knows nothing
 // of that: it would give a job the same nodes again, though another pool of the job's
-// partitions has some. So those of the dry pool's nodes that are off are set aside, for a moment if it is dry
+// partitions, or the site, has some. So those of the dry pool's nodes that are off are set aside, for a moment if it is dry
 // only for a job that needs so many nodes:
 //
-//	        a job found it dry, and another pool may serve it: reserved
+//	        a job found it dry, and may run elsewhere: reserved
 //	in use -------------------------------------------------------------> set aside
 //	  ^                                                                       |
 //	  +-----------------------------------------------------------------------+
@@ -38,8 +38,9 @@ func asideName(pool string) string { return "burst-dry-" + pool }
 // dryness is what Run remembers of dry pools and their jobs.
 type dryness struct {
 	aside map[string]aside     // by pool; at the start all, as an earlier burstd may have left them
-	open  map[uint32]time.Time // jobs of which it is not known yet whether another pool may serve them, since when
+	open  map[uint32]time.Time // jobs of which it is not known yet whether they may run elsewhere, since when
 	waits map[uint32]time.Time // those that none can serve, by the start that they have
+	site  bool                 // Slurm has nodes that are no cloud's
 }
 
 // aside is a reservation of a dry pool's nodes; without an end it may not be there.
@@ -53,9 +54,7 @@ type aside struct {
 func newDryness(pools []Pool) dryness {
 	d := dryness{aside: map[string]aside{}, open: map[uint32]time.Time{}, waits: map[uint32]time.Time{}}
 	for _, p := range pools {
-		if len(pools) > 1 {
-			d.aside[p.Name] = aside{}
-		}
+		d.aside[p.Name] = aside{}
 	}
 	return d
 }
@@ -87,7 +86,7 @@ func (e *Engine) undecided(dry dryPools, now time.Time) map[uint32]Hold {
 	holds := map[uint32]Hold{}
 	pools := slices.Collect(maps.Keys(dry(math.MaxInt))) // reroute sees how many nodes the job needs
 	for id, h := range e.mem.holds {
-		if h.Released || e.releasing[id] || !h.Start.After(now) || h.Start.Equal(e.dry.waits[id]) || len(e.pools) < 2 {
+		if h.Released || e.releasing[id] || !h.Start.After(now) || h.Start.Equal(e.dry.waits[id]) || len(e.pools) < 2 && !e.dry.site {
 			continue
 		}
 		if h.namesAny(pools) && !e.freeing(id) {
@@ -203,7 +202,7 @@ func (e *Engine) takeBack(ctx context.Context, dry dryPools, now time.Time) (due
 }
 
 // reroute decides for jobs that are in the queue again and found a pool dry: if another
-// pool may serve them, the dry one's nodes are set aside and they start at once; else they
+// pool, or the site, may serve them, the dry one's nodes are set aside and they start at once; else they
 // wait for the first that may have something. The parts of a heterogeneous job go together.
 func (e *Engine) reroute(ctx context.Context, dry dryPools, holds map[uint32]Hold, snap *slurm.Snapshot) error {
 	now := time.Now()
@@ -222,7 +221,7 @@ func (e *Engine) reroute(ctx context.Context, dry dryPools, holds map[uint32]Hol
 		} else if known && (j.State == "CONFIGURING" || j.State == "COMPLETING") && !lost(snap, j) && now.Sub(e.dry.open[id]) < releaseTimeout {
 			settling[whole] = true
 		}
-		stays[whole] = stays[whole] || len(routes[id].to) == 0 || !h.namesAny(routes[id].dry)
+		stays[whole] = stays[whole] || routes[id].where() == "" || !h.namesAny(routes[id].dry)
 	}
 	var c Change
 	for _, id := range slices.Sorted(maps.Keys(holds)) {
@@ -231,7 +230,7 @@ func (e *Engine) reroute(ctx context.Context, dry dryPools, holds map[uint32]Hol
 		case settling[whole]:
 			continue
 		case !stays[whole] && e.putAside(ctx, &c, r, dry, snap):
-			h.Start, h.Why = now, fmt.Sprintf("%s; it goes to pool %s", h.Why, strings.Join(r.to, " or "))
+			h.Start, h.Why = now, fmt.Sprintf("%s; it goes to %s", h.Why, r.where())
 		default:
 			h = h.waitsFor(r)
 			e.dry.waits[id] = h.Start
@@ -291,8 +290,8 @@ func (e *Engine) putAside(ctx context.Context, c *Change, r route, dry dryPools,
 		}
 		e.dry.aside[pool] = aside{made: time.Now(), until: until, nodes: nodes, size: size}
 		c.Events = append(c.Events, Event{Time: time.Now(), Kind: "pool-dry", Pool: pool,
-			Text: fmt.Sprintf("%s: %s, which are off, are set aside before %s (reservation %s), and jobs go to pool %s",
-				what, hostlist.Fold(nodes), until.Local().Format(time.TimeOnly), asideName(pool), strings.Join(r.to, " or "))})
+			Text: fmt.Sprintf("%s: %s, which are off, are set aside before %s (reservation %s), and jobs go to %s",
+				what, hostlist.Fold(nodes), until.Local().Format(time.TimeOnly), asideName(pool), r.where())})
 	}
 	return true
 }

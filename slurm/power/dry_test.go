@@ -258,3 +258,69 @@ func TestAReservationThatCannotBeRemoved(t *testing.T) {
 		}
 	})
 }
+
+// TestTheSiteIsAPlaceToGo: job 7 asked for the site's partition, too, and found the pool dry. It may start at the
+// site at any moment, with one pool as with two: it is given no start for which it would wait there.
+func TestTheSiteIsAPlaceToGo(t *testing.T) {
+	const off, goes = "IDLE+CLOUD+POWERED_DOWN", "reserve c1,c2,c3,c4"
+	for _, tt := range []struct {
+		name, parts string
+		nodes       int
+		site        map[string]string
+		cpus        int
+		want        string
+		size        bool // the pool is dry for such jobs alone
+	}{
+		{name: "its nodes are busy", parts: "p1,site", nodes: 2, site: map[string]string{"s1": "ALLOCATED", "s2": "IDLE"}, cpus: 8, want: goes},
+		{name: "one partition has both", parts: "both", nodes: 1, site: map[string]string{"s1": "IDLE"}, cpus: 8, want: goes},
+		{name: "too few that are up", parts: "p1,site", nodes: 2, site: map[string]string{"s1": "IDLE", "s2": "DOWN"}, cpus: 8},
+		{name: "they are drained", parts: "p1,site", nodes: 1, site: map[string]string{"s1": "IDLE+DRAIN"}, cpus: 8},
+		{name: "they are smaller", parts: "p1,site", nodes: 1, site: map[string]string{"s1": "IDLE"}, cpus: 2},
+		{name: "it did not ask for the site", parts: "p1", nodes: 1, site: map[string]string{"s1": "IDLE"}, cpus: 8},
+		{name: "another cloud's", parts: "p1,site", nodes: 1, site: map[string]string{"s1": "IDLE+CLOUD"}, cpus: 8},
+		{name: "there is none", parts: "p1,site", nodes: 1},
+		// Its nodes would be the job's again in half a minute, and again, as long as what came is paid for.
+		{name: "the pool has too few for it", parts: "p1,site", nodes: 2, site: map[string]string{"s1": "IDLE", "s2": "IDLE"}, cpus: 8, size: true},
+	} {
+		for _, pools := range []int{1, 2} {
+			t.Run(fmt.Sprint(tt.name, ", pools: ", pools), func(t *testing.T) {
+				states := map[string]string{"c1": off, "c2": off, "c3": off, "c4": off}
+				for name, state := range tt.site {
+					states[name] = state
+				}
+				job := slurm.Job{ID: 7, State: "PENDING", Batch: true, NumNodes: tt.nodes, Partition: tt.parts}
+				inSlurm(t, State{}, states, []slurm.Job{job}, func(t *testing.T, e *Engine, s *scripted) {
+					if pools == 1 {
+						delete(e.pools, "q")
+					}
+					for name, n := range s.snap.Nodes {
+						n.CPUs, n.Partitions = 4, []string{"both", "p1"}
+						if name[0] == 's' {
+							n.CPUs, n.Partitions = tt.cpus, []string{"both", "site"}
+						}
+						s.snap.Nodes[name] = n
+					}
+					e.sawJobs(s.snap)
+					end := time.Now().Add(30 * time.Second)
+					c := Change{Holds: []Hold{{Job: 7, Start: end, Why: "no capacity in pool p (x)"}}}
+					for _, o := range e.pools["p"].Fleet.Offerings() {
+						cool := fleet.Cooldown{Failures: 1, Until: end}
+						if tt.size {
+							cool = fleet.Cooldown{Most: 1, Paid: end}
+						}
+						c.Coolings = append(c.Coolings, Cooling{"east", o, cool})
+					}
+					e.apply(c)
+					e.dry.aside = map[string]aside{}
+					if _, err := e.failOver(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					h, went := e.mem.holds[7], tt.want == goes
+					if got := strings.Join(s.asked, "; "); got != tt.want || h.Start.Before(end) != went || strings.HasSuffix(h.Why, "; it goes to nodes of the site") != went {
+						t.Errorf("asked %q, want %q; it starts at %s: %s", got, tt.want, h.Start, h.Why)
+					}
+				})
+			})
+		}
+	}
+}

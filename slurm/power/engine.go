@@ -21,6 +21,8 @@ type controller interface {
 	UpdateJob(ctx context.Context, id uint32, u slurm.JobUpdate) error
 	Release(ctx context.Context, id uint32, restarts int, start time.Time) error
 	Requeue(ctx context.Context, id uint32) error
+	RequeueMeant(ctx context.Context, id uint32, meant func(slurm.Job) bool) error
+	CancelRunning(ctx context.Context, id uint32, meant func(slurm.Job) bool) error
 	Unhold(ctx context.Context, id uint32) error
 	Reserve(ctx context.Context, r slurm.Reservation) error
 	Unreserve(ctx context.Context, name string) error
@@ -125,7 +127,9 @@ func New(cfg Config, j journal, s controller, providers map[string]cloud.Provide
 	}
 	for _, p := range cfg.Pools {
 		e.pools[p.Name] = p
-		e.several = e.several || len(p.Then) > 0
+		if len(p.Then) > 0 {
+			e.several, e.market.kept[p.Name] = true, aside{} // an earlier burstd may have left it
+		}
 		for _, n := range p.Nodes {
 			e.poolOf[n] = p.Name
 		}

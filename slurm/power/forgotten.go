@@ -7,13 +7,34 @@ import (
 	"github.com/burst-hpc/burst/slurm"
 )
 
-// toldText begins what a job is told when its start is set.
-const toldText = "burst: requeued: "
+// HeldText begins what a job is told when its start is set.
+const HeldText = "burst: requeued: "
+
+// endedText begins what a job is told that has no script, and ends with its nodes.
+const endedText = "burst: ended: "
+
+// heldText is what a job is told that a hold is of.
+func heldText(h Hold, again bool) string {
+	if !again {
+		return endedText + h.Why
+	}
+	return HeldText + h.Why + "; " + startText(h.Start)
+}
 
 // startText is in what a job is told when its start is set to that time.
 func startText(start time.Time) string {
 	return "starts again from " + start.Local().Format(time.DateTime) + " on"
 }
+
+// How other words begin that a job is told before its nodes fail to come: with them its AdminComment is
+// burstd's to go on with.
+const (
+	MovedText = "burst: rule "           // a rule of overflow has moved it, or is not about it any more
+	BootText  = "burst: nodes ordered: " // nodes were ordered for it
+)
+
+// movedTo is in the words of a move, and not in those of its end.
+const movedTo = ": goes also to "
 
 // rememberFor is how long after its start a released job is looked at:
 // slurmctld writes its state every few seconds.
@@ -29,7 +50,11 @@ func forgotten(c *Change, m *memory, snap *slurm.Snapshot, now time.Time) {
 		if !known || !h.Released || j.State != "PENDING" || now.Sub(h.Start) > rememberFor {
 			continue
 		}
-		if older := strings.HasPrefix(j.AdminComment, toldText); j.AdminComment != "" && !older || strings.Contains(j.AdminComment, startText(h.Start)) {
+		// Who waits for a budget may have been moved again since, when it was changed: at worst it is refused once more.
+		moved := strings.HasPrefix(j.AdminComment, MovedText) && strings.Contains(j.AdminComment, movedTo) && !strings.HasPrefix(h.Why, overBudget)
+		older := strings.HasPrefix(j.AdminComment, HeldText) ||
+			now.Before(h.Start) && (moved || strings.HasPrefix(j.AdminComment, BootText)) // neither is written before its start
+		if j.AdminComment != "" && !older || strings.Contains(j.AdminComment, startText(h.Start)) {
 			continue
 		}
 		h.Released = false

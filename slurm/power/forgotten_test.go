@@ -1,6 +1,8 @@
 package power
 
 import (
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,7 +14,7 @@ import (
 func TestForgotten(t *testing.T) {
 	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.Local)
 	start := now.Add(-10 * time.Second)
-	told := func(at time.Time) string { return toldText + "no capacity; " + startText(at) }
+	told := func(at time.Time) string { return HeldText + "no capacity; " + startText(at) }
 	for _, tt := range []struct {
 		name, state, comment string
 		hold                 Hold
@@ -27,6 +29,11 @@ func TestForgotten(t *testing.T) {
 		{"it runs", "RUNNING", told(now.Add(9 * time.Minute)), Hold{Start: start, Released: true}, false},
 		{"still to be told", "PENDING", "", Hold{Start: start}, false},
 		{"long ago", "PENDING", "", Hold{Start: now.Add(-time.Hour), Released: true}, false},
+		{"of when it was moved", "PENDING", MovedText + "small: goes also to cloud", Hold{Start: now.Add(time.Minute), Released: true}, true},
+		{"moved back since then", "PENDING", MovedText + "small is gone; back to main", Hold{Start: now.Add(time.Minute), Released: true}, false},
+		{"refused by a budget, and moved since then", "PENDING", MovedText + "small: goes also to cloud", Hold{Start: now.Add(time.Minute), Released: true, Why: overBudget + "x"}, false},
+		{"of when its nodes were ordered", "PENDING", BootText + "2 of pool p", Hold{Start: now.Add(time.Minute), Released: true}, true},
+		{"moved since then", "PENDING", MovedText + "small: goes also to cloud", Hold{Start: start, Released: true}, false},
 		{"its start is to come", "PENDING", "", Hold{Start: now.Add(time.Minute), Released: true}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -43,5 +50,18 @@ func TestForgotten(t *testing.T) {
 	forgotten(&c, newMemory(State{Holds: []Hold{{Job: 8, Start: start, Released: true}}}), &slurm.Snapshot{}, now)
 	if !c.Empty() {
 		t.Errorf("a job that Slurm does not know is told: %+v", c)
+	}
+}
+
+// TestUsersFindWhatTheyAreTold: docs/user.md has a row for each of the ways in which it begins.
+func TestUsersFindWhatTheyAreTold(t *testing.T) {
+	page, err := os.ReadFile("../../docs/user.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range []string{HeldText, endedText, MovedText, BootText} {
+		if !strings.Contains(string(page), "\n| `"+words) {
+			t.Errorf("no row begins with %q", words)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/burst-hpc/burst/slurm"
@@ -25,11 +26,19 @@ func (e *Engine) freeNodes(ctx context.Context) (time.Duration, error) {
 		return 0, nil
 	}
 	const look, rarely = 500 * time.Millisecond, 5 * time.Second
-	snap, err := e.slurm.Fresh(ctx, time.Now().Add(-look/2))
+	since, refused := time.Now(), slices.ContainsFunc(nodes, Node.refused)
+	if !refused {
+		since = since.Add(-look / 2)
+	}
+	snap, err := e.slurm.Fresh(ctx, since)
 	if err != nil {
 		return 0, err
 	}
 	var c Change
+	var wait map[string][]slurm.Job // for the nodes that were refused
+	if refused {
+		wait = configuring(snap)
+	}
 	due := rarely // for what Slurm does not show
 	var dead, force []Node
 	for _, n := range nodes {
@@ -38,6 +47,8 @@ func (e *Engine) freeNodes(ctx context.Context) (time.Duration, error) {
 			due = look
 		}
 		switch {
+		case p == poweringUp && n.refused() && !e.died[n.Name] && e.keepFor(&c, n, wait[n.Name]):
+			continue
 		case !n.Since.Before(snap.Taken) && p != poweringUp, time.Since(e.freed[n.Name]) < 5*time.Second && p != off && p != poweringDown:
 			continue
 		case p == off, p == poweringDown:
@@ -46,7 +57,7 @@ func (e *Engine) freeNodes(ctx context.Context) (time.Duration, error) {
 			continue
 		case p == unknown, p == on && !e.died[n.Name] && !e.adopted(n):
 			continue // an instance that the journal does not know may serve it by now
-		case p == on, p == down:
+		case p == on && !leaves(snap.Nodes[n.Name]), p == down && !leaves(snap.Nodes[n.Name]):
 			dead = append(dead, n)
 		}
 		force = append(force, n)
@@ -58,6 +69,12 @@ func (e *Engine) freeNodes(ctx context.Context) (time.Duration, error) {
 	keep := func(n Node) bool { return unkept[n.Name] }
 	return due, errors.Join(err, e.setNodes(ctx, "down", slices.DeleteFunc(dead, keep)),
 		e.setNodes(ctx, "power_down_force", slices.DeleteFunc(force, keep)))
+}
+
+// leaves says that Slurm powers the node down this second, as a burstd that died meanwhile has asked it to: set
+// DOWN while that begins, it would be powered down and stay DOWN.
+func leaves(n slurm.Node) bool {
+	return n.State.Base == "IDLE" && n.State.Has(slurm.PowerDown) && !n.State.Has(slurm.Completing)
 }
 
 // adopted says that what runs behind the node would be known by now.
@@ -80,7 +97,11 @@ func (e *Engine) keepJobs(ctx context.Context, snap *slurm.Snapshot, nodes []Nod
 	for _, n := range nodes {
 		for _, j := range on[n.Name] {
 			h, held := e.mem.holds[j.ID]
-			if !held || h.Released {
+			switch {
+			case held && !h.Released:
+			case ofSome(n.Reason):
+				hold(&c, e.mem, j.ID, now, ofOthers)
+			default:
 				hold(&c, e.mem, j.ID, retryAt(h, now), fmt.Sprintf("node %s: %s", n.Name, n.Reason))
 			}
 			if i := slices.IndexFunc(c.Holds, func(h Hold) bool { return h.Job == j.ID }); i >= 0 {
@@ -166,7 +187,11 @@ const maxTelling = 16
 // again, once Slurm has requeued it.
 func (e *Engine) tellJobs(ctx context.Context) (time.Duration, error) {
 	var due time.Duration
-	for _, id := range slices.Sorted(maps.Keys(e.mem.holds)) {
+	// Those first that may keep a node from others: see clearNodes.
+	ids := slices.SortedFunc(maps.Keys(e.mem.holds), func(a, b uint32) int {
+		return cmp.Or(before(e.mem.holds[a].refused(), e.mem.holds[b].refused()), cmp.Compare(a, b))
+	})
+	for _, id := range ids {
 		h := e.mem.holds[id]
 		if _, open := e.dry.open[id]; open || h.Released || e.releasing[id] {
 			continue // open: failOver has the word
@@ -210,8 +235,11 @@ const releaseTimeout = 2 * time.Minute
 func (e *Engine) tell(ctx context.Context, h Hold) error {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
-	told, requeued := false, false
+	told, takenBack, requeued := false, false, -1 // the restarts of the attempt that was
 	for {
+		if e.replaced(h) {
+			return nil // see told
+		}
 		snap, err := e.slurm.Fresh(ctx, time.Now())
 		if err != nil {
 			return err
@@ -224,11 +252,21 @@ func (e *Engine) tell(ctx context.Context, h Hold) error {
 		if !waits && !lost && j.State != "CONFIGURING" && j.State != "COMPLETING" {
 			return cmp.Or(e.undoKeep(ctx, h), slurm.ErrNotPending)
 		}
-		if why := toldText + h.Why + "; " + startText(h.Start); !told && (waits || j.State == "CONFIGURING") { // one that has ended takes none
+		if waits && h.putOff() && !e.inCloud(snap, j) {
+			return cmp.Or(e.undoKeep(ctx, h), slurm.ErrNotPending) // it has its place at the site, which the budget does not keep it from
+		}
+		goes := h.refused() && (j.Requeue || h.NoRequeue || !hasScript(snap, j)) && e.leavesClearing(j)
+		goesOn := j.State == "CONFIGURING" && !hasScript(snap, j) && !goes && !e.losesNode(j) // it may begin yet
+		why := heldText(h, waits || hasScript(snap, j))
+		takeBack := goesOn && !takenBack && strings.HasPrefix(j.AdminComment, endedText) // a burstd that died has said so
+		if takeBack {
+			why, takenBack = "", true
+		}
+		if takeBack || !told && !goesOn && (waits || j.State == "CONFIGURING") { // one that has ended takes none
 			if err := e.slurm.UpdateJob(ctx, h.Job, slurm.JobUpdate{AdminComment: &why}); err != nil {
 				return err
 			}
-			told = true
+			told = !goesOn
 		}
 		if waits {
 			if err := e.undoKeep(ctx, h); err != nil {
@@ -236,11 +274,15 @@ func (e *Engine) tell(ctx context.Context, h Hold) error {
 			}
 			return e.slurm.Release(ctx, h.Job, j.Restarts, h.Start)
 		}
-		if lost && !requeued {
-			if err := e.slurm.Requeue(ctx, h.Job); err != nil {
+		if (lost || goes) && requeued != j.Restarts {
+			again := func() error { return e.slurm.Requeue(ctx, h.Job) } // also one that has ended
+			if goes {
+				again = func() error { return e.turnAway(ctx, snap, h) }
+			}
+			if err := again(); err != nil {
 				return err
 			}
-			requeued = true
+			requeued = j.Restarts
 		}
 		if err := pause(ctx, 250*time.Millisecond); err != nil {
 			return err

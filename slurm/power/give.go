@@ -24,7 +24,7 @@ func hold(c *Change, m *memory, job uint32, start time.Time, why string) {
 		return // one failure, however many nodes of the job have it
 	}
 	last := m.holds[job]
-	c.Holds = append(c.Holds, Hold{Job: job, Restarts: -1, Start: start, Why: why, Tries: last.Tries + 1,
+	c.Holds = append(c.Holds, Hold{Job: job, Start: start, Why: why, Tries: last.Tries + 1,
 		NoRequeue: last.NoRequeue && !last.Released})
 }
 

@@ -54,7 +54,7 @@ func (p planning) groups() []group {
 				k.only = p.only(n, not[n.Name])
 			}
 		}
-		if busy[n.Name] || len(not[n.Name]) > 0 && p.only(n, not[n.Name]) == "" {
+		if busy[n.Name] || n.clearing() || len(not[n.Name]) > 0 && p.only(n, not[n.Name]) == "" {
 			blocked[k.job] = blocked[k.job] || k.job != 0
 			continue
 		}
@@ -121,7 +121,7 @@ const doubtFor = time.Minute
 // for its outcome any more, which is learnt all the same. What comes of it late is
 // nobody's node, and ends. Of a source that the pool has no more nobody waits for one at all.
 func (p planning) forsaken(l Launch) bool {
-	pool, known := p.pools[l.Request.Pool]
+	pool, known := p.pools[p.mem.poolOf(l)]
 	_, is := pool.source(l.Provider)
 	return l.State == Abandoned && known && (!is || p.now.Sub(l.Created) > doubtFor && len(pool.Then) > 0)
 }

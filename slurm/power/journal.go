@@ -64,7 +64,7 @@ type Node struct {
 	Instance string
 	AddrSet  bool   // Slurm has been told the address
 	Tries    int    // instances that died before they registered
-	Reason   string // of Freeing; of Up: why it is to go when its jobs have
+	Reason   string // of Freeing; of Up: why it is to go when its jobs have; of Wanted: why some jobs have to leave it before it is launched
 }
 
 // LaunchState is how much is known of a launch's outcome.
@@ -94,6 +94,7 @@ type Instance struct {
 	cloud.Instance
 	Provider string
 	Account  string // of the provider (cloud.Accountant), where it was launched or last seen; empty: not known
+	Shown    bool   // a list of Account has shown it; else it is where its launch was asked for, as far as was known
 	Assigned string // the node; empty: none
 	Doomed   string // why it is being terminated; empty: it is not
 	Failed   bool   // it did not become a node: a boot failure
@@ -102,6 +103,8 @@ type Instance struct {
 	// this is known when the pool has left the configuration.
 	Serves bool
 	Gone   time.Time // confirmed by the cloud; then it is no longer in State
+	// Guessed: the cloud never said when the instance ended; Ended is when that was learned of.
+	Guessed bool
 }
 
 // CloudEnded is why an instance is Doomed that the cloud ended without our asking.
@@ -109,11 +112,10 @@ const CloudEnded = "the cloud ended it"
 
 // Hold is a job whose launch failed: it is told why, and starts again at Start.
 type Hold struct {
-	Job      uint32
-	Restarts int // -1 until the job has been seen requeued
-	Start    time.Time
-	Why      string
-	Tries    int // launches in a row that failed for this job
+	Job   uint32
+	Start time.Time
+	Why   string
+	Tries int // launches in a row that failed for this job
 	// NoRequeue: the job was submitted with --no-requeue. It has not begun, so to
 	// requeue it repeats nothing; it may be requeued until it waits again.
 	NoRequeue bool

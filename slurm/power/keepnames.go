@@ -36,7 +36,7 @@ func (e *Engine) keepNames(ctx context.Context) (due time.Duration, err error) {
 			e.market.since[provider] = now
 		}
 	}
-	by := map[string][]string{} // pool -> names
+	by, soon := map[string][]string{}, map[string]bool{} // pool -> names, and whether more are to come
 	for provider, names := range ending {
 		if e.market.since[provider].IsZero() {
 			continue
@@ -46,13 +46,16 @@ func (e *Engine) keepNames(ctx context.Context) (due time.Duration, err error) {
 			switch pool := e.poolOf[name]; {
 			case !e.elseThan(pool, provider) || e.serves(name):
 			case wait > 0:
-				due = sooner(due, wait)
+				due, soon[pool] = sooner(due, wait), true
 			case !slices.Contains(by[pool], name):
 				by[pool] = append(by[pool], name)
 			}
 		}
 	}
 	for name := range e.pools {
+		if had := e.market.kept[name]; len(by[name]) == 0 && had.made.IsZero() && (soon[name] || !e.allTell(name)) {
+			continue // what an earlier burstd has kept may be kept again in a moment
+		}
 		slices.Sort(by[name])
 		wait, err := e.keep(ctx, name, by[name], now)
 		if err != nil {
@@ -64,6 +67,11 @@ func (e *Engine) keepNames(ctx context.Context) (due time.Duration, err error) {
 		due = sooner(due, keptFor/4)
 	}
 	return due, nil
+}
+
+// allTell says that all of a pool's sources have told, since the start, what became of their instances.
+func (e *Engine) allTell(pool string) bool {
+	return !slices.ContainsFunc(e.pools[pool].Sources(), func(s Pool) bool { return !e.heard[s.Provider] || e.deaf(s.Provider) })
 }
 
 // ending are the names that wait until it is known that an instance is gone, by its provider; of one that is not
@@ -113,7 +121,7 @@ func (e *Engine) keep(ctx context.Context, pool string, names []string, now time
 		due = e.failed(what)
 		text := "names stay kept from jobs, until the reservation's end at most; it is tried again"
 		if len(known) > 0 {
-			e.market.kept[pool] = aside{} // what there was may be removed already
+			e.market.kept[pool] = aside{made: now} // what there was may be removed already
 			text = "jobs are given nodes that wait for a cloud which does not answer; it is tried again"
 		}
 		e.log.Warn(text, "pool", pool, "nodes", cmp.Or(hostlist.Fold(known), hostlist.Fold(had.nodes)), "in", due.Round(time.Millisecond), "error", err)

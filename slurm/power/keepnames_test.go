@@ -51,6 +51,46 @@ func TestKeepNames(t *testing.T) {
 	})
 }
 
+// TestNamesThatAnEarlierLifeKept: burstd was restarted, and the cloud has answered meanwhile, or has not. What
+// is still kept from jobs is given back once it has.
+func TestNamesThatAnEarlierLifeKept(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		st     State
+		silent bool
+		want   []string
+	}{
+		{"it answers", State{Instances: []Instance{suspended("c1", "east")}}, false, []string{"unreserve burst-away-p"}},
+		{"it is still away", State{Instances: []Instance{suspended("c1", "east")}}, true, []string{"reserve c1"}},
+		{"another's is", State{Instances: []Instance{suspended("c1", "gone")}}, false, []string{"reserve c1"}},
+		{"it is, and nothing ends there", State{}, true, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inTwoClouds(t, tt.st, nil, offNodes("c1"), nil, func(e *Engine, s *scripted) {
+				e.market = New(Config{Pools: []Pool{e.pools["p"]}}, nil, nil, nil, nil).market
+				e.heard = map[string]bool{}
+				keep := func() {
+					t.Helper()
+					if _, err := e.keepNames(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if keep(); len(s.asked) > 0 {
+					t.Errorf("before its first answer Slurm is asked %q", s.asked)
+				}
+				e.heard["west"], e.heard["east"], e.market.silent["east"] = true, !tt.silent, tt.silent
+				for range 3 {
+					keep()
+					time.Sleep(doubtFor)
+				}
+				if !slices.Equal(s.asked, tt.want) || len(saidKinds(e.journal.(*paper))) > 0 && len(tt.want) > 0 && tt.want[0] != "reserve c1" {
+					t.Errorf("asked %q, want %q; said %q", s.asked, tt.want, saidKinds(e.journal.(*paper)))
+				}
+			})
+		})
+	}
+}
+
 // offNodes are nodes as Slurm shows them that are off.
 func offNodes(names ...string) map[string]string {
 	states := map[string]string{}

@@ -93,7 +93,7 @@ func (e *Engine) planning() (planning, time.Duration) {
 	now := time.Now()
 	maps.DeleteFunc(e.market.pauses, func(_ coolKey, until time.Time) bool { return now.After(until) })
 	p := planning{mem: e.mem, pools: e.pools, limits: map[string]cloud.Limits{}, market: e.market, wants: e.market.wants, cluster: e.cfg.Cluster,
-		bootTimeout: e.cfg.BootTimeout, now: now, loaded: e.loaded, price: e.cfg.Price, cores: e.cfg.Cores, least: e.cfg.least, shut: map[string]shut{}, servers: e.servers}
+		bootTimeout: e.cfg.BootTimeout, now: now, loaded: e.loaded, price: e.cfg.Price, cores: e.cfg.Cores, least: e.cfg.least, priced: e.cfg.Priced, shut: map[string]shut{}, servers: e.servers}
 	for name, provider := range e.providers {
 		p.limits[name] = provider.Limits()
 	}
@@ -171,9 +171,11 @@ func (e *Engine) callWritten(ctx context.Context) (due time.Duration, err error)
 			e.resolve(ctx, l, provider)
 			continue
 		}
+		// A call may make what an earlier one has not begun: what that has made is looked for instead
+		// where nothing is to be launched any more.
 		late := e.overdue(nodes)
-		_, stopped := e.mem.stopped(l.Request.Pool, l.Provider)
-		if away := stopped || e.shut(l.Provider) > 0; !e.doubt[token] && !late && away && e.others(l, nodes) {
+		_, stopped := e.mem.stopped(e.mem.poolOf(l), l.Provider)
+		if away := stopped || !again && e.shut(l.Provider) > 0; !late && away && e.others(l, nodes) {
 			var c Change
 			e.withdraw(&c, l, nodes, nil)
 			if err := e.commit(ctx, c); err != nil {
@@ -182,7 +184,7 @@ func (e *Engine) callWritten(ctx context.Context) (due time.Duration, err error)
 			delete(e.backoff, "launch "+token)
 			continue
 		}
-		if !e.doubt[token] && (stopped || late) {
+		if stopped || late {
 			var c Change
 			e.abandon(&c, l, nodes, nil)
 			if err := e.commit(ctx, c); err != nil {
@@ -219,7 +221,7 @@ func (e *Engine) callWritten(ctx context.Context) (due time.Duration, err error)
 			return func(ctx context.Context) {
 				e.market.calling[l.Provider]--
 				if !again && !settled(err) {
-					e.askedIn(ctx, token, account, begun(got, err))
+					e.askedIn(ctx, l, account, begun(got, err))
 				}
 				e.launched(ctx, token, got, err)
 			}

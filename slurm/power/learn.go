@@ -52,7 +52,7 @@ func (e *Engine) learn(list []cloud.Instance) Change {
 		if !ok || !closing && rec.State == i.State && rec.Addr == i.Addr && rec.Hostname == i.Hostname {
 			continue
 		}
-		rec.State, rec.Addr, rec.Hostname, rec.Ended = i.State, i.Addr, i.Hostname, i.Ended
+		rec.State, rec.Addr, rec.Hostname, rec.Ended, rec.Guessed = i.State, i.Addr, i.Hostname, i.Ended, false
 		if closing {
 			e.gone(&c, rec)
 			continue
@@ -73,7 +73,7 @@ func (e *Engine) closeRecord(c *Change, rec *Instance) {
 	rec.Gone = time.Now()
 	e.closed[rec.ID] = rec.Gone
 	if rec.Ended.IsZero() {
-		rec.Ended = rec.Gone
+		rec.Ended, rec.Guessed = rec.Gone, true
 	}
 	rec.State = cloud.Terminated
 	c.Events = append(c.Events, Event{Time: rec.Gone, Kind: "gone", Node: rec.Assigned, Instance: rec.ID, Pool: rec.Pool,

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/burst-hpc/burst/cloud"
 )
 
 // Left is what the journal has of a provider that is not configured: nobody can watch or end it.
@@ -16,7 +18,8 @@ func (l Left) Say(provider string) string {
 }
 
 // inherit makes a provider's what is in the same account and of one that is not configured: it has another
-// name in burst.toml, or another looks at the same place. What its list lacks is judged as its own would be. What such a launch
+// name in burst.toml, or another looks at the same place. Of several such one that is a source of the thing's pool has it,
+// else the first. What its list lacks is judged as its own would be. What such a launch
 // has made is looked for; it is not asked for again, as it is not this one's.
 func (e *Engine) inherit(c *Change, l *listing, name string) {
 	account := l.accounts[name]
@@ -29,7 +32,7 @@ func (e *Engine) inherit(c *Change, l *listing, name string) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(e.mem.instances)) {
 		rec := e.mem.instances[id]
-		if e.providers[rec.Provider] != nil || rec.Account != account {
+		if e.providers[rec.Provider] != nil || !l.same[name][rec.Account] || e.better(l, name, e.poolNow(rec.Instance, rec.Assigned)) {
 			continue
 		}
 		n, changes := at[id]
@@ -39,16 +42,16 @@ func (e *Engine) inherit(c *Change, l *listing, name string) {
 		if !changes {
 			n, c.Instances = len(c.Instances), append(c.Instances, rec)
 		}
-		c.Instances[n].Provider = name
+		c.Instances[n].Provider, c.Instances[n].Account = name, account
 		from[rec.Provider]++
 	}
 	for _, token := range slices.Sorted(maps.Keys(e.mem.launches)) {
 		o := e.mem.launches[token]
-		if e.providers[o.Provider] != nil || o.Account != account || slices.ContainsFunc(c.Launches, func(had Launch) bool { return had.Token == token }) {
+		if e.providers[o.Provider] != nil || !l.same[name][o.Account] || e.better(l, name, e.poolOfLaunch(o)) || slices.ContainsFunc(c.Launches, func(had Launch) bool { return had.Token == token }) {
 			continue
 		}
 		from[o.Provider]++
-		o.Provider, o.State = name, Abandoned
+		o.Provider, o.Account, o.State = name, account, Abandoned
 		if nodes := e.claimants(o); len(nodes) > 0 {
 			e.withdraw(c, o, nodes, nil)
 		} else {
@@ -56,9 +59,32 @@ func (e *Engine) inherit(c *Change, l *listing, name string) {
 		}
 	}
 	for _, old := range slices.Sorted(maps.Keys(from)) {
+		keep := ""
+		if e.cfg.Former != nil {
+			if keep = e.cfg.Former(old, name); keep != "" {
+				keep = "; " + keep
+			}
+		}
 		c.Events = append(c.Events, Event{Time: time.Now(), Kind: "provider-renamed",
-			Text: fmt.Sprintf("%d instances and launches of provider %s, which is not in burst.toml, are watched and ended by %s: the account is the same", from[old], old, name)})
+			Text: fmt.Sprintf("%d instances and launches of provider %s, which is not in burst.toml, are watched and ended by %s: the account is the same%s", from[old], old, name, keep)})
 	}
+}
+
+// better says that another provider of the same account is a source of the pool, and this one is not.
+func (e *Engine) better(l *listing, name, pool string) bool {
+	source := func(provider string) bool { _, is := e.pools[pool].source(provider); return is }
+	return !source(name) && slices.ContainsFunc(slices.Collect(maps.Keys(l.lists)), func(other string) bool {
+		return l.accounts[other] == l.accounts[name] && source(other)
+	})
+}
+
+// poolOfLaunch is the pool that the launch's nodes have now.
+func (e *Engine) poolOfLaunch(o Launch) string {
+	node := ""
+	if len(o.Nodes) > 0 {
+		node = o.Nodes[0]
+	}
+	return e.poolNow(cloud.Instance{Pool: o.Request.Pool}, node)
 }
 
 // left counts what is left of providers that are not configured, after a change.

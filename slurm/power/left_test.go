@@ -2,6 +2,7 @@ package power
 
 import (
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ func TestARenamedProviderInherits(t *testing.T) {
 	for token := range e.mem.launches {
 		e.doubt[token] = true // as after a start
 	}
+	e.cfg.Former = func(old, name string) string { return "keep what " + old + " had for " + name }
 	if got, want := e.Health().Left, map[string]Left{"old": {5, 3}}; !maps.Equal(got, want) {
 		t.Errorf("before: %v", got)
 	}
@@ -36,6 +38,9 @@ func TestARenamedProviderInherits(t *testing.T) {
 		events = map[string]int{}
 		for _, ev := range c.Events {
 			events[ev.Kind]++
+			if ev.Kind == "provider-renamed" && !strings.HasSuffix(ev.Text, "the account is the same; keep what old had for east") {
+				t.Error(ev.Text)
+			}
 		}
 		if err := e.commit(t.Context(), c); err != nil {
 			t.Fatal(err)
@@ -63,5 +68,37 @@ func TestARenamedProviderInherits(t *testing.T) {
 	}
 	if ev := round(); len(ev) > 0 {
 		t.Errorf("again: %v", ev)
+	}
+}
+
+// TestTheSourceOfThePoolInherits: two names of the file are of the account.
+func TestTheSourceOfThePoolInherits(t *testing.T) {
+	rec := func(id, node string) Instance {
+		return Instance{Instance: cloud.Instance{ID: id, State: cloud.Running, Launched: at}, Provider: "old", Account: "A", Assigned: node, Doomed: "why"}
+	}
+	for _, listed := range []bool{true, false} { // west is
+		e, _ := testEngine(State{Instances: []Instance{rec("i-p", "c1"), rec("i-q", "d1"), rec("i-none", "")},
+			Launches: []Launch{{Token: "t-p", Provider: "old", Account: "A", State: Abandoned, Nodes: []string{"c2"}}, {Token: "t-q", Provider: "old", Account: "A", State: Abandoned, Nodes: []string{"d2"}}}})
+		l := newListing(time.Now())
+		l.accounts["east"], l.accounts["west"] = "A", "A"
+		all := []cloud.Instance{{ID: "i-p", State: cloud.Running, Launched: at}, {ID: "i-q", State: cloud.Running, Launched: at}, {ID: "i-none", State: cloud.Running, Launched: at}}
+		l.lists["east"] = all
+		q := "east"
+		if listed {
+			l.lists["west"], q = all, "west"
+		}
+		var c Change
+		e.takeLists(&c, l, reading(nil))
+		if err := e.commit(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		for id, want := range map[string]string{"i-p": "east", "i-q": q, "i-none": "east"} {
+			if got := e.mem.instances[id].Provider; got != want {
+				t.Errorf("west answers: %v: %s is of %s, want %s", listed, id, got, want)
+			}
+		}
+		if p, o := e.mem.launches["t-p"].Provider, e.mem.launches["t-q"].Provider; p != "east" || o != q {
+			t.Errorf("west answers: %v: the launches are of %s and %s", listed, p, o)
+		}
 	}
 }

@@ -15,8 +15,9 @@ type listing struct {
 	lists map[string][]cloud.Instance
 	errs  map[string]error // of the calls, nil ones too
 
-	accounts    map[string]string // provider -> whose instances its credentials show; lacks those that do not say it
-	accountErrs map[string]error  // why they do not
+	accounts    map[string]string          // provider -> whose instances its credentials show; lacks those that do not say it
+	accountErrs map[string]error           // why they do not
+	same        map[string]map[string]bool // provider -> names of that account
 
 	witness map[string]time.Time // provider -> launch of the oldest instance that it shows and the journal has
 	claims  map[string]bool      // nodes that a live instance says it is, and addresses of live ones; nil: not looked up
@@ -26,7 +27,7 @@ type listing struct {
 
 func newListing(began time.Time) *listing {
 	return &listing{began: began, lists: map[string][]cloud.Instance{}, errs: map[string]error{},
-		accounts: map[string]string{}, accountErrs: map[string]error{}}
+		accounts: map[string]string{}, accountErrs: map[string]error{}, same: map[string]map[string]bool{}}
 }
 
 // judge looks for what a provider's list shows of what the journal has. A list
@@ -96,7 +97,7 @@ func (e *Engine) takeAbsent(c *Change, l *listing, name string, listed map[strin
 			continue
 		}
 		if i.Ended.IsZero() {
-			i.Ended = s.sure // not when that is acted upon: some clouds bill whole hours
+			i.Ended, i.Guessed = s.sure, true // not when that is acted upon: some clouds bill whole hours
 			if s.sure.IsZero() {
 				i.Ended = now
 			}
@@ -181,7 +182,7 @@ func (e *Engine) showsOurs(snap *slurm.Snapshot, l *listing) bool {
 // unclaimed says that no instance is the node, by the word of its cloud: its
 // list shows others of ours, and none that says it is the node, or is at its
 // address. Of a node that Slurm has off, and whose boot has come to nothing,
-// nothing is lost if the cloud shows nothing at all.
+// nothing is lost if the cloud shows nothing at all; so of one that Burst set DOWN while Slurm powered it down.
 func (e *Engine) unclaimed(snap *slurm.Snapshot, l *listing, node string) bool {
 	if l.claims == nil {
 		l.claims = map[string]bool{}
@@ -204,7 +205,7 @@ func (e *Engine) unclaimed(snap *slurm.Snapshot, l *listing, node string) bool {
 		believed = believed && ok
 	}
 	if powerOf(snap, node) == failed {
-		return answered && !l.claims[node] && strings.HasPrefix(n.Reason, "ResumeTimeout reached")
+		return answered && !l.claims[node] && (strings.HasPrefix(n.Reason, "ResumeTimeout reached") || strings.HasPrefix(n.Reason, "burst: "))
 	}
 	return believed && !l.claims[node] && !l.claims[n.Addr]
 }

@@ -225,8 +225,8 @@ func (e *Engine) refuse(c *Change, l Launch, err error, a answer) {
 					continue
 				}
 				done[o] = true
-				cool := paid(e.mem.cool[key].Fail(now), of(o, a.back, asked), l.Request.Count, e.cfg.least(l.Provider, o), now)
-				e.market.why[key] = refusal{ce.Kind, brief(ce.Err), l.Request.Pool}
+				cool := paid(e.lacks(key, now), of(o, a.back, asked), l.Request.Count, e.cfg.least(l.Provider, o), now)
+				e.because(key, refusal{ce.Kind, brief(ce.Err), e.mem.poolOf(l)})
 				c.Coolings = append(c.Coolings, Cooling{l.Provider, o, cool})
 				if first.IsZero() || cool.Until.Before(first) {
 					first = cool.Until
@@ -261,6 +261,16 @@ func (e *Engine) refuse(c *Change, l Launch, err error, a answer) {
 	}
 }
 
+// lacks is an offering's memory after one more launch of it failed. While it is not to be asked for, that
+// can only be of one that was under way before: it says what is known, and is no failure in a row.
+func (e *Engine) lacks(key coolKey, now time.Time) fleet.Cooldown {
+	old := e.mem.cool[key]
+	if now.Before(old.Until) {
+		return old
+	}
+	return old.Fail(now)
+}
+
 // came plans that the offerings of which instances came are good again.
 func (e *Engine) came(c *Change, l Launch, got []cloud.Instance) {
 	asked := l.Request.Offerings()
@@ -277,7 +287,7 @@ func (e *Engine) came(c *Change, l Launch, got []cloud.Instance) {
 		next := old.Came(len(of(o, got, asked)), time.Now())
 		if old != next && !slices.ContainsFunc(c.Coolings, func(k Cooling) bool { return k.Offering == o }) {
 			c.Coolings = append(c.Coolings, Cooling{l.Provider, o, next})
-			delete(e.market.why, key)
+			e.because(key, refusal{})
 		}
 	}
 }

@@ -154,6 +154,7 @@ func TestSpare(t *testing.T) {
 		return Node{Name: name, Pool: "p", Phase: Wanted, Job: job, Whole: job >= 100, Made: at.Add(-time.Minute)}
 	}
 	in := func(n Node, p Phase) Node { n.Phase = p; return n }
+	refused := func(n Node) Node { n.Reason = overBudget + "x"; return n }
 	later := func(n Node) Node { n.Made = at.Add(time.Minute); return n }
 	left := func(zones ...string) (all []cloud.Instance) {
 		for n, z := range zones {
@@ -181,11 +182,13 @@ func TestSpare(t *testing.T) {
 		{"too few for a job", State{Nodes: []Node{wanted("c1", 107), wanted("c2", 107)}}, left("a"), []string{"i-1 doomed"}},
 		{"in two zones", State{Nodes: []Node{wanted("c1", 107), wanted("c2", 107)}}, left("a", "b"), []string{"i-1 doomed", "i-2 doomed"}},
 		{"a job that has others", State{Nodes: []Node{wanted("c1", 107), in(wanted("c2", 107), Booting)}}, left("a"), []string{"i-1 doomed"}},
+		{"jobs have to leave it first", State{Nodes: []Node{refused(wanted("c1", 7)), wanted("c2", 8)}}, left("a", "a"), []string{"c2 booting job 8", "i-2 doomed"}},
+		{"jobs have to leave one of a job's first", State{Nodes: []Node{refused(wanted("c1", 107)), wanted("c2", 107)}}, left("a", "a"), []string{"i-1 doomed", "i-2 doomed"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e, _ := testEngine(tt.st)
 			var c Change
-			e.spare(&c, "east", tt.left)
+			e.spare(&c, Launch{Provider: "east"}, tt.left)
 			if diff := cmp.Diff(tt.want, sum(c)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -319,4 +322,51 @@ func TestWhatChangesWhileItIsPrepared(t *testing.T) {
 		cancel()
 		<-done
 	})
+}
+
+// TestLaunchesRefusedTogetherAreOneFailure: many were under way when the first was refused, or had no
+// answer. The offering is asked again as soon as if it had been one; a launch after that is a second failure.
+func TestLaunchesRefusedTogetherAreOneFailure(t *testing.T) {
+	o := cloud.Offering{Type: "small", Zone: "a", Market: cloud.OnDemand}
+	for name, refused := range map[string]func(e *Engine, l Launch) Change{
+		"refused": func(e *Engine, l Launch) Change {
+			c, _ := e.assign(l, e.claimants(l), nil, &cloud.Error{Kind: cloud.Capacity, Op: opLaunch, Err: errors.New("sold out")})
+			return c
+		},
+		"no answer": func(e *Engine, l Launch) (c Change) {
+			e.doubt[l.Token] = true
+			e.withdraw(&c, l, e.claimants(l), errNoAnswer)
+			return c
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inSlurm(t, State{}, nil, nil, func(t *testing.T, e *Engine, _ *scripted) {
+				for round, want := range []time.Duration{30 * time.Second, time.Minute} {
+					var all []Launch
+					for n := range 6 {
+						node := fmt.Sprint("c", n)
+						l := Launch{Token: "t" + node, Provider: "east", Nodes: []string{node}, State: Written, Created: time.Now(),
+							Request: cloud.LaunchRequest{Token: "t" + node, Pool: "p", Offering: o, Count: 1}}
+						st := Change{Nodes: []Node{{Name: node, Pool: "p", Phase: Launching, Token: l.Token}}, Launches: []Launch{l}}
+						if err := e.commit(t.Context(), st); err != nil {
+							t.Fatal(err)
+						}
+						all = append(all, l)
+					}
+					begin := time.Now()
+					for _, l := range all {
+						time.Sleep(time.Second)
+						if err := e.commit(t.Context(), refused(e, l)); err != nil {
+							t.Fatal(err)
+						}
+					}
+					got := e.mem.cool[coolKey{"east", o}]
+					if wait := got.Until.Sub(begin); got.Failures != round+1 || wait > want+time.Second {
+						t.Errorf("after round %d it is asked again after %s: %+v", round+1, wait, got)
+					}
+					time.Sleep(time.Minute)
+				}
+			})
+		})
+	}
 }

@@ -2,6 +2,7 @@ package power
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
@@ -17,31 +18,63 @@ import (
 // worthATurn is how much of an instance's time has to be paid for at least for that.
 const worthATurn = 5 * time.Minute
 
-// byOffering is until when jobs have the turn at an offering.
-type byOffering map[coolKey]map[uint32]time.Time
+// byOffering is who has the turn at an offering.
+type byOffering map[coolKey]*turns
+
+// turns are the two jobs that have the turn the longest, each with the time until when, and the two oldest ones:
+// enough to tell each job of the others, however many they are.
+type turns struct{ last, oldest []holder }
+
+type holder struct {
+	job   uint32
+	until time.Time
+}
 
 func (b byOffering) take(job uint32, until time.Time, keys []coolKey) {
+	h := holder{job, until}
 	for _, k := range keys {
 		if b[k] == nil {
-			b[k] = map[uint32]time.Time{}
+			b[k] = &turns{}
 		}
-		b[k][job] = later(until, b[k][job])
+		t := b[k]
+		t.last = two(t.last, h, func(a, b holder) bool { return a.until.After(b.until) })
+		t.oldest = two(t.oldest, h, func(a, b holder) bool { return a.job < b.job })
 	}
+}
+
+// two are the first two of different jobs.
+func two(all []holder, h holder, first func(a, b holder) bool) []holder {
+	if i := slices.IndexFunc(all, func(o holder) bool { return o.job == h.job }); i >= 0 {
+		if !first(h, all[i]) {
+			return all
+		}
+		all = slices.Delete(all, i, i+1)
+	}
+	i := 0
+	for i < len(all) && !first(h, all[i]) {
+		i++
+	}
+	all = slices.Insert(all, i, h)
+	return all[:min(2, len(all))]
 }
 
 // others is until when others than the job have it at one of these, the last, and which of them is the oldest, 0 if
 // it is nobody's, and where; zero: they have not.
 func (b byOffering) others(job uint32, keys []coolKey) (until time.Time, oldest uint32, at cloud.Offering) {
+	not := func(h holder) bool { return h.job != job }
 	for _, k := range keys {
-		for other, t := range b[k] {
-			if other == job {
-				continue
-			}
-			if until.IsZero() || other < oldest {
-				oldest, at = other, k.offering
-			}
-			until = later(until, t)
+		t := b[k]
+		if t == nil {
+			continue
 		}
+		i := slices.IndexFunc(t.oldest, not)
+		if i < 0 {
+			continue
+		}
+		if until.IsZero() || t.oldest[i].job < oldest {
+			oldest, at = t.oldest[i].job, k.offering
+		}
+		until = later(until, t.last[slices.IndexFunc(t.last, not)].until)
 	}
 	return until, oldest, at
 }

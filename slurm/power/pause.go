@@ -12,8 +12,7 @@ import (
 )
 
 // Pause is an admin's word that no pool launches: what waits for its call is
-// given back, as of stopped pools. What may have been launched, or is up, goes
-// on. No Since: there is none.
+// given back, as of stopped pools. What boots or is up goes on. No Since: there is none.
 type Pause struct {
 	Since   time.Time
 	By, Why string
@@ -77,7 +76,7 @@ func unhold(c *Change, m *memory, snap *slurm.Snapshot, text, why string) {
 		if told || !strings.Contains(h.Why, text) || ownStart(snap, h, now) { // a node may be named before it
 			continue
 		}
-		c.Holds = append(c.Holds, Hold{Job: id, Restarts: h.Restarts, Start: now, Why: why, NoRequeue: h.NoRequeue && !h.Released})
+		c.Holds = append(c.Holds, Hold{Job: id, Start: now, Why: why, NoRequeue: h.NoRequeue && !h.Released})
 	}
 }
 

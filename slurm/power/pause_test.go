@@ -2,10 +2,11 @@ package power
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -40,9 +41,9 @@ func TestPauseAndUnpause(t *testing.T) {
 		}
 	})
 	held := []Hold{
-		{Job: 7, Restarts: -1, Why: "launches are paused: storm (by uid 0)", Start: at.Add(time.Hour), Tries: 3, Released: true},
-		{Job: 8, Restarts: -1, Why: "node c9: launches are paused: storm (by uid 0)", Start: at.Add(time.Hour), Released: true, NoRequeue: true},
-		{Job: 9, Restarts: -1, Why: "no capacity", Start: at.Add(time.Hour), Released: true},
+		{Job: 7, Why: "launches are paused: storm (by uid 0)", Start: at.Add(time.Hour), Tries: 3, Released: true},
+		{Job: 8, Why: "node c9: launches are paused: storm (by uid 0)", Start: at.Add(time.Hour), Released: true, NoRequeue: true},
+		{Job: 9, Why: "no capacity", Start: at.Add(time.Hour), Released: true},
 	}
 	running(t, State{Holds: held}, map[string]string{"c1": "IDLE"}, nil, nil, func(t *testing.T, e *Engine) {
 		if err := e.Unpause(t.Context(), "uid 0"); err != nil {
@@ -73,7 +74,7 @@ func TestPauseAndUnpause(t *testing.T) {
 			}
 		}
 		const over = "launches are not paused any more"
-		want := []Hold{{Job: 7, Restarts: -1, Start: now, Why: over}, {Job: 8, Restarts: -1, Start: now, Why: over}}
+		want := []Hold{{Job: 7, Start: now, Why: over}, {Job: 8, Start: now, Why: over}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("released (-want +got):\n%s", diff)
 		}
@@ -106,25 +107,70 @@ func TestAStartedPoolsJobsStart(t *testing.T) {
 	})
 }
 
-// TestALaunchOfUnknownOutcomeIsResolvedInAPause: it is asked for under its token.
-// One that was never called is not.
+// begunAt is a cloud that knows no launch tokens, and has a part of what it was asked for: one more
+// Launch would make the rest.
+type begunAt struct {
+	still
+	calls *atomic.Int64
+}
+
+func (b begunAt) Launch(context.Context, cloud.LaunchRequest) ([]cloud.Instance, error) {
+	b.calls.Add(1)
+	return nil, errors.New("not to be asked")
+}
+
+// TestALaunchOfUnknownOutcomeIsResolvedInAPause: it is not asked for again, as that may make what
+// has not begun. What came of it is found, and ends; a pool's other source has its nodes, if it may launch.
 func TestALaunchOfUnknownOutcomeIsResolvedInAPause(t *testing.T) {
-	for _, doubt := range []bool{true, false} {
-		const boots = "ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP"
-		st := State{Pause: Pause{Since: at, Why: "w"},
-			Nodes:    []Node{{Name: "c1", Pool: "p", Phase: Launching, Token: "t", Made: time.Now()}},
-			Launches: []Launch{{Token: "t", Provider: "east", Nodes: []string{"c1"}, State: Written, Created: time.Now(), Request: cloud.LaunchRequest{Token: "t", Pool: "p", Count: 1}}}}
-		inSlurm(t, st, map[string]string{"c1": boots}, nil, func(t *testing.T, e *Engine, _ *scripted) {
-			if doubt {
-				e.doubt["t"] = true
-			}
-			if _, err := e.callWritten(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			synctest.Wait()
-			if e.flying["t"] != doubt || (e.mem.launches["t"].State == Abandoned) == doubt {
-				t.Errorf("in doubt %v: called %v, launch %+v", doubt, e.flying["t"], e.mem.launches["t"])
-			}
+	came := []cloud.Instance{{ID: "i-1", Token: "t", Pool: "p", State: cloud.Running}}
+	for _, tt := range []struct {
+		name    string
+		st      State
+		doubt   bool
+		several bool
+		age     time.Duration
+		want    Phase
+		ended   bool
+	}{
+		{"never begun", State{Pause: Pause{Since: at, Why: "w"}}, false, false, 0, Freeing, true},
+		{"in a pause", State{Pause: Pause{Since: at, Why: "w"}}, true, false, 0, Freeing, true},
+		{"its pool is stopped", State{Breakers: []Breaker{{Pool: "p", Stopped: at, Why: "w"}}}, true, false, 0, Freeing, true},
+		{"too late for Slurm", State{}, true, false, 14 * time.Minute, Freeing, true},
+		{"its source is stopped", State{Breakers: []Breaker{{Pool: "p", Provider: "east", Stopped: at, Why: "w"}}}, true, true, 0, Wanted, true},
+		{"it may be asked for", State{}, true, false, 0, Launching, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.st.Nodes = []Node{{Name: "c1", Pool: "p", Phase: Launching, Token: "t", Job: 7}}
+			inTwoClouds(t, tt.st, nil, nil, nil, func(e *Engine, _ *scripted) {
+				var calls atomic.Int64
+				e.providers["east"] = begunAt{still{lists: came}, &calls}
+				if p := e.pools["p"]; !tt.several {
+					p.Then = nil
+					e.pools["p"] = p
+				}
+				n := e.mem.nodes["c1"]
+				n.Made = time.Now().Add(-tt.age)
+				e.mem.nodes["c1"] = n
+				e.mem.launches["t"] = Launch{Token: "t", Provider: "east", Nodes: []string{"c1"}, State: Written, Created: n.Made,
+					Request: cloud.LaunchRequest{Token: "t", Pool: "p", Count: 40}}
+				e.doubt["t"] = tt.doubt
+				ctx, cancel := context.WithCancel(context.Background()) // of the bubble
+				defer cancel()
+				for range 2 {
+					if _, err := e.callWritten(ctx); err != nil {
+						t.Fatal(err)
+					}
+					e.calls.Wait()
+					e.drain(ctx)
+				}
+				if diff := cmp.Diff(map[string]Phase{"c1": tt.want}, nodePhases(e)); diff != "" {
+					t.Errorf("nodes (-want +got):\n%s", diff)
+				}
+				_, open := e.mem.launches["t"]
+				if n := calls.Load(); n > 0 == tt.ended || open == tt.ended || (e.mem.instances["i-1"].Doomed != "") != tt.ended {
+					t.Errorf("asked for %d times, open %v, instances %+v", n, open, e.mem.instances)
+				}
+			})
 		})
 	}
 }

@@ -26,6 +26,7 @@ type planning struct {
 	taken       map[uint32]kind     // what this round chose for a job
 	of          map[uint32][]Node   // the nodes of each job that are on their way or up
 	purse       *purse              // nil: there is no budget
+	priced      func(provider string, o cloud.Offering) bool
 }
 
 // planned is what a plan comes to.

@@ -130,30 +130,31 @@ func (e *Engine) round(ctx context.Context, l *listing) error {
 	return e.settleNodes(ctx, snap, l)
 }
 
-// listAll asks every provider for all our instances.
+// listAll asks every provider for all our instances. Whose they are is asked before and after: a key that is
+// exchanged meanwhile may have read a part of the list in each account.
 func (e *Engine) listAll(ctx context.Context) *listing {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	l := newListing(time.Now())
 	for name, p := range e.providers {
 		wg.Go(func() {
-			account, err := accountOf(ctx, p)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				l.accountErrs[name] = err
-				return
+			account, aerr := accountOf(ctx, p)
+			list, err := e.listOne(ctx, p)
+			if err == nil && aerr == nil {
+				var after string
+				if after, aerr = accountOf(ctx, p); aerr == nil && after != account {
+					err = &cloud.Error{Kind: cloud.Transient, Op: opList, Err: fmt.Errorf("the credentials showed account %s before, and %s after", account, after)}
+				}
 			}
-			l.accounts[name] = account
-		})
-		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, callTimeout)
-			defer cancel()
-			list, err := p.List(ctx, cloud.Filter{Cluster: e.cfg.Cluster})
 			e.note(name, err)
 			mu.Lock()
 			defer mu.Unlock()
 			l.errs[name] = err
+			if aerr != nil {
+				l.accountErrs[name] = aerr
+			} else {
+				l.accounts[name] = account
+			}
 			if err != nil {
 				e.log.Warn("no answer: nothing is concluded about its instances", "provider", name, "error", err)
 				return
@@ -163,6 +164,12 @@ func (e *Engine) listAll(ctx context.Context) *listing {
 	}
 	wg.Wait()
 	return l
+}
+
+func (e *Engine) listOne(ctx context.Context, p cloud.Provider) ([]cloud.Instance, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return p.List(ctx, cloud.Filter{Cluster: e.cfg.Cluster})
 }
 
 // unnamed are a list's instances that are nodes and do not say so: a provider

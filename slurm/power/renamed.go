@@ -61,3 +61,13 @@ func (e *Engine) renamePools(ctx context.Context, st *State) error {
 func (e *Engine) poolNow(i cloud.Instance, node string) string {
 	return cmp.Or(e.poolOf[node], e.renamed[i.Pool], i.Pool)
 }
+
+// poolOf is the pool of a launch, by the nodes that it is for: its request keeps the name that the pool had.
+func (m *memory) poolOf(l Launch) string {
+	for _, name := range l.Nodes {
+		if n := m.nodes[name]; n.Pool != "" {
+			return n.Pool
+		}
+	}
+	return l.Request.Pool
+}

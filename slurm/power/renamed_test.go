@@ -1,8 +1,11 @@
 package power
 
 import (
+	"context"
 	"log/slog"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/burst-hpc/burst/cloud"
 )
@@ -50,5 +53,52 @@ func TestWhatFollowsAPoolToItsNewName(t *testing.T) {
 		if e.fits("east", i, Node{Name: "c4", Pool: "p"}) != renamed {
 			t.Errorf("%s: whether a spare one fits", tt.name)
 		}
+	}
+}
+
+// TestLaunchesOfAPoolWithAnotherName: what was asked of the cloud has the old name; whether it is stopped, given up and
+// too late is the new one's, also where the old one is another pool's by now.
+func TestLaunchesOfAPoolWithAnotherName(t *testing.T) {
+	for _, old := range []string{"old", "q"} {
+		t.Run(old, func(t *testing.T) {
+			load := func(e *Engine, state LaunchState, phase Phase, token string) {
+				t.Helper()
+				l := Launch{Token: "t", Provider: "east", Nodes: []string{"c1"}, State: state, Created: time.Now().Add(-2 * doubtFor), Request: cloud.LaunchRequest{Token: "t", Pool: old, Count: 1}}
+				n := Node{Name: "c1", Pool: old, Phase: phase, Token: token, Job: 7, Made: time.Now()}
+				e.journal = left{&paper{orders: map[string]bool{}}, State{Nodes: []Node{n}, Launches: []Launch{l}, Breakers: []Breaker{{Pool: "p", Provider: "gone", Stopped: at}}}}
+				if err := e.Load(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			inTwoClouds(t, State{}, nil, nil, nil, func(e *Engine, _ *scripted) {
+				load(e, Abandoned, Wanted, "")
+				p, _ := e.planning()
+				if all := p.groups(); len(all) != 1 || !all[0].not["east"] {
+					t.Errorf("what may be launched elsewhere: %+v", all)
+				}
+				ctx, cancel := context.WithCancel(context.Background()) // of the bubble
+				defer cancel()
+				load(e, Written, Launching, "t")
+				if e.mem.breakers["p"] = (Breaker{Pool: "p", Stopped: at, Why: "x"}); e.ofRemovedSource(e.mem.poolOf(e.mem.launches["t"]), "east") {
+					t.Error("east is taken for a source that the pool has no more")
+				}
+				pool := e.pools["p"]
+				pool.Then = nil
+				e.pools["p"] = pool
+				if _, err := e.callWritten(ctx); err != nil {
+					t.Fatal(err)
+				}
+				if h := e.mem.holds[7]; e.mem.launches["t"].State != Abandoned || !strings.Contains(h.Why, "pool p is stopped: x") {
+					t.Errorf("launch %+v of a stopped pool; the job is told %q", e.mem.launches["t"], h.Why)
+				}
+				pool.BootTimeout = time.Minute
+				e.pools["p"] = pool
+				load(e, Written, Launching, "t")
+				e.launched(t.Context(), "t", nil, errNoAnswer)
+				if h := e.mem.holds[7]; e.mem.launches["t"].State != Abandoned || !strings.Contains(h.Why, "pool p: ") {
+					t.Errorf("launch %+v that took too long; the job is told %q", e.mem.launches["t"], h.Why)
+				}
+			})
+		})
 	}
 }

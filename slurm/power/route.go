@@ -15,6 +15,7 @@ type route struct {
 	size  int       // how many nodes it needs
 	dry   []string  // pools that are dry for it
 	to    []string  // pools that are not, and have room for it
+	site  bool      // so have nodes that are no cloud's
 	first time.Time // when the first of the dry ones may have something
 }
 
@@ -44,7 +45,37 @@ func (e *Engine) route(a asks, dry dryPools, snap *slurm.Snapshot) route {
 			r.to = append(r.to, pool.Name)
 		}
 	}
+	// The site is mostly full: what keeps a pool's nodes for a moment alone would have the job called back again and again.
+	some := func(pool string) bool { return dry(0)[pool].IsZero() }
+	if len(r.dry) > 0 && !slices.ContainsFunc(r.dry, some) {
+		r.site = a.roomIn(e.site(parts, snap), large, snap)
+	}
 	return r
+}
+
+// site are the nodes in some partitions that are no cloud's, as if they were a pool's. One that has left the
+// configuration is no place to go.
+func (e *Engine) site(parts []string, snap *slurm.Snapshot) (site Pool) {
+	for name, n := range snap.Nodes {
+		if e.ofSite(n) && within(parts, n) {
+			site.Nodes = append(site.Nodes, name)
+		}
+	}
+	return site
+}
+
+func (e *Engine) ofSite(n slurm.Node) bool { return !e.Owns(n.Name) && !n.State.Has(cloudFlag) }
+
+// where says where the job may go.
+func (r route) where() string {
+	var all []string
+	if len(r.to) > 0 {
+		all = append(all, "pool "+strings.Join(r.to, " or "))
+	}
+	if r.site {
+		all = append(all, "nodes of the site")
+	}
+	return strings.Join(all, " or ")
 }
 
 // within says that the node is in one of a job's partitions: of one that waits, all

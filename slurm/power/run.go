@@ -49,6 +49,7 @@ func (e *Engine) step(ctx context.Context) time.Duration {
 		{"orders", e.takeOrders},
 		{"servers", e.seeToServers},
 		{"names", e.keepNames},
+		{"clearing", e.clearNodes},
 		{"launches", e.launchWanted},
 		{"features", e.labelNodes},
 		{"leaving", e.leaveNodes},

@@ -29,7 +29,7 @@ func (e *Engine) bookEnds(c *Change, l Launch, all []cloud.Instance, why string)
 		if i.Launched.IsZero() {
 			i.Launched = l.Created
 		}
-		rec := Instance{Instance: i, Provider: l.Provider, Account: e.accounts[l.Provider], Doomed: why}
+		rec := Instance{Instance: i, Provider: l.Provider, Account: e.madeIn(l), Doomed: why}
 		if i.State == cloud.Terminated {
 			e.gone(c, rec)
 			continue

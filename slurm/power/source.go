@@ -69,7 +69,7 @@ func (e *Engine) ofRemoved() []Node {
 func (e *Engine) withdrawRemoved(c *Change) {
 	for _, token := range slices.Sorted(maps.Keys(e.mem.launches)) {
 		l := e.mem.launches[token]
-		if !e.ofRemovedSource(l.Request.Pool, l.Provider) {
+		if !e.ofRemovedSource(e.mem.poolOf(l), l.Provider) {
 			continue
 		}
 		nodes := slices.DeleteFunc(e.claimants(l), func(n Node) bool {

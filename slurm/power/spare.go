@@ -11,9 +11,10 @@ import (
 // spare plans what becomes of instances that their launch's nodes do not need,
 // or cannot use: another node of the pool that waits gets one, or it ends.
 // Jobs that need several nodes get all that they lack, of one kind, or none.
-func (e *Engine) spare(c *Change, provider string, left []cloud.Instance) {
+func (e *Engine) spare(c *Change, l Launch, left []cloud.Instance) {
+	provider := l.Provider
 	end := func(i cloud.Instance) {
-		c.Instances = append(c.Instances, Instance{Instance: i, Provider: provider, Account: e.accounts[provider], Doomed: unwanted})
+		c.Instances = append(c.Instances, Instance{Instance: i, Provider: provider, Account: e.madeIn(l), Doomed: unwanted})
 	}
 	left = slices.DeleteFunc(left, func(i cloud.Instance) bool {
 		if i.State == cloud.Terminating { // its launch has taken it back
@@ -28,7 +29,7 @@ func (e *Engine) spare(c *Change, provider string, left []cloud.Instance) {
 	for _, n := range single {
 		i := slices.IndexFunc(left, func(i cloud.Instance) bool { return e.fits(provider, i, n) })
 		if i >= 0 {
-			e.reuse(c, provider, left[i], n)
+			e.reuse(c, l, left[i], n)
 			left = slices.Delete(left, i, i+1)
 		}
 	}
@@ -45,7 +46,7 @@ func (e *Engine) spare(c *Change, provider string, left []cloud.Instance) {
 				continue
 			}
 			for at, n := range nodes {
-				e.reuse(c, provider, fit[at], n)
+				e.reuse(c, l, fit[at], n)
 			}
 			left = slices.DeleteFunc(left, func(i cloud.Instance) bool {
 				return slices.ContainsFunc(fit[:len(nodes)], func(f cloud.Instance) bool { return f.ID == i.ID })
@@ -62,7 +63,8 @@ func (e *Engine) spare(c *Change, provider string, left []cloud.Instance) {
 const unwanted = "launched for nobody"
 
 // waiting lists the nodes that may get an instance at once: those that serve on
-// their own, and by job those of jobs of which no other node has, or may get, one.
+// their own, and by job those of jobs of which no other node has, or may get, one,
+// and none is to be left by others first.
 func (e *Engine) waiting(c *Change) (single []Node, jobs [][]Node) {
 	busy := map[string]bool{}
 	for node := range e.mem.serving() {
@@ -79,7 +81,7 @@ func (e *Engine) waiting(c *Change) (single []Node, jobs [][]Node) {
 	of, bound := map[uint32][]Node{}, map[uint32]bool{}
 	var order []uint32
 	for _, n := range e.mem.inPhase(Wanted, Launching, Booting, Up) {
-		free := n.Phase == Wanted && !busy[n.Name]
+		free := n.Phase == Wanted && !n.clearing() && !busy[n.Name]
 		switch {
 		case !n.Whole && free:
 			single = append(single, n)
@@ -112,11 +114,11 @@ func (e *Engine) fits(provider string, i cloud.Instance, n Node) bool {
 	return source.sells(i.Offering)
 }
 
-func (e *Engine) reuse(c *Change, provider string, i cloud.Instance, n Node) {
+func (e *Engine) reuse(c *Change, l Launch, i cloud.Instance, n Node) {
 	now := time.Now()
-	n.Phase, n.Since, n.Token, n.Instance, n.AddrSet = Booting, now, i.Token, i.ID, false
+	n.Phase, n.Since, n.Reason, n.Token, n.Instance, n.AddrSet = Booting, now, "", i.Token, i.ID, false
 	c.Nodes = append(c.Nodes, n)
-	c.Instances = append(c.Instances, Instance{Instance: i, Provider: provider, Account: e.accounts[provider], Assigned: n.Name})
+	c.Instances = append(c.Instances, Instance{Instance: i, Provider: l.Provider, Account: e.madeIn(l), Assigned: n.Name})
 	c.Events = append(c.Events, Event{Time: now, Kind: "instance", Node: n.Name, Instance: i.ID, Pool: n.Pool, Job: n.Job,
 		Text: fmt.Sprintf("%s, left over from another launch, is node %s", i.Offering, n.Name)})
 }

@@ -70,6 +70,20 @@ func (s *scripted) Requeue(_ context.Context, id uint32) error {
 	return s.note(fmt.Sprint("requeue ", id))
 }
 
+func (s *scripted) RequeueMeant(ctx context.Context, id uint32, meant func(slurm.Job) bool) error {
+	if !meant(s.snap.Jobs[id]) {
+		return nil
+	}
+	return s.Requeue(ctx, id)
+}
+
+func (s *scripted) CancelRunning(_ context.Context, id uint32, meant func(slurm.Job) bool) error {
+	if !meant(s.snap.Jobs[id]) {
+		return nil
+	}
+	return s.note(fmt.Sprint("cancel ", id))
+}
+
 func (s *scripted) Unhold(_ context.Context, id uint32) error {
 	return s.note(fmt.Sprint("unhold ", id))
 }
@@ -198,6 +212,28 @@ func TestWatchBoots(t *testing.T) {
 	}
 }
 
+// TestANodeThatCameIsNotLeft: that some jobs had to leave it is over when it has an instance.
+func TestANodeThatCameIsNotLeft(t *testing.T) {
+	n := Node{Name: "c1", Pool: "p", Phase: Booting, Job: 7, Instance: "i-1", AddrSet: true, Reason: overBudget + "x"}
+	inSlurm(t, State{Nodes: []Node{n}, Instances: []Instance{onInstance("i-1", "c1", at)}}, map[string]string{"c1": "ALLOCATED+CLOUD"}, nil, func(t *testing.T, e *Engine, s *scripted) {
+		if _, err := e.watchBoots(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.leaveNodes(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := e.mem.nodes["c1"]; n.Phase != Up || n.Reason != "" || len(s.asked) > 0 {
+			t.Errorf("%+v; asked %q", n, s.asked)
+		}
+		var c Change
+		n.Phase = Wanted
+		e.reuse(&c, Launch{Provider: "east"}, cloud.Instance{ID: "i-2"}, n)
+		if c.Nodes[0].Reason != "" {
+			t.Errorf("with an instance that was left over: %+v", c.Nodes[0])
+		}
+	})
+}
+
 // TestAHoldOutlivesALateNode: the job has not been told yet.
 func TestAHoldOutlivesALateNode(t *testing.T) {
 	for _, released := range []bool{true, false} {
@@ -281,6 +317,10 @@ func TestFreeNodes(t *testing.T) {
 			asked: []string{"down c1", "power_down_force c1"}, left: []string{"c1"}},
 		{name: "while it is up, and what serves it may not be known yet", deaf: true, nodes: []Node{node("c1", "x", 0), node("c2", "x", 0)},
 			slurm: map[string]string{"c1": up, "c2": boots}, asked: []string{"power_down_force c2"}, left: []string{"c1", "c2"}},
+		{name: "Slurm powers it down, as a burstd that died has asked it to", nodes: []Node{node("c1", "x", 0), node("c2", "x", 0)},
+			slurm: map[string]string{"c1": "IDLE+CLOUD+NOT_RESPONDING+POWER_DOWN", "c2": "IDLE+CLOUD+POWER_DOWN"}, asked: []string{"power_down_force c1,c2"}, left: []string{"c1", "c2"}},
+		{name: "the same, and its job does not end by itself", nodes: []Node{node("c1", "x", 0)}, slurm: map[string]string{"c1": "IDLE+CLOUD+COMPLETING+POWER_DOWN"},
+			asked: []string{"down c1", "power_down_force c1"}, left: []string{"c1"}},
 		{name: "after ResumeTimeout", nodes: []Node{node("c1", "x", 0)}, slurm: map[string]string{"c1": lost},
 			asked: []string{"power_down_force c1"}, left: []string{"c1"}},
 		{name: "done", nodes: []Node{node("c1", "x", 0), node("c2", "x", 0)}, slurm: map[string]string{"c1": off, "c2": goes}},
@@ -338,7 +378,7 @@ func TestTellJobsIsBounded(t *testing.T) {
 	st := State{}
 	var jobs []slurm.Job
 	for id := range uint32(200) {
-		st.Holds = append(st.Holds, Hold{Job: id + 1, Restarts: -1})
+		st.Holds = append(st.Holds, Hold{Job: id + 1})
 		jobs = append(jobs, slurm.Job{ID: id + 1, State: "PENDING"})
 	}
 	inSlurm(t, st, map[string]string{"c1": "IDLE"}, jobs, func(t *testing.T, e *Engine, s *scripted) {

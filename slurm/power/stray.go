@@ -56,7 +56,7 @@ func (e *Engine) takeLists(c *Change, l *listing, snap *slurm.Snapshot) {
 					i.Node = ""
 				}
 			}
-			e.takeStray(c, Instance{Instance: i, Provider: name, Account: l.accounts[name]}, e.claim(i, snap, live), l)
+			e.takeStray(c, Instance{Instance: i, Provider: name, Account: l.accounts[name], Shown: l.accounts[name] != ""}, e.claim(i, snap, live), l)
 		}
 		e.takeAbsent(c, l, name, listed)
 	}

@@ -34,8 +34,13 @@ func (e *Engine) shutOf(s Pool) (sh shut, wait time.Duration) {
 	return shut{}, wait
 }
 
-// sawJobs remembers the jobs of a reading.
+// sawJobs remembers the jobs of a reading, and whether the site has nodes of its own.
 func (e *Engine) sawJobs(snap *slurm.Snapshot) {
+	for _, n := range snap.Nodes {
+		if e.dry.site = e.ofSite(n); e.dry.site {
+			break
+		}
+	}
 	if e.market.jobs = snap.Jobs; e.several {
 		e.market.wants = wishes(snap.Jobs)
 	}
@@ -140,8 +145,8 @@ func (e *Engine) withdraw(c *Change, l Launch, nodes []Node, err error) {
 	case err != nil:
 		for _, o := range l.Request.Offerings() {
 			key := coolKey{l.Provider, o}
-			c.Coolings = append(c.Coolings, Cooling{l.Provider, o, e.mem.cool[key].Fail(now)})
-			e.market.why[key] = refusal{cloud.Transient, brief(err), l.Request.Pool}
+			c.Coolings = append(c.Coolings, Cooling{l.Provider, o, e.lacks(key, now)})
+			e.because(key, refusal{cloud.Transient, brief(err), e.mem.poolOf(l)})
 		}
 	}
 	c.Launches = append(c.Launches, l)

@@ -102,20 +102,20 @@ func (l layout) powerSaving(line func(string, ...any)) {
 }
 
 func (l layout) nodes(line func(string, ...any)) {
-	size := fmt.Sprintf("CPUs=%d RealMemory=%d", l.CPUs, l.RealMemory)
+	size := func(cpus int) string { return fmt.Sprintf("CPUs=%d RealMemory=%d", cpus, l.RealMemory) }
 	line("")
 	if l.OnPrem > 0 {
 		line("NodeName=%s NodeHostname=%s NodeAddr=%s Port=%s %s",
-			span("o", 1, l.OnPrem), l.host, l.CtldAddr, span("", l.port+1, l.OnPrem), size)
+			span("o", 1, l.OnPrem), l.host, l.CtldAddr, span("", l.port+1, l.OnPrem), size(l.OnPremCPUs))
 	}
 	switch {
 	case l.CloudNodes == 0:
 	case l.NetNS:
 		line("# The names resolve nowhere: whoever resumes a node sets its address.")
-		line("NodeName=%s %s State=CLOUD", span("c", 1, l.CloudNodes), size)
+		line("NodeName=%s %s State=CLOUD", span("c", 1, l.CloudNodes), size(l.CPUs))
 	default:
 		line("NodeName=%s NodeHostname=%s NodeAddr=%s Port=%s %s State=CLOUD",
-			span("c", 1, l.CloudNodes), l.host, l.CtldAddr, span("", l.port+1+l.OnPrem, l.CloudNodes), size)
+			span("c", 1, l.CloudNodes), l.host, l.CtldAddr, span("", l.port+1+l.OnPrem, l.CloudNodes), size(l.CPUs))
 	}
 	if l.OnPrem > 0 {
 		line("PartitionName=onprem Nodes=%s Default=YES State=UP", span("o", 1, l.OnPrem))
@@ -155,10 +155,16 @@ const mpiText = "PMIxCollFence=tree\n"
 // that of version 2 fails without systemd or root. "disabled" is known from
 // 24.05 on; before, the interface of version 1 touches nothing when loaded.
 func cgroupText(version string) string {
-	var major, minor int
-	_, number, _ := strings.Cut(version, " ")
-	if n, _ := fmt.Sscanf(number, "%d.%d", &major, &minor); n == 2 && (major > 24 || major == 24 && minor >= 5) {
+	if since(version, 24, 5) {
 		return "CgroupPlugin=disabled\n"
 	}
 	return "CgroupPlugin=cgroup/v1\n"
+}
+
+// since says whether the Slurm of which `slurmctld -V` says this is of a release, or newer.
+func since(version string, major, minor int) bool {
+	var a, b int
+	_, number, _ := strings.Cut(version, " ")
+	n, _ := fmt.Sscanf(number, "%d.%d", &a, &b)
+	return n == 2 && (a > major || a == major && b >= minor)
 }

@@ -125,7 +125,8 @@ spool=$(sed -n 's/^SlurmdSpoolDir=//p' "$SLURM_CONF")
 sleep 1 # slurmctld may ignore a node that boots within the second of its resume (docs/slurm-states.md)
 for node in $(scontrol show hostnames "$1"); do
 	mkdir -p "${spool%%\%n}$node"
-	env --default-signal slurmd -b -N "$node" -f "$SLURM_CONF" </dev/null >/dev/null 2>&1
+	# Of the script's process group nothing outlives it: slurmctld kills a slurmd that has not left it yet.
+	setsid env --default-signal slurmd -b -N "$node" -f "$SLURM_CONF" </dev/null >/dev/null 2>&1
 done
 `
 	suspendScript = `#!/bin/sh

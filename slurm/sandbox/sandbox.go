@@ -41,6 +41,7 @@ type Options struct {
 	CloudNodes int // c1 … cN, in partition cloud, powered down at first
 	OnPrem     int // o1 … oN, in partition onprem, each with a running slurmd
 	CPUs       int // per node, whatever the host has [2]
+	OnPremCPUs int // per on-prem node [CPUs]
 	RealMemory int // per node, MiB, whatever the host has [1000]
 
 	// Programs that slurmctld runs, as absolute paths; "" is none. Each is called
@@ -70,6 +71,7 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	o.CPUs = orDefault(o.CPUs, 2)
+	o.OnPremCPUs = orDefault(o.OnPremCPUs, o.CPUs)
 	o.RealMemory = orDefault(o.RealMemory, 1000)
 	o.SuspendTime = orDefault(o.SuspendTime, 10*time.Second)
 	o.SuspendTimeout = orDefault(o.SuspendTimeout, 3*time.Second)

@@ -29,7 +29,7 @@ func TestText(t *testing.T) {
 		pmix     bool
 	}{
 		{name: "onprem", o: Options{OnPrem: 1}},
-		{name: "both", o: Options{OnPrem: 2, CloudNodes: 6, CredExpire: 5 * time.Second, SuspendTime: 2500 * time.Millisecond,
+		{name: "both", o: Options{OnPrem: 2, OnPremCPUs: 8, CloudNodes: 6, CredExpire: 5 * time.Second, SuspendTime: 2500 * time.Millisecond,
 			Extra: "SchedulerParameters=batch_sched_delay=0\n"}, programs: programs, pmix: true},
 		{name: "netns", o: Options{CloudNodes: 4, OnPrem: 1, NetNS: true, CtldAddr: "10.9.0.1"},
 			programs: map[string]string{"ResumeProgram": "/d/bin/ResumeProgram"}},

@@ -61,6 +61,7 @@ const (
 )
 
 func (c *Controller) add(n *node) {
+	n.cpus = c.opt.CPUs
 	n.resetAddr()
 	c.nodes = append(c.nodes, n)
 	c.byName[n.name] = n

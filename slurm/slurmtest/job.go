@@ -232,16 +232,15 @@ func (c *Controller) finish(j *job, next string, code, signal int) {
 	for _, n := range nodes {
 		c.touch(n)
 		n.busy = now
-		if n.job != j { // see Strand
+		if !slices.Contains(n.jobs, j) { // see Strand
 			continue
 		}
 		if n.down || n.poweredDown || n.poweringUp {
-			n.job = nil
+			n.drop(j)
 			continue
 		}
-		n.completing = true
 		j.nodes = append(j.nodes, n)
-		c.completeLater(n)
+		c.completeLater(n, j)
 	}
 	if len(j.nodes) == 0 {
 		c.completed(j)
@@ -252,13 +251,13 @@ const beginTime = "BeginTime"
 
 // completeLater frees a completing node, if its slurmd is alive then. A dead
 // one keeps its job COMPLETING until it is DOWN.
-func (c *Controller) completeLater(n *node) {
-	j, run := n.job, n.job.run
+func (c *Controller) completeLater(n *node, j *job) {
+	run := j.run
 	c.after(c.opt.Completing, func() {
-		if n.job != j || j.run != run || !n.completing || !n.alive {
+		if !slices.Contains(n.jobs, j) || j.run != run || j.state != completing || !n.alive {
 			return
 		}
-		c.detach(n)
+		c.detach(n, j)
 		if len(j.nodes) == 0 {
 			c.completed(j)
 			if j.state == pending {
@@ -269,10 +268,10 @@ func (c *Controller) completeLater(n *node) {
 }
 
 // detach takes a node from its job.
-func (c *Controller) detach(n *node) {
+func (c *Controller) detach(n *node, j *job) {
 	c.touch(n)
-	j := n.job
-	n.job, n.completing, n.busy = nil, false, time.Now()
+	n.drop(j)
+	n.busy = time.Now()
 	j.nodes = slices.DeleteFunc(j.nodes, func(other *node) bool { return other == n })
 }
 
@@ -299,18 +298,20 @@ func (c *Controller) ended(j *job, state string) {
 	})
 }
 
-// takeFromJob frees a node that is DOWN; its job has lost it.
-func (c *Controller) takeFromJob(n *node) {
-	j := n.job
-	if j == nil {
-		return
-	}
-	c.detach(n)
-	switch {
-	case j.active():
-		c.loseNode(j)
-	case len(j.nodes) == 0:
-		c.completed(j)
+func (n *node) drop(j *job) {
+	n.jobs = slices.DeleteFunc(n.jobs, func(other *job) bool { return other == j })
+}
+
+// takeFromJobs frees a node that is DOWN; its jobs have lost it.
+func (c *Controller) takeFromJobs(n *node) {
+	for _, j := range slices.Clone(n.jobs) {
+		c.detach(n, j)
+		switch {
+		case j.active():
+			c.loseNode(j)
+		case len(j.nodes) == 0:
+			c.completed(j)
+		}
 	}
 }
 
@@ -318,8 +319,8 @@ func (c *Controller) takeFromJob(n *node) {
 // NODE_FAIL if it may not be.
 func (c *Controller) loseNode(j *job) {
 	switch {
-	case j == nil || !j.active():
-	case j.Requeue:
+	case !j.active():
+	case j.Requeue && !j.Salloc:
 		c.finish(j, pending, 0, 0)
 	default:
 		c.finish(j, "NODE_FAIL", 0, 0)

@@ -1,6 +1,7 @@
 package slurmtest
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -16,15 +17,15 @@ type node struct {
 	name, partition string
 	cloud           bool
 	addr, host      string
+	cpus            int
 	active          []string // features, by which jobs are given the node
 	reason          string   // with its stamp
 	boot, busy      time.Time
 	history         []Change
 
-	job        *job // holds the node, also while completing
-	completing bool
-	down       bool
-	drain      bool
+	jobs  []*job // hold the node, also while completing
+	down  bool
+	drain bool
 
 	poweredDown, poweringUp, poweringDown bool
 	powerUp, powerDown                    bool      // asked for, not begun
@@ -41,7 +42,9 @@ func (n *node) state() string {
 	switch {
 	case n.down:
 		base = "DOWN"
-	case n.job != nil && !n.completing:
+	case n.used() > 0 && n.used() < n.cpus:
+		base = "MIXED"
+	case n.used() > 0:
 		base = "ALLOCATED"
 	}
 	var b strings.Builder
@@ -51,7 +54,7 @@ func (n *node) state() string {
 		name string
 	}{
 		{n.cloud, "+CLOUD"},
-		{n.completing, "+COMPLETING"},
+		{n.completing(), "+COMPLETING"},
 		{n.drain, "+DRAIN"},
 		{n.powerDown, "+POWER_DOWN"},
 		{n.powerUp, "+POWER_UP"},
@@ -72,9 +75,35 @@ func (n *node) usable() bool {
 	return !n.down && !n.poweredDown && !n.poweringUp && !n.poweringDown && !n.notResponding
 }
 
-// allocatable says whether a job may be given the node, perhaps to be powered up for it.
+// used is how many CPUs those jobs have that are not completing.
+func (n *node) used() (cpus int) {
+	for _, j := range n.jobs {
+		if j.state != completing {
+			cpus += j.onNode(n)
+		}
+	}
+	return cpus
+}
+
+// left is how many CPUs nobody has.
+func (n *node) left() int {
+	cpus := n.cpus
+	for _, j := range n.jobs {
+		cpus -= j.onNode(n)
+	}
+	return cpus
+}
+
+func (n *node) completing() bool {
+	return slices.ContainsFunc(n.jobs, func(j *job) bool { return j.state == completing })
+}
+
+// onNode is how many of the node's CPUs the job has there.
+func (j *job) onNode(n *node) int { return cmp.Or(j.CPUs, n.cpus) }
+
+// allocatable says whether a job may be given some of the node, perhaps to be powered up for it.
 func (n *node) allocatable() bool {
-	return n.job == nil && !n.down && !n.drain && !n.powerDown && !n.poweringDown &&
+	return n.left() > 0 && !n.down && !n.drain && !n.powerDown && !n.poweringDown &&
 		(!n.notResponding || n.poweredDown || n.poweringUp)
 }
 
@@ -130,11 +159,12 @@ func (c *Controller) register(n *node) {
 	n.poweredDown, n.poweringUp, n.powerUp, n.notResponding = false, false, false, false
 	n.busy = time.Now()
 	c.kick()
-	switch {
-	case n.completing:
-		c.completeLater(n)
-	case n.job != nil:
-		c.ready(n.job)
+	for _, j := range slices.Clone(n.jobs) {
+		if j.state == completing {
+			c.completeLater(n, j)
+		} else {
+			c.ready(j)
+		}
 	}
 }
 
@@ -176,7 +206,7 @@ func (c *Controller) Lost(node string) {
 func (c *Controller) Strand(node string) {
 	c.locked(func() {
 		if n := c.byName[node]; n != nil {
-			n.job = nil
+			n.jobs = nil
 			c.touch(n)
 		}
 	})
@@ -185,7 +215,7 @@ func (c *Controller) Strand(node string) {
 // Forget removes a node, as when it leaves slurm.conf; nothing may run there.
 func (c *Controller) Forget(name string) {
 	c.locked(func() {
-		if n := c.byName[name]; n != nil && n.job == nil {
+		if n := c.byName[name]; n != nil && len(n.jobs) == 0 {
 			delete(c.byName, name)
 			c.nodes = slices.DeleteFunc(c.nodes, func(other *node) bool { return other == n })
 		}
@@ -197,5 +227,5 @@ func (c *Controller) setDown(n *node, reason, user string) {
 	c.touch(n)
 	n.down = true
 	n.setReason(reason, user)
-	c.takeFromJob(n)
+	c.takeFromJobs(n)
 }

@@ -37,13 +37,13 @@ func (c *Controller) powerRound() {
 				c.setDown(n, "ResumeTimeout reached", "root")
 				failed = append(failed, n)
 			}
-		case n.powerDown && n.job == nil, c.idle(n):
+		case n.powerDown && len(n.jobs) == 0, c.idle(n):
 			c.touch(n)
 			n.poweringDown, n.since = true, time.Now()
 			n.powerDown, n.poweredDown, n.notResponding = false, false, false
 			n.down, n.drain = false, false // idle_on_node_suspend
 			suspend = append(suspend, n)
-		case n.poweredDown && (n.powerUp || n.job != nil):
+		case n.poweredDown && (n.powerUp || len(n.jobs) > 0):
 			c.touch(n)
 			n.poweringUp, n.since, n.notResponding = true, time.Now(), true
 			n.powerUp, n.poweredDown, n.reason = false, false, ""
@@ -61,21 +61,27 @@ func (c *Controller) powerRound() {
 
 // idle says whether the node has been idle, or down, for SuspendTime.
 func (c *Controller) idle(n *node) bool {
-	return n.cloud && n.partition != servers && n.job == nil && !n.drain && !n.poweredDown && !n.busy.IsZero() && over(n.busy, c.opt.SuspendTime)
+	return n.cloud && n.partition != servers && len(n.jobs) == 0 && !n.drain && !n.poweredDown && !n.busy.IsZero() && over(n.busy, c.opt.SuspendTime)
 }
 
+// callPrograms calls Slurm's programs, a moment after the nodes are as they are told of: in a bubble's time who
+// has read them before, at the same instant, would take that for a reading made after the call.
 func (c *Controller) callPrograms(resume, suspend, failed []*node) {
+	call := func(program func()) { c.after(time.Microsecond, func() { go program() }) }
 	if len(resume) > 0 && c.opt.OnResume != nil && !c.loseResume {
-		go c.opt.OnResume(fold(resume), c.resumeFile(resume))
+		nodes, file := fold(resume), c.resumeFile(resume)
+		call(func() { c.opt.OnResume(nodes, file) })
 	}
 	if len(resume) > 0 {
 		c.loseResume = false
 	}
 	if len(suspend) > 0 && c.opt.OnSuspend != nil {
-		go c.opt.OnSuspend(fold(suspend))
+		nodes := fold(suspend)
+		call(func() { c.opt.OnSuspend(nodes) })
 	}
 	if len(failed) > 0 && c.opt.OnResumeFail != nil {
-		go c.opt.OnResumeFail(fold(failed))
+		nodes := fold(failed)
+		call(func() { c.opt.OnResumeFail(nodes) })
 	}
 }
 
@@ -110,13 +116,12 @@ func (c *Controller) resumeFile(resume []*node) string {
 	byJob := map[*job][]*node{}
 	var order []*job
 	for _, n := range resume {
-		if n.job == nil {
-			continue
+		for _, j := range n.jobs {
+			if byJob[j] == nil {
+				order = append(order, j)
+			}
+			byJob[j] = append(byJob[j], n)
 		}
-		if byJob[n.job] == nil {
-			order = append(order, n.job)
-		}
-		byJob[n.job] = append(byJob[n.job], n)
 	}
 	slices.SortFunc(order, byID)
 	old, recent := []oldResumeJob{}, []newResumeJob{}

@@ -151,6 +151,8 @@ func (c *Controller) requeue(id string) answer {
 	switch {
 	case j == nil:
 		return failure(1, "Invalid job id specified for job %s", id)
+	case j.Salloc:
+		return failure(1, "Only batch jobs are accepted or processed for job %s", id)
 	case !j.Requeue:
 		return failure(1, "Requested operation is presently disabled for job %s", id)
 	case j.state == completing:

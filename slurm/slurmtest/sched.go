@@ -69,16 +69,28 @@ func (c *Controller) schedule() {
 		if !known {
 			nodes = c.free(j.Partition)
 		}
-		fit := c.suiting(c.outside(nodes, j), j.Job)
+		fit := j.roomy(c.suiting(c.outside(nodes, j), j.Job))
 		if len(fit) < j.Nodes {
 			free[j.Partition] = nodes
 			j.reason = "Resources"
 			continue
 		}
-		fit = slices.Clone(fit[:j.Nodes])
-		free[j.Partition] = slices.DeleteFunc(nodes, func(n *node) bool { return slices.Contains(fit, n) })
 		c.allocate(j, fit)
+		free[j.Partition] = slices.DeleteFunc(nodes, func(n *node) bool { return n.left() == 0 })
 	}
+}
+
+// roomy are the first nodes that have room for the job, no more than it needs.
+func (j *job) roomy(nodes []*node) (fit []*node) {
+	for _, n := range nodes {
+		if len(fit) == j.Nodes {
+			break
+		}
+		if n.left() >= j.onNode(n) {
+			fit = append(fit, n)
+		}
+	}
+	return fit
 }
 
 func (c *Controller) free(partition string) []*node {
@@ -100,7 +112,7 @@ func (c *Controller) allocate(j *job, nodes []*node) {
 	j.nodeList, j.batch, j.count = fold(nodes), nodes[0].name, len(nodes)
 	j.run++
 	for _, n := range nodes {
-		n.job, n.reason = j, ""
+		n.jobs, n.reason = append(n.jobs, j), ""
 		c.touch(n)
 	}
 	c.ready(j)

@@ -71,8 +71,8 @@ func (c *Controller) showNodes(which string) answer {
 func (c *Controller) writeNode(b *strings.Builder, n *node) {
 	cpus, memory := strconv.Itoa(c.opt.CPUs), strconv.Itoa(c.opt.Memory)
 	used, usedMemory, usedTRES := "0", "0", ""
-	if n.job != nil && !n.completing {
-		used, usedMemory, usedTRES = cpus, memory, "cpu="+cpus+",mem="+memory+"M"
+	if part := strconv.Itoa(n.used()); part != "0" {
+		used, usedMemory, usedTRES = part, memory, "cpu="+part+",mem="+memory+"M"
 	}
 	available, active := "(null)", "(null)"
 	if n.cloud && n.partition != servers {
@@ -125,8 +125,8 @@ func (c *Controller) writeJob(b *strings.Builder, j *job) {
 	nodes := j.nodeCount()
 	fmt.Fprintf(b, "JobId=%d JobName=%s UserId=%s(%d) GroupId=%s(%d) MCS_label=N/A Priority=%d Nice=0 Account=%s QOS=(null)",
 		j.id, j.Name, j.User, j.UID, j.User, j.UID, 4294901760-j.id, orNull(j.Account))
-	fmt.Fprintf(b, " JobState=%s Reason=%s Dependency=(null) Requeue=%s Restarts=%d BatchFlag=1 Reboot=0 ExitCode=%d:%d",
-		j.state, j.reason, bit(j.Requeue), j.restarts, j.code, j.signal)
+	fmt.Fprintf(b, " JobState=%s Reason=%s Dependency=(null) Requeue=%s Restarts=%d BatchFlag=%s Reboot=0 ExitCode=%d:%d",
+		j.state, j.reason, bit(j.Requeue), j.restarts, bit(!j.Salloc), j.code, j.signal)
 	fmt.Fprintf(b, " RunTime=%s TimeLimit=UNLIMITED TimeMin=N/A SubmitTime=%s EligibleTime=%s AccrueTime=%s StartTime=%s EndTime=%s",
 		j.runTime(), stamp(j.submitted), stamp(j.begin), stamp(j.submitted), stampOr(j.startShown(), "Unknown"), stampOr(j.end, "Unknown"))
 	fmt.Fprintf(b, " Deadline=N/A SuspendTime=None SecsPreSuspend=0 LastSchedEval=%s Scheduler=Main Partition=%s AllocNode:Sid=ctl:1 ReqNodeList=(null) ExcNodeList=(null) NodeList=%s",
@@ -176,9 +176,9 @@ func (j *job) runTime() string {
 	switch {
 	case j.state == pending || j.start.IsZero():
 	case j.end.IsZero():
-		d = time.Since(j.start)
+		d = time.Now().Truncate(time.Second).Sub(j.start.Truncate(time.Second)) // Slurm knows whole seconds
 	default:
-		d = j.end.Sub(j.start)
+		d = j.end.Truncate(time.Second).Sub(j.start.Truncate(time.Second))
 	}
 	s := int(d.Seconds())
 	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)

@@ -6,7 +6,7 @@
 // testing/synctest runs hours in milliseconds.
 //
 // It follows what slurmctld 22.05.8 was seen to do; where it is simpler:
-// nodes are allocated whole, a job that cannot start never keeps a later one
+// nodes are allocated whole, but for jobs that say their CPUs, a job that cannot start never keeps a later one
 // waiting, there are no arrays, steps, or limits, and a job requeued while
 // CONFIGURING has no "Cleaning" phase.
 package slurmtest
@@ -115,11 +115,13 @@ type Job struct {
 	UID       int
 	Account   string
 	Partition string // the cloud partition
-	Nodes     int    // whole nodes; 1
+	Nodes     int    // 1
+	CPUs      int    // of each node, which others may share; 0: all of them
 	Script    string // text of the batch script
 	Comment   string
 	Features  string // of --constraint, with & and |; any node will do where Options.Features has none
 	Requeue   bool
+	Salloc    bool          // it has no script: it ends where others are requeued
 	Duration  time.Duration // of the work; 0: until Exit or Cancel
 	TimeLimit time.Duration // which Slurm shows, and does not hold the job to; 0: none
 	ExitCode  int           // when the work is done

@@ -20,7 +20,7 @@ var queueFields = map[string]func(j *job) string{
 	"state":         func(j *job) string { return j.state },
 	"reason":        func(j *job) string { return j.reason },
 	"requeue":       func(j *job) string { return bit(j.Requeue) },
-	"batchflag":     func(*job) string { return "1" },
+	"batchflag":     func(j *job) string { return bit(!j.Salloc) },
 	"restartcnt":    func(j *job) string { return strconv.Itoa(j.restarts) },
 	"exit_code":     func(j *job) string { return strconv.Itoa(j.code<<8 | j.signal) },
 	"numnodes":      func(j *job) string { return strconv.Itoa(j.nodeCount()) },

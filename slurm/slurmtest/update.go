@@ -134,14 +134,16 @@ var changes = map[string]func(c *Controller, n *node) bool{
 	// boot forgotten. If its slurmd is dead, the job stays COMPLETING until the node is DOWN.
 	"power_down_force": func(c *Controller, n *node) bool {
 		if !n.poweringDown {
-			c.loseNode(n.job)
+			for _, j := range slices.Clone(n.jobs) {
+				c.loseNode(j)
+			}
 			n.powerDown, n.poweredDown, n.powerUp, n.poweringUp = true, false, false, false
 		}
 		return true
 	},
 	"down": func(c *Controller, n *node) bool {
 		n.down = true
-		c.takeFromJob(n)
+		c.takeFromJobs(n)
 		return true
 	},
 	"drain": func(c *Controller, n *node) bool {
@@ -166,7 +168,7 @@ var changes = map[string]func(c *Controller, n *node) bool{
 		return true
 	},
 	"idle": func(c *Controller, n *node) bool {
-		if n.job != nil {
+		if len(n.jobs) > 0 {
 			return false
 		}
 		if n.down {
@@ -211,6 +213,11 @@ func (c *Controller) updateJob(id string, set map[string]string) answer {
 			j.admin = v
 		case "comment":
 			j.Comment = v
+		case "partition":
+			if j.active() {
+				return failure(1, "Job is no longer pending execution for job %s", id)
+			}
+			j.Partition = v
 		case "requeue":
 			j.Requeue = v == "1"
 		case "starttime":

@@ -5,9 +5,9 @@
 //	POST /v1/orders   an Order                      SlurmUser, root
 //	POST /v1/gate     a GateRequest -> GateAnswer   SlurmUser, root
 //	GET  /v1/status   -> Status                     anybody on the host
-//	GET  /v1/nodes    -> []NodeStatus               anybody on the host
+//	GET  /v1/nodes    -> []NodeStatus (node)        anybody on the host
 //	GET  /v1/events   -> []Event (after, wait)      anybody on the host
-//	GET  /v1/boots    -> []Boot (job, last)         anybody on the host
+//	GET  /v1/boots    -> []Boot (node, job, last)   anybody on the host
 //	GET  /v1/pools    -> []PoolStatus               anybody on the host
 //	POST /v1/pools    a PoolChange                  SlurmUser, root
 //	POST /v1/pause    a PauseChange                 SlurmUser, root
@@ -19,6 +19,7 @@
 //	GET  /v1/jobs     -> []Job (job, user, label, since, last)  the same
 //	POST /v1/overflow an OverflowAsk -> []OverflowJob           the same
 //	GET  /v1/overflow -> []Overflowed (last)                    the same
+//	POST /v1/explain  an ExplainAsk -> []Explained              the same
 package api
 
 import (
@@ -169,8 +170,8 @@ type Backend interface {
 	// waits up to wait for one, and returns none without an error.
 	Events(ctx context.Context, after int64, wait time.Duration) ([]Event, error)
 	// Boots returns the newest boots, at most last of them, oldest first: of all
-	// jobs with job 0, else of that one.
-	Boots(ctx context.Context, job uint32, last int) ([]Boot, error)
+	// jobs with job 0, else of that one; of all nodes with node "", else of that one.
+	Boots(ctx context.Context, node string, job uint32, last int) ([]Boot, error)
 	// Pools returns all, by name.
 	Pools(ctx context.Context) ([]PoolStatus, error)
 	// ChangePool returns nil once the change is durable.
@@ -185,6 +186,8 @@ type Backend interface {
 	Jobs(ctx context.Context, q JobsQuery) ([]Job, error)
 	// Gate returns at once when the gate is open, else after wait at the latest.
 	Gate(ctx context.Context, job uint32, nodes string, wait time.Duration) (GateAnswer, error)
+	// Explain says what a job waits for, what has become of it, or what would become of one.
+	Explain(ctx context.Context, ask ExplainAsk) ([]Explained, error)
 	Control
 	Overflower
 }

@@ -16,7 +16,7 @@ type Bill struct {
 	Node     string    `json:"node"`
 	Launched time.Time `json:"launched"`
 	Ended    time.Time `json:"ended"`
-	// Guessed says that the provider never told when it ended: Ended is when its lists first lacked it.
+	// Guessed says that the provider never told when it ended: Ended is when burstd learned of it.
 	Guessed bool   `json:"guessed"`
 	Billing string `json:"billing"` // how its time is counted, as "second, at least 60"
 	// Seconds are what the provider bills by these times, and of that, as of a calendar month no more than

@@ -32,9 +32,12 @@ type Boot struct {
 	Outcome string             `json:"outcome,omitempty"` // "up", or why it did not come up; empty: on its way
 }
 
-// Boots is Backend.Boots.
-func (c *Client) Boots(ctx context.Context, job uint32, last int) (b []Boot, err error) {
+// Boots is Backend.Boots. A burstd of before that knows no node returns those of all.
+func (c *Client) Boots(ctx context.Context, node string, job uint32, last int) (b []Boot, err error) {
 	q := url.Values{"job": {strconv.FormatUint(uint64(job), 10)}, "last": {strconv.Itoa(last)}}
+	if node != "" {
+		q.Set("node", node)
+	}
 	err = c.call(ctx, http.MethodGet, "/v1/boots?"+q.Encode(), nil, &b)
 	return b, err
 }
@@ -53,5 +56,5 @@ func (s *server) getBoots(r *http.Request) (any, error) {
 			return nil, &Error{http.StatusBadRequest, fmt.Sprintf("last is not a number from 1 to %d", MaxBoots)}
 		}
 	}
-	return s.backend.Boots(r.Context(), uint32(job), last)
+	return s.backend.Boots(r.Context(), q.Get("node"), uint32(job), last)
 }

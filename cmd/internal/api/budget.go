@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -19,6 +20,8 @@ type BudgetRow struct {
 	Left      float64   `json:"left_usd"`      // below 0: more is spent or committed
 	// UnpricedHours are in neither, as their price is not known.
 	UnpricedHours float64 `json:"unpriced_hours,omitempty"`
+	// AtCap is what becomes of what runs in the cloud when it is really spent, "requeue" or "cancel"; empty: it finishes.
+	AtCap string `json:"at_cap,omitempty"`
 }
 
 // Budget is Backend.Budget; who asks is for the server to see.
@@ -34,4 +37,21 @@ func (s *server) getBudget(r *http.Request) (any, error) {
 		uid = -1
 	}
 	return s.backend.Budget(r.Context(), uid)
+}
+
+// noAmounts is what users read of events that name whose budget is how full.
+var noAmounts = map[string]string{
+	"budget-warn":  "a budget is nearly used up",
+	"budget-leave": "more than the cluster's budget could be spent: the node takes no more jobs",
+}
+
+// withoutAmounts has events tell no amounts, which only SlurmUser and root may know.
+func withoutAmounts(events []Event) []Event {
+	events = slices.Clone(events)
+	for i, e := range events {
+		if text, ok := noAmounts[e.Kind]; ok {
+			events[i].Text = text
+		}
+	}
+	return events
 }

@@ -17,6 +17,7 @@ type Builder struct {
 	Market   string    `json:"market"`
 	Launched time.Time `json:"launched"`
 	Ended    time.Time `json:"ended"`
+	Guessed  bool      `json:"guessed,omitempty"` // the cloud did not say when it ended
 }
 
 // BookBuilder is Control.BookBuilder; SlurmUser and root may.

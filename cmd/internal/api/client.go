@@ -58,6 +58,18 @@ func (c *Client) Nodes(ctx context.Context) (n []NodeStatus, err error) {
 	return n, err
 }
 
+// Node asks for one node; false: there is none of that name.
+func (c *Client) Node(ctx context.Context, name string) (n NodeStatus, ok bool, err error) {
+	var all []NodeStatus
+	err = c.call(ctx, http.MethodGet, "/v1/nodes?"+url.Values{"node": {name}}.Encode(), nil, &all)
+	for _, n := range all { // a burstd of before returns all
+		if n.Node == name {
+			return n, true, err
+		}
+	}
+	return n, false, err
+}
+
 // Events is Backend.Events.
 func (c *Client) Events(ctx context.Context, after int64, wait time.Duration) (e []Event, err error) {
 	q := url.Values{"after": {strconv.FormatInt(after, 10)}, "wait": {wait.String()}}

@@ -34,7 +34,8 @@ type OverflowJob struct {
 	Waited    float64 `json:"waited_seconds"`
 	Action    string  `json:"action"` // add, keep, take, leave, …
 	Rule      string  `json:"rule,omitempty"`
-	To        string  `json:"to,omitempty"` // partitions, with commas
+	To        string  `json:"to,omitempty"`     // partitions, with commas
+	Unread    bool    `json:"unread,omitempty"` // its script, which decides, is not read yet
 	Why       string  `json:"why"`
 }
 

@@ -51,7 +51,7 @@ func child(socket string) {
 	say("status", err)
 	_, err = c.Nodes(ctx)
 	say("nodes", err)
-	_, err = c.Events(ctx, 0, 0)
+	events, err := c.Events(ctx, 0, 0)
 	say("events", err)
 	_, err = c.Usage(ctx, api.UsageQuery{By: "user", UID: -1})
 	say("usage", err)
@@ -59,7 +59,7 @@ func child(socket string) {
 	say("bills", err)
 	_, err = c.Jobs(ctx, api.JobsQuery{Last: 1, UID: -1})
 	say("jobs", err)
-	_, err = c.Boots(ctx, 0, 1)
+	_, err = c.Boots(ctx, "", 0, 1)
 	say("boots", err)
 	_, err = c.Pools(ctx)
 	say("pools", err)
@@ -79,6 +79,9 @@ func child(socket string) {
 	say("flood", err)
 	say("crowd", crowd(socket))
 	fmt.Println("accounts", len(st.Accounts))
+	for _, e := range events {
+		fmt.Println(e.Kind, strings.Contains(e.Text, "12.50"))
+	}
 }
 
 // crowd holds connections open until one is refused.
@@ -120,6 +123,9 @@ func TestUIDDecides(t *testing.T) {
 			}
 			b := new(apitest.Backend)
 			b.SetStatus(api.Status{Accounts: map[string]string{"lon": api.AccountMark("A")}})
+			b.AddEvent(api.Event{Seq: 1, Kind: "budget-warn", Text: "user ann's budget of 12.50 USD a day: 90 % are spent"})
+			b.AddEvent(api.Event{Seq: 2, Kind: "budget-leave", Text: "the cluster's budget of 12.50 USD a day: 3.00 USD more"})
+			b.AddEvent(api.Event{Seq: 3, Kind: "launch", Text: "12.50"})
 			srv := api.NewServer(b, api.Authz{SlurmUID: test.slurmUID}, slog.New(slog.DiscardHandler))
 			go srv.Serve(l)
 			defer srv.Close()
@@ -127,7 +133,7 @@ func TestUIDDecides(t *testing.T) {
 			if test.slurmUID == uid {
 				sees, accounts = -1, 1
 			}
-			want := fmt.Sprintf("%saccounts %d\n", test.want, accounts)
+			want := fmt.Sprintf("%saccounts %d\nbudget-warn %v\nbudget-leave %[3]v\nlaunch true\n", test.want, accounts, test.slurmUID == uid)
 			if got := runAs(t, uid, dir); got != want {
 				t.Errorf("uid %d was answered\n%swant\n%s", uid, got, want)
 			}

@@ -56,13 +56,14 @@ func TestBoots(t *testing.T) {
 		Stages: map[string]float64{"queued": .25}, Seconds: .25, Outcome: "up"}, {Node: "c2", Job: 8}}
 	b.SetBoots(boots)
 	for _, tt := range []struct {
+		node string
 		job  uint32
 		last int
 		want []api.Boot
-	}{{0, 10, boots}, {7, 10, boots[:1]}, {0, 1, boots[1:]}} {
-		got, err := c.Boots(t.Context(), tt.job, tt.last)
+	}{{"", 0, 10, boots}, {"", 7, 10, boots[:1]}, {"", 0, 1, boots[1:]}, {"c1", 0, 1, boots[:1]}} {
+		got, err := c.Boots(t.Context(), tt.node, tt.job, tt.last)
 		if diff := cmp.Diff(tt.want, got); err != nil || diff != "" {
-			t.Errorf("job %d, the last %d: %v (-want +got):\n%s", tt.job, tt.last, err, diff)
+			t.Errorf("node %q, job %d, the last %d: %v (-want +got):\n%s", tt.node, tt.job, tt.last, err, diff)
 		}
 	}
 	for query, want := range map[string]string{"": "c2", "job=x": "not a job's number", "last=0": "not a number from 1 to 10000", "last=10001": "not a number"} {

@@ -38,7 +38,7 @@ func NewServer(b Backend, a Authz, log *slog.Logger) *http.Server {
 	mux.HandleFunc("POST /v1/orders", s.privileged(s.postOrder))
 	mux.HandleFunc("POST /v1/gate", s.privileged(s.postGate))
 	mux.HandleFunc("GET /v1/status", s.anybody(s.getStatus))
-	mux.HandleFunc("GET /v1/nodes", s.anybody(func(r *http.Request) (any, error) { return b.Nodes(r.Context()) }))
+	mux.HandleFunc("GET /v1/nodes", s.anybody(s.getNodes))
 	mux.HandleFunc("GET /v1/events", s.anybody(s.getEvents))
 	mux.HandleFunc("GET /v1/boots", s.anybody(s.getBoots))
 	mux.HandleFunc("GET /v1/pools", s.anybody(func(r *http.Request) (any, error) { return b.Pools(r.Context()) }))
@@ -46,6 +46,7 @@ func NewServer(b Backend, a Authz, log *slog.Logger) *http.Server {
 	mux.HandleFunc("GET /v1/usage", s.anybody(s.getUsage))
 	mux.HandleFunc("GET /v1/bills", s.privileged(s.getBills))
 	mux.HandleFunc("GET /v1/budget", s.anybody(s.getBudget))
+	mux.HandleFunc("POST /v1/explain", s.anybody(s.postExplain))
 	mux.HandleFunc("GET /v1/jobs", s.anybody(s.getJobs))
 	s.control(mux)
 	s.overflow(mux)
@@ -84,6 +85,21 @@ func (s *server) getStatus(r *http.Request) (any, error) {
 		st.Accounts = nil
 	}
 	return st, err
+}
+
+// getNodes returns all nodes, or that of the name alone.
+func (s *server) getNodes(r *http.Request) (any, error) {
+	all, err := s.backend.Nodes(r.Context())
+	if name := r.URL.Query().Get("node"); name != "" && err == nil {
+		one := []NodeStatus{}
+		for _, n := range all {
+			if n.Node == name {
+				one = append(one, n)
+			}
+		}
+		return one, nil
+	}
+	return all, err
 }
 
 type handler func(r *http.Request) (any, error)
@@ -199,7 +215,11 @@ func (s *server) getEvents(r *http.Request) (any, error) {
 	}
 	ctx, cancel := s.pollContext(r)
 	defer cancel()
-	return s.backend.Events(ctx, after, clampWait(wait))
+	events, err := s.backend.Events(ctx, after, clampWait(wait))
+	if uid := r.Context().Value(uidKey{}).(int); !s.peers.authz.privileged(uid) {
+		events = withoutAmounts(events)
+	}
+	return events, err
 }
 
 // pollContext ends with the request or when the server stops.

@@ -73,6 +73,13 @@ func TestEveryCallComesBackAsItWent(t *testing.T) {
 	if got, err := c.Nodes(ctx); err != nil || !cmp.Equal(nodes, got) {
 		t.Errorf("Nodes: %v\n%s", err, cmp.Diff(nodes, got))
 	}
+	b.SetNodes(append([]api.NodeStatus{{Node: "c0"}}, nodes...))
+	if got, ok, err := c.Node(ctx, "c1"); err != nil || !ok || !cmp.Equal(nodes[0], got) {
+		t.Errorf("Node: %v %v\n%s", ok, err, cmp.Diff(nodes[0], got))
+	}
+	if _, ok, err := c.Node(ctx, "c"); err != nil || ok {
+		t.Errorf("a node that there is not: %v, %v", ok, err)
+	}
 	events := []api.Event{
 		{Seq: 1, Time: now, Kind: "order", Text: "resume"},
 		{Seq: 2, Time: now, Kind: "launch", Node: "c1", Instance: "i-1", Pool: "p", Job: 7, Text: "up", Data: json.RawMessage(`{"n":1}`)},

@@ -43,8 +43,8 @@ type Usage struct {
 	IdleUSD     float64 `json:"idle_usd,omitempty"`
 	RestSeconds float64 `json:"rest_seconds,omitempty"`
 	RestUSD     float64 `json:"rest_usd,omitempty"`
-	// Of Seconds and USD, of jobs that have ended: work that was done again after evictions, and the writing of
-	// checkpoints. Not by provider and offering.
+	// Of jobs that ended in the time asked for, or on the day, since the start of each, also where that was before and is not
+	// in Seconds and USD: work that was done again after evictions, and the writing of checkpoints. Not by provider and offering.
 	LostSeconds       float64 `json:"lost_seconds,omitempty"`
 	LostUSD           float64 `json:"lost_usd,omitempty"`
 	CheckpointSeconds float64 `json:"checkpoint_seconds,omitempty"`

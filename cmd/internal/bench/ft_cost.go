@@ -93,7 +93,7 @@ func ftBooking(ctx context.Context, s site, id uint32) (float64, error) {
 // ftBoot is how long a node of the job's took from Slurm's order to its
 // registration: the median, in seconds.
 func ftBoot(ctx context.Context, s site, id uint32) (float64, error) {
-	boots, err := s.API.Boots(ctx, id, 100)
+	boots, err := s.API.Boots(ctx, "", id, 100)
 	if err != nil {
 		return 0, err
 	}

@@ -111,6 +111,6 @@ func (h openHub) Answer(ctx context.Context, c nodeapi.Caller, g session.Given) 
 	return h.Hub.Answer(ctx, c.UID, g)
 }
 
-func (h openHub) Close(ctx context.Context, c nodeapi.Caller, e session.End) error {
-	return h.Hub.Close(ctx, c.UID, e)
+func (h openHub) Close(ctx context.Context, c nodeapi.Caller, e session.End) (session.Closed, error) {
+	return session.Closed{}, h.Hub.Close(ctx, c.UID, e)
 }

@@ -44,6 +44,10 @@ func cpu() (time.Duration, error) {
 }
 
 func runOverflowRound(ctx context.Context, env Env) ([]float64, error) {
+	return overflowSamples(ctx, env, overflowRounds)
+}
+
+func overflowSamples(ctx context.Context, env Env, rounds int) ([]float64, error) {
 	q := &queued{moved: map[uint32]string{}}
 	client := slurm.New(q)
 	s, err := overflowWorld(ctx, q)
@@ -51,7 +55,7 @@ func runOverflowRound(ctx context.Context, env Env) ([]float64, error) {
 		return nil, err
 	}
 	var samples []float64
-	for range overflowRounds {
+	for range rounds {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}

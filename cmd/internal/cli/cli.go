@@ -41,6 +41,9 @@ func Report(w io.Writer, err error) int {
 	if err == nil {
 		return OK
 	}
+	if s := new(silent); errors.As(err, &s) {
+		return s.code
+	}
 	name := filepath.Base(os.Args[0])
 	fmt.Fprintf(w, "%s: error: %v\n", name, err)
 	var h interface{ Hint() string }
@@ -53,6 +56,14 @@ func Report(w io.Writer, err error) int {
 	}
 	return Failed
 }
+
+// silent is an exit code of which all has been said.
+type silent struct{ code int }
+
+func (s *silent) Error() string { return fmt.Sprintf("exit code %d", s.code) }
+
+// Silent is an error that is an exit code alone, as diff's 1 is: Report prints nothing.
+func Silent(code int) error { return &silent{code} }
 
 type hinted struct {
 	error

@@ -15,6 +15,9 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/config"
 )
 
+// Kinds are the kinds of providers that Open makes.
+func Kinds() []string { return []string{"aws", "local", "vultr"} }
+
 // Open makes a provider of its configuration; it calls no cloud. conf is
 // slurm.conf, empty for its usual place.
 func Open(ctx context.Context, p config.Provider, conf string, log *slog.Logger) (cloud.Provider, error) {

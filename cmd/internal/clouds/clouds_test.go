@@ -11,6 +11,15 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/config"
 )
 
+// TestKinds: Open knows each kind that is said to be built in.
+func TestKinds(t *testing.T) {
+	for _, kind := range Kinds() {
+		if _, err := Open(t.Context(), config.Provider{Name: "p", Kind: kind}, "", slog.New(slog.DiscardHandler)); err != nil && strings.Contains(err.Error(), "built in") {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
 func TestOpen(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	dir := t.TempDir()

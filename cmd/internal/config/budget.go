@@ -15,14 +15,21 @@ import (
 type Budget struct {
 	Caps budget.Caps // without those of jobs
 	Warn int         // per cent of a cap from which on that is said
+	// AtCap is what becomes of jobs that run in the cloud when a cap is really spent: RequeueJobs or CancelJobs;
+	// empty: they finish.
+	AtCap string
 	// Doubts are what is likely not meant, each with its line.
 	Doubts Errors
 }
 
 const defaultWarn = 80
 
-// Finish is the only at_cap yet: what runs goes on to its end.
-const Finish = "finish"
+// The words of at_cap.
+const (
+	Finish      = "finish"  // what runs goes on to its end
+	RequeueJobs = "requeue" // those that can checkpoint go back into the queue
+	CancelJobs  = "cancel"
+)
 
 // spending reads [budget]; nil: there is none, and nothing is capped.
 func spending(top *section) *Budget {
@@ -40,10 +47,10 @@ func spending(top *section) *Budget {
 	}
 	switch word := s.text("at_cap", Finish); word {
 	case Finish:
-	case "requeue", "cancel":
-		s.failAt("at_cap", "%q is not built yet: what runs at the cap goes on to its end; write %q, or remove it", word, Finish)
+	case RequeueJobs, CancelJobs:
+		b.AtCap = word
 	default:
-		s.failAt("at_cap", "%q is not known: write %q", word, Finish)
+		s.failAt("at_cap", "%q is not known: write %q, %q or %q", word, Finish, RequeueJobs, CancelJobs)
 	}
 	if v := s.value("unknown_price"); v != nil && v != "refuse" {
 		b.Caps.Unknown = s.amount("unknown_price", `write "refuse", or USD per hour as in unknown_price = 0.50`)
@@ -66,10 +73,16 @@ func (b *Budget) each(s *section, key string) map[string]budget.Limits {
 	all := map[string]budget.Limits{}
 	of := s.sub(key)
 	for _, name := range slices.Sorted(maps.Keys(of.table)) {
-		one := of.sub(name)
+		one, at := of.sub(name), name
+		if key == "account" {
+			name = budget.AccountName(name)
+		}
+		if _, twice := all[name]; twice {
+			of.failAt(at, "is there twice: Slurm does not tell large letters of an account from small ones")
+		}
 		all[name] = b.limits(one)
 		if all[name] == (budget.Limits{}) && !one.has("day") && !one.has("month") {
-			of.failAt(name, "caps nothing: add day or month, in USD, or remove the section")
+			of.failAt(at, "caps nothing: add day or month, in USD, or remove the section")
 		}
 		one.done()
 	}

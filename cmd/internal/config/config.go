@@ -29,7 +29,8 @@ type Config struct {
 	Endpoint   endpoint.Config
 	Checkpoint Checkpoint
 	Health     Health
-	Budget     *Budget    // nil: nothing is capped
+	Budget     *Budget // nil: nothing is capped
+	Cost       Cost
 	Providers  []Provider // in the order of the file
 	Pools      []Pool     // in the order of the file
 	Overflow   Overflow
@@ -156,6 +157,9 @@ func Load(path string) (*Config, error) {
 	return parse(path, string(text))
 }
 
+// Parse reads the text of a file that would be at path.
+func Parse(path, text string) (*Config, error) { return parse(path, text) }
+
 func parse(path, text string) (*Config, error) {
 	var tree map[string]any
 	md, err := toml.Decode(text, &tree)
@@ -191,7 +195,7 @@ func (c *Config) Provider(name string) (Provider, bool) {
 
 // Power returns what burstd's engine is told; cluster is the random id from the store.
 func (c *Config) Power(cluster string) power.Config {
-	p := power.Config{Cluster: cluster}
+	p := power.Config{Cluster: cluster, Former: c.formerFolder}
 	for _, pool := range c.Pools {
 		pool.Power.BootTimeout = pool.Slurm.ResumeTimeout
 		p.Pools = append(p.Pools, pool.Power)

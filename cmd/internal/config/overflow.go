@@ -76,7 +76,7 @@ func onPrem(s *section) overflow.OnPrem {
 func rule(s *section, number int) overflow.Rule {
 	r := overflow.Rule{
 		Name: s.text("name", fmt.Sprint("rule-", number)), From: s.texts("from"), To: s.texts("to"),
-		Accounts: s.names("accounts"), Users: s.names("users"), QOS: s.names("qos"),
+		Accounts: lower(s.names("accounts")), Users: s.names("users"), QOS: lower(s.names("qos")),
 		Features: s.names("features"), Gres: s.names("gres"), Licenses: s.names("licenses"), Directives: s.texts("directives"),
 		After: s.wait("after"), StartsLater: s.wait("starts_later"), MaxTime: s.wait("time_limit"),
 		AtOnce: s.number("at_once", "", "20"), Line: s.lines[s.at.String()],
@@ -119,6 +119,14 @@ func (s *section) names(key string) []string {
 		}
 	}
 	return list
+}
+
+// lower has names as Slurm writes those of accounts and QOS, whatever their users write.
+func lower(names []string) []string {
+	for i, name := range names {
+		names[i] = strings.ToLower(name)
+	}
+	return names
 }
 
 // wait is a time above 0; 0 if it is not there.

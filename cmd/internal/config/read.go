@@ -41,7 +41,7 @@ func (f *file) config(tree map[string]any) *Config {
 	c.servers = servers(tree)
 	c.Checkpoint, c.checkpoints = checkpoint(top.sub("checkpoint")), asksForCheckpoints(tree)
 	c.Health = health(top.sub("health"))
-	c.Budget = spending(top)
+	c.Budget, c.Cost = spending(top), costs(top)
 	for _, s := range top.named("provider") {
 		c.Providers = append(c.Providers, provider(s, c.Endpoint.State))
 	}

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -32,6 +34,17 @@ func vultrAccount(s *section, state string) vultr.Config {
 		s.failAt("proxy", "is no address of a proxy: write it as in \"http://proxy:3128\"") // not its text: it may hold a password
 	}
 	return c
+}
+
+// formerFolder says that a provider of kind "vultr", which has got another name, is to be given the folder of its
+// former one: in it is what was under way, and the secret by which nodes that boot are known.
+func (c *Config) formerFolder(old, name string) string {
+	p, _ := c.Provider(name)
+	dir := filepath.Join(c.Endpoint.State, "vultr", old)
+	if _, err := os.Stat(dir); p.Kind != "vultr" || p.Vultr.Dir == dir || err != nil {
+		return ""
+	}
+	return fmt.Sprintf("keep its folder: burst pause, and when nothing boots set dir = %q in [provider.%s], restart burstd and burst resume", dir, name)
 }
 
 // vultrKeys are keys of a pool that only providers of kind "vultr" know.

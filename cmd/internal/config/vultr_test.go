@@ -1,6 +1,9 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,5 +36,27 @@ func TestLoadVultr(t *testing.T) {
 	}
 	if metal := got.Pools[1]; metal.Slurm.ResumeTimeout != 45*time.Minute || pool.Slurm.ResumeTimeout != 15*time.Minute || metal.Boot.MungeKey != "image" {
 		t.Errorf("pool of bare metal = %+v", metal)
+	}
+}
+
+// TestFormerFolder: it is named where it is there and is not the one that the new section has.
+func TestFormerFolder(t *testing.T) {
+	c := &Config{}
+	c.Endpoint.State = t.TempDir()
+	dir := filepath.Join(c.Endpoint.State, "vultr", "old")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, p := range map[string]Provider{"lon": {Kind: "vultr", Vultr: vultr.Config{Dir: "/elsewhere"}}, "same": {Kind: "vultr", Vultr: vultr.Config{Dir: dir}}, "aws": {Kind: "aws"}} {
+		p.Name = name
+		c.Providers = append(c.Providers, p)
+	}
+	for _, tt := range []struct {
+		old, name string
+		told      bool
+	}{{"old", "lon", true}, {"older", "lon", false}, {"old", "same", false}, {"old", "aws", false}} {
+		if got := c.Power("c").Former(tt.old, tt.name); (got != "") != tt.told || tt.told && !strings.Contains(got, `set dir = "`+dir+`" in [provider.lon]`) {
+			t.Errorf("%+v: %q", tt, got)
+		}
 	}
 }

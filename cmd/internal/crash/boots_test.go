@@ -141,7 +141,7 @@ func (f *failing) check(undisturbed bool) {
 	if len(f.cloud.late) > 0 {
 		f.t.Errorf("ended before their consoles were fetched: %v", f.cloud.late)
 	}
-	boots, err := f.life.store.Boots(f.t.Context(), f.single, 100)
+	boots, err := f.life.store.Boots(f.t.Context(), "", f.single, 100)
 	if err != nil || len(boots) == 0 || boots[len(boots)-1].Outcome != power.BootUp || boots[len(boots)-1].Started.IsZero() {
 		f.t.Errorf("boots are %+v, %v", boots, err)
 	}

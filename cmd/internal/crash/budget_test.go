@@ -3,6 +3,7 @@ package crash_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -44,7 +45,7 @@ func beginSpender(t *testing.T, nodes int, caps budget.Caps, prepare bool) *spen
 func (s *spender) spend(l *life, latest func() *slurm.Snapshot, c *power.Config) {
 	k := &spending.Keeper{Caps: s.caps, Pools: map[string]spending.Times{"p": {Boot: 5 * time.Minute, Suspend: time.Minute, End: 10 * time.Second}},
 		Price:     func(string, cloud.Offering) (float64, bool) { return 1, true },
-		Increment: func(string, cloud.Offering) price.Increment { return s.inc }, Latest: latest, Ledger: l.store}
+		Increment: func(string, cloud.Offering) price.Increment { return s.inc }, Latest: latest, Ledger: l.store, Log: slog.New(slog.DiscardHandler)}
 	c.Budget = k.Open
 	l.done.Go(func() {
 		for ; l.ctx.Err() == nil; pauseFor(l.ctx, 20*time.Second) {
@@ -119,6 +120,21 @@ func (s *spender) perDay() map[string]float64 {
 	return days
 }
 
+// most is how many instances lived at once, at the most.
+func (s *spender) most() (n int) {
+	all := s.fake.Instances()
+	for _, i := range all {
+		beside := 0
+		for _, j := range all {
+			if !j.Launched.After(i.Launched) && (j.State.Live() || j.Ended.IsZero() || j.Ended.After(i.Launched)) {
+				beside++
+			}
+		}
+		n = max(n, beside)
+	}
+	return n
+}
+
 // check: no day costs more than its cap, and the first came near it.
 func (s *spender) check(least float64) {
 	s.t.Helper()
@@ -138,6 +154,9 @@ func (s *spender) check(least float64) {
 func TestBudgetOfFiftyOrders(t *testing.T) {
 	for name, prepare := range map[string]bool{"launched at once": false, "prepared first": true} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && !prepare {
+				t.Skip("one of two: make test has both")
+			}
 			synctest.Test(t, func(t *testing.T) {
 				s := beginSpender(t, 50, budget.Caps{Cluster: budget.Limits{Day: 8}}, prepare)
 				defer s.until()
@@ -151,7 +170,7 @@ func TestBudgetOfFiftyOrders(t *testing.T) {
 				}
 				told := 0
 				for _, id := range s.ids {
-					if i, _ := s.ctl.Info(id); strings.Contains(i.AdminComment, "budget: the cluster's budget of 8.00 USD a day: 0.16 are left on 2000-01-01") {
+					if i, _ := s.ctl.Info(id); strings.Contains(i.AdminComment, "budget: the cluster's budget for 2000-01-01: by the time limit this could cost more than is left of it") {
 						told++
 					}
 				}
@@ -180,7 +199,7 @@ func TestBudgetOfUsersAndHours(t *testing.T) {
 				ann++
 			} else if i.State == "RUNNING" {
 				bob++
-			} else if !strings.Contains(i.AdminComment, "budget: user ann's budget of 2.50 USD a day: 0.50 are left on 2000-01-01, and by the time limit this could cost 1.00") {
+			} else if !strings.Contains(i.AdminComment, "budget: user ann's budget for 2000-01-01: by the time limit this could cost more than is left of it") {
 				t.Errorf("job %d is %s: %s", id, i.State, i.AdminComment)
 			}
 		}
@@ -208,7 +227,8 @@ func TestARaisedBudgetLetsJobsGoOn(t *testing.T) {
 	})
 }
 
-// TestBudgetKilledAtEveryPoint: wherever burstd dies, no day costs more than its budget.
+// TestBudgetKilledAtEveryPoint: wherever burstd dies, no day costs more than its budget, and never are more
+// instances there than it has for them by their time limits.
 func TestBudgetKilledAtEveryPoint(t *testing.T) {
 	play := func(t *testing.T, at string) (points []string, reached bool) {
 		s := beginSpender(t, 8, budget.Caps{Cluster: budget.Limits{Day: 2}}, true)
@@ -217,6 +237,10 @@ func TestBudgetKilledAtEveryPoint(t *testing.T) {
 		s.submit(8)
 		s.wait(3*time.Hour, "all jobs end", func() bool { s.revive(); return s.completed() == 8 })
 		s.check(1)
+		// An instance counts with 0.6028 USD until it ends, and costs 0.27: launched at once, even seven would stay below the cap.
+		if n := s.most(); n > 3 {
+			t.Errorf("%d instances lived at once, and 2 USD are for 3", n)
+		}
 		return first.log, first.reached
 	}
 	var points []string
@@ -229,12 +253,15 @@ func TestBudgetKilledAtEveryPoint(t *testing.T) {
 		}
 	}
 	few := min(24, len(chosen)) // all of them take minutes
-	if testing.Short() {
-		few = min(3, len(chosen))
+	var tried []string
+	for n := range few {
+		tried = append(tried, chosen[(2*n+1)*len(chosen)/(2*few)]) // the middle of each part
+	}
+	if testing.Short() && few > 0 {
+		few, tried = 1, tried[few/4:][:1] // the first jobs run then
 	}
 	missed := 0
-	for n := range few {
-		p := chosen[n*len(chosen)/few]
+	for _, p := range tried {
 		t.Run(strings.ReplaceAll(p, " ", "_"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				if _, reached := play(t, p); !reached {
@@ -244,7 +271,7 @@ func TestBudgetKilledAtEveryPoint(t *testing.T) {
 		})
 	}
 	t.Logf("%d points passed, %d of them tried, %d not passed again", len(points), few, missed)
-	if few == 0 || missed > few/10+1 {
+	if missed == few || missed > few/10+1 {
 		t.Errorf("%d of %d points were not passed again", missed, few)
 	}
 }

@@ -28,7 +28,7 @@ func TestChaosInTwoClouds(t *testing.T) {
 	if text == "" {
 		worlds := uint64(20)
 		if testing.Short() {
-			worlds = 2
+			worlds = 1
 		}
 		for seed := range worlds {
 			play(seed)

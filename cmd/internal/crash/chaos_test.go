@@ -38,7 +38,7 @@ func TestChaos(t *testing.T) {
 	if text == "" {
 		worlds := uint64(40)
 		if testing.Short() {
-			worlds = 2
+			worlds = 1
 		}
 		for seed := range worlds {
 			play(seed)

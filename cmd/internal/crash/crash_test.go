@@ -174,7 +174,7 @@ func TestKillAtEveryPoint(t *testing.T) {
 	t.Logf("%d points passed, %d of them tried", len(points), len(chosen))
 	if testing.Short() {
 		var few []string
-		for i := 0; i < len(chosen); i += 30 {
+		for i := 0; i < len(chosen); i += 34 {
 			few = append(few, chosen[i])
 		}
 		chosen = few

@@ -13,6 +13,7 @@ import (
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/cloudtest"
+	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/power"
 	"github.com/burst-hpc/burst/slurm/slurmtest"
 )
@@ -149,6 +150,23 @@ func TestReconcile(t *testing.T) {
 		s.start("")
 		s.wait(90*time.Second, "its job is requeued, long before slurmctld gives it up", func() bool { i, _ := s.ctl.Info(lost); return i.Restarts == 1 })
 		s.wait(10*time.Minute, "the job runs again", s.runs(lost))
+	})
+	bubble("a node that was set DOWN just as Slurm powered it down is given back, and an admin's is not", t, cloudtest.Options{}, func(t *testing.T, s *story) {
+		s.start("")
+		c := slurm.New(s.ctl)
+		for node, reason := range map[string]string{"c1": "burst: no capacity", "c2": "a fan is broken"} {
+			if err := c.UpdateNodes(t.Context(), slurm.NodeUpdate{Nodes: []string{node}, State: "down", Reason: reason}); err != nil {
+				t.Fatal(err)
+			}
+			if state := s.ctl.Node(node); !strings.HasPrefix(state, "DOWN") || !strings.Contains(state, "POWERED_DOWN") {
+				t.Fatalf("%s is %s", node, state)
+			}
+		}
+		s.wait(90*time.Second, "it is as any that is off", func() bool { return s.ctl.Node("c1") == "IDLE+CLOUD+POWERED_DOWN" })
+		time.Sleep(5 * time.Minute)
+		if state := s.ctl.Node("c2"); !strings.HasPrefix(state, "DOWN") {
+			t.Errorf("the admin's is %s", state)
+		}
 	})
 	bubble("an instance that the cloud refuses to end keeps no other from its end", t, cloudtest.Options{}, func(t *testing.T, s *story) {
 		a := &awkward{Fake: s.fake, refused: map[string]bool{}}

@@ -46,6 +46,7 @@ type world struct {
 	begun     time.Duration               // what the clouds bill at least
 	// spends gives a life's engine a budget, and starts its ledger; nil: there is none.
 	spends func(l *life, latest func() *slurm.Snapshot, c *power.Config)
+	hears  func(line string) // each of burstd's commands, before slurmctld; nil: nobody
 
 	mu     sync.Mutex
 	life   *life
@@ -86,6 +87,12 @@ func newWorld(t *testing.T, o slurmtest.Options, c cloudtest.Options, market str
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
+	o.Fail = func(line string) error {
+		if w.hears != nil {
+			w.hears(line)
+		}
+		return nil
+	}
 	o.Gate = func(id uint32) { w.gate(ctx, id) }
 	w.pool = power.Pool{Name: "p", Provider: "fake", Nodes: o.Nodes, Partition: "cloud",
 		Fleet: fleet.Config{Types: []string{"small"}, Zones: []string{"a", "b"}, Market: market}}

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"os/user"
 	"slices"
 	"strconv"
 	"time"
@@ -30,19 +29,20 @@ func (d *Daemon) newKeeper(ctx context.Context) *spending.Keeper {
 		return nil
 	}
 	k := &spending.Keeper{Caps: d.cfg.Budget.Caps, Pools: map[string]spending.Times{}, Price: d.dearest, Increment: d.increment,
-		Latest: d.watcher.Latest, Ledger: d.store}
+		Latest: d.watcher.Latest, Ledger: d.store, Log: d.log}
 	for _, p := range d.cfg.Pools {
 		k.Pools[p.Power.Name] = spending.Times{Boot: p.Slurm.ResumeTimeout, Suspend: p.Slurm.SuspendTime, End: p.Slurm.SuspendTimeout, Stays: p.Power.Serves}
 	}
-	k.Own = newOwnBudgets(ctx, d.client, func() { d.engine.Wake() }).of
+	k.Over = d.timeouts.after
+	k.Own = newOwnBudgets(ctx, d.client, d.watcher.Latest, func() { d.engine.Wake() }).of
 	return k
 }
 
 // dearest is the higher of the prices that are known of an offering now, or that of the dearest zone;
-// asked is false until its cloud has been asked.
+// asked is false until its cloud has been asked, by what pools may buy and by the ledger for what lives.
 func (d *Daemon) dearest(provider string, o cloud.Offering) (usd float64, asked bool) {
 	usd, _ = d.market.price(provider, o)
-	usd, asked = max(usd, d.prices.price(provider, o).USDPerHour), d.market.asked(provider, o)
+	usd, asked = max(usd, d.prices.price(provider, o).USDPerHour), d.market.asked(provider, o) && d.prices.asked()
 	if usd == 0 {
 		o.Zone = ""
 		usd, _ = d.market.price(provider, o)
@@ -55,27 +55,37 @@ func (d *Daemon) Budget(ctx context.Context, uid int) ([]api.BudgetRow, error) {
 	if d.keeper == nil {
 		return []api.BudgetRow{}, nil
 	}
-	rows, err := d.keeper.Rows(ctx, d.engine.Standing())
+	rows, err := d.budgetRows(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all := []api.BudgetRow{}
+	all, name := []api.BudgetRow{}, ""
+	if uid >= 0 {
+		name = d.userName(ctx, uid)
+	}
 	for _, r := range rows {
-		if uid >= 0 && !d.theirs(r.Scope, uid) {
+		if uid >= 0 && !d.theirs(r.Scope, uid, name) {
 			continue
 		}
 		all = append(all, api.BudgetRow{Of: string(r.Kind), Name: r.Name, Period: r.Length, From: r.From, To: r.To, Cap: r.Cap,
-			Spent: r.Spent, Committed: r.Committed, Left: r.Left(), UnpricedHours: r.Unpriced})
+			Spent: r.Spent, Committed: r.Committed, Left: r.Left(), UnpricedHours: r.Unpriced, AtCap: d.cfg.Budget.AtCap})
 	}
 	return all, nil
 }
 
-// theirs says that the cap is the user's, or that of a job of the user's.
-func (d *Daemon) theirs(s budget.Scope, uid int) bool {
+// budgetRows are the caps as they stand by Slurm's last word. Its first is waited for, if it answers.
+func (d *Daemon) budgetRows(ctx context.Context) ([]budget.Row, error) {
+	if _, err := d.watcher.Fresh(ctx, time.Time{}); err != nil && ctx.Err() != nil {
+		return nil, err
+	}
+	return d.keeper.Rows(ctx, d.engine.Standing())
+}
+
+// theirs says that the cap is the user's, or that of a job of the user's. A name that is not known is empty.
+func (d *Daemon) theirs(s budget.Scope, uid int, name string) bool {
 	switch s.Kind {
 	case budget.User:
-		u, err := user.LookupId(strconv.Itoa(uid))
-		return err == nil && u.Username == s.Name
+		return name != "" && name == s.Name
 	case budget.Job:
 		id, err := strconv.ParseUint(s.Name, 10, 32)
 		snap := d.watcher.Latest()
@@ -113,7 +123,7 @@ func (d *Daemon) keepBudget(ctx context.Context) error {
 }
 
 func (d *Daemon) lookAtBudget(ctx context.Context, told map[budget.Key]bool) error {
-	rows, err := d.keeper.Rows(ctx, d.engine.Standing())
+	rows, err := d.budgetRows(ctx)
 	if err != nil {
 		return err
 	}
@@ -168,11 +178,9 @@ func (d *Daemon) closeNodes(ctx context.Context, r budget.Row) error {
 	for _, n := range nodes {
 		events = append(events, ft.Event{Time: time.Now(), Kind: "budget-leave", Node: n, Text: text})
 	}
-	if err := d.journal.CommitFT(ctx, ft.Change{Events: events}); err != nil {
-		return err
-	}
+	// First the nodes: while scontrol fails, each look would say so anew. A crash in between loses no more than that.
 	if err := d.client.UpdateNodes(ctx, slurm.NodeUpdate{Nodes: nodes, State: "power_down_asap", Reason: "burst: budget"}); err != nil {
 		return fmt.Errorf("closing nodes as the budget is exceeded: %w", err)
 	}
-	return nil
+	return d.journal.CommitFT(ctx, ft.Change{Events: events})
 }

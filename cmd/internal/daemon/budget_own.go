@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,25 +17,44 @@ import (
 
 const (
 	ownAtOnce = 4    // scripts that are read at once
-	ownKept   = 5000 // scripts of which the budget is kept
+	ownKept   = 5000 // scripts of which the budget is kept, whether Slurm shows their jobs or not
 )
 
-// ownBudgets reads budget= of batch scripts beside the engine, each once, and wakes it.
+// ownBudgets reads budget= of batch scripts beside the engine, each once, and wakes it. Those that
+// were asked for last are read first.
 type ownBudgets struct {
 	ctx   context.Context
 	slurm interface {
 		BatchScript(ctx context.Context, id uint32) (string, error)
 	}
-	wake func()
-	turn chan struct{}
+	latest func() *slurm.Snapshot
+	wake   func()
 
 	mu      sync.Mutex
-	known   map[uint32]spending.Own // by the script: the job's, its array's or its first part's
+	known   map[uint32]spending.Own // by scriptKey
+	none    map[uint32]bool         // by scriptOf: jobs of which Slurm has no script; of others of the array it may have
+	waiting map[uint32]uint64       // those to be read, by the same: which question was the last for it
+	asks    []scriptAsk             // all of them, with some that are over
 	reading map[uint32]bool
+	asked   uint64 // counts the questions
+	kept    int    // as many are known, or none, before those are dropped that Slurm does not show
 }
 
-func newOwnBudgets(ctx context.Context, client *slurm.Client, wake func()) *ownBudgets {
-	return &ownBudgets{ctx: ctx, slurm: client, wake: wake, turn: make(chan struct{}, ownAtOnce), known: map[uint32]spending.Own{}, reading: map[uint32]bool{}}
+// scriptAsk is a question for a script, that of job id.
+type scriptAsk struct {
+	key, id uint32
+	at      uint64
+}
+
+// scriptKey is whose script a job has: its own, its array's or its first part's.
+func scriptKey(j slurm.Job) uint32 { return cmp.Or(j.HetID, j.ArrayID, j.ID) }
+
+// scriptOf is the job by which Slurm is asked for the script: an array's tasks have it as long as Slurm knows them.
+func scriptOf(j slurm.Job) uint32 { return cmp.Or(j.HetID, j.ID) }
+
+func newOwnBudgets(ctx context.Context, client *slurm.Client, latest func() *slurm.Snapshot, wake func()) *ownBudgets {
+	return &ownBudgets{ctx: ctx, slurm: client, latest: latest, wake: wake, kept: ownKept,
+		known: map[uint32]spending.Own{}, none: map[uint32]bool{}, waiting: map[uint32]uint64{}, reading: map[uint32]bool{}}
 }
 
 // of is spending.Keeper.Own. What the comment says is over the script.
@@ -45,37 +66,83 @@ func (b *ownBudgets) of(j slurm.Job) (spending.Own, bool) {
 	if !j.Batch {
 		return spending.Own{}, true
 	}
-	key := cmp.Or(j.HetID, j.ArrayID, j.ID)
+	key := scriptKey(j)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	own, known := b.known[key]
+	if !known && b.none[scriptOf(j)] {
+		return spending.Own{}, true
+	}
 	if !known && !b.reading[key] {
-		b.reading[key] = true
-		go b.read(key, cmp.Or(j.HetID, j.ID)) // an array's tasks have its script
+		b.asked++
+		b.waiting[key] = b.asked
+		b.asks = append(b.asks, scriptAsk{key, scriptOf(j), b.asked})
+		if len(b.asks) > 2*len(b.waiting)+ownAtOnce {
+			b.asks = slices.DeleteFunc(b.asks, b.over)
+		}
+		if len(b.reading) < ownAtOnce {
+			b.next()
+		}
 	}
 	return own, known
 }
 
+// next begins to read the script that was asked for last.
+func (b *ownBudgets) next() {
+	for n := len(b.asks); n > 0; n-- {
+		last := b.asks[n-1]
+		b.asks = b.asks[:n-1]
+		if !b.over(last) {
+			delete(b.waiting, last.key)
+			b.reading[last.key] = true
+			go b.read(last.key, last.id)
+			return
+		}
+	}
+}
+
+// over says that the script is not waited for any more, or was asked for again.
+func (b *ownBudgets) over(a scriptAsk) bool { return b.waiting[a.key] != a.at }
+
 func (b *ownBudgets) read(key, id uint32) {
-	b.turn <- struct{}{}
 	ctx, cancel := context.WithTimeout(b.ctx, afterAnswer)
 	text, err := b.slurm.BatchScript(ctx, id)
 	cancel()
 	if err != nil && !errors.Is(err, slurm.ErrNoJob) && b.ctx.Err() == nil {
 		pauseOr(b.ctx, afterPause) // it is asked for again
 	}
-	<-b.turn
 	b.mu.Lock()
 	delete(b.reading, key)
-	if err == nil || errors.Is(err, slurm.ErrNoJob) {
-		if len(b.known) >= ownKept {
-			clear(b.known)
-		}
+	if len(b.known)+len(b.none) >= b.kept {
+		b.drop()
+	}
+	switch {
+	case err == nil:
 		l, err := directive.ReadScript(text)
 		b.known[key] = ownOf(l, err, text)
+	case errors.Is(err, slurm.ErrNoJob): // as one task of an array that has just ended: the others still ask
+		b.none[id] = true
 	}
+	b.next()
 	b.mu.Unlock()
 	b.wake()
+}
+
+// drop forgets the scripts of jobs that Slurm does not show.
+func (b *ownBudgets) drop() {
+	snap := b.latest()
+	if snap == nil {
+		return
+	}
+	shown, asked := map[uint32]bool{}, map[uint32]bool{}
+	for _, j := range snap.Jobs {
+		shown[scriptKey(j)], asked[scriptOf(j)] = true, true
+	}
+	gone := func(key uint32) bool { return !shown[key] }
+	maps.DeleteFunc(b.known, func(key uint32, _ spending.Own) bool { return gone(key) })
+	maps.DeleteFunc(b.none, func(id uint32, _ bool) bool { return !asked[id] })
+	maps.DeleteFunc(b.waiting, func(key uint32, _ uint64) bool { return gone(key) })
+	b.kept = max(ownKept, 2*(len(b.known)+len(b.none)))
 }
 
 func pauseOr(ctx context.Context, d time.Duration) {

@@ -35,7 +35,7 @@ func TestHowBudgetsStand(t *testing.T) {
 	s.config.Providers[0].PriceTable = filepath.Join(s.dir, "prices.csv")
 	now := time.Now().UTC()
 	noon := time.Date(now.Year(), now.Month(), now.Day(), 12, 0, 0, 0, time.UTC)
-	s.config.Budget = &config.Budget{Warn: 80, Caps: budget.Caps{Cluster: budget.Limits{Day: 1.2, Month: 100}, Users: map[string]budget.Limits{"ann": {Day: 5}},
+	s.config.Budget = &config.Budget{Warn: 80, AtCap: config.CancelJobs, Caps: budget.Caps{Cluster: budget.Limits{Day: 1.2, Month: 100}, Users: map[string]budget.Limits{"ann": {Day: 5}},
 		Unknown: 1, Location: time.FixedZone("noon", int(noon.Sub(now).Seconds()))}} // the instances are today's at any hour
 	known, unknown := machine("i-1", cloud.Offering{Type: "small", Market: cloud.OnDemand}), machine("i-2", cloud.Offering{Type: "odd", Market: cloud.Spot})
 	for _, i := range []*power.Instance{&known, &unknown} {
@@ -53,7 +53,7 @@ func TestHowBudgetsStand(t *testing.T) {
 			return err == nil && len(rows) == 3 && rows[0].Spent > 0
 		})
 		for n, want := range []api.BudgetRow{{Of: "cluster", Period: "day", Cap: 1.2, Spent: 1.085}, {Of: "cluster", Period: "month", Cap: 100, Spent: 1.085}, {Of: "user", Name: "ann", Period: "day", Cap: 5}} {
-			if r := rows[n]; r.Of != want.Of || r.Name != want.Name || r.Period != want.Period || r.Cap != want.Cap || r.Spent < want.Spent-1e-6 || r.Spent > want.Spent+1e-6 || r.Committed != 0 {
+			if r := rows[n]; r.Of != want.Of || r.Name != want.Name || r.Period != want.Period || r.Cap != want.Cap || r.Spent < want.Spent-1e-6 || r.Spent > want.Spent+1e-6 || r.Committed != 0 || r.AtCap != "cancel" {
 				t.Errorf("%s: %+v, want %+v", life, r, want)
 			}
 		}
@@ -102,7 +102,7 @@ func (s *scripts) BatchScript(_ context.Context, id uint32) (string, error) {
 func TestOwnBudgets(t *testing.T) {
 	s := &scripts{texts: map[uint32]string{1: "#!/bin/sh\n#BURST budget=20\n", 2: "#!/bin/sh\n#BURST signal=USR1\n", 3: "#BURST budget=much\n", 4: "#BURST keep=x\n", 5: "#BURST keep=x budget=3\n"}}
 	woken := make(chan bool, 100)
-	b := newOwnBudgets(t.Context(), nil, func() { woken <- true })
+	b := newOwnBudgets(t.Context(), nil, func() *slurm.Snapshot { return nil }, func() { woken <- true })
 	b.slurm = s
 	for _, c := range []struct {
 		name  string
@@ -132,6 +132,119 @@ func TestOwnBudgets(t *testing.T) {
 	if s.reads != 6 {
 		t.Errorf("scripts were read %d times, and there are 6", s.reads)
 	}
+}
+
+// TestOwnBudgetOfAnArrayWithoutOneTask: that Slurm has forgotten one task says nothing of the others' budget.
+func TestOwnBudgetOfAnArrayWithoutOneTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scripts{texts: map[uint32]string{10: "#BURST budget=20\n", 12: "#BURST budget=20\n"}}
+		b := newOwnBudgets(t.Context(), nil, func() *slurm.Snapshot { return &slurm.Snapshot{} }, func() {})
+		b.slurm = s
+		over, runs := slurm.Job{ID: 11, ArrayID: 10, Batch: true}, slurm.Job{ID: 12, ArrayID: 10, Batch: true}
+		ask := func(j slurm.Job, usd float64, want bool) {
+			t.Helper()
+			own, read := b.of(j)
+			if synctest.Wait(); own.USD != usd || own.Wrong != "" || read != want {
+				t.Errorf("of job %d: %+v, %v", j.ID, own, read)
+			}
+		}
+		ask(over, 0, false)
+		ask(over, 0, true) // and is not asked for again
+		if s.reads != 1 {
+			t.Errorf("%d reads", s.reads)
+		}
+		ask(runs, 0, false)
+		ask(runs, 20, true)
+		ask(over, 20, true)
+		if s.reads != 2 {
+			t.Errorf("%d reads", s.reads)
+		}
+		b.kept = 0
+		ask(slurm.Job{ID: 13, Batch: true}, 0, false)
+		if b.none[11] || !b.none[13] || len(b.known) > 0 {
+			t.Errorf("what Slurm does not show is kept: %v, %v", b.known, b.none)
+		}
+	})
+}
+
+// TestOwnBudgetsOfManyJobs: each script is read once, however many Slurm shows; those of jobs that it does not show are forgotten.
+func TestOwnBudgetsOfManyJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scripts{texts: map[uint32]string{}}
+		snap := &slurm.Snapshot{Jobs: map[uint32]slurm.Job{}}
+		b := newOwnBudgets(t.Context(), nil, func() *slurm.Snapshot { return snap }, func() {})
+		b.slurm = s
+		show := func(from, to uint32) {
+			snap = &slurm.Snapshot{Jobs: map[uint32]slurm.Job{}}
+			for id := from; id < to; id++ {
+				snap.Jobs[id], s.texts[id] = slurm.Job{ID: id, Batch: true}, "#BURST budget=20\n"
+			}
+		}
+		ask := func() (unread int) {
+			for _, j := range snap.Jobs {
+				if _, read := b.of(j); !read {
+					unread++
+				}
+			}
+			synctest.Wait()
+			return unread
+		}
+		const many = ownKept + 200
+		show(1, 1+many)
+		ask()
+		if n := ask(); n > 0 || s.reads != many {
+			t.Errorf("%d of %d scripts are not known, and there were %d reads", n, many, s.reads)
+		}
+		for n := range uint32(3) {
+			show((n+1)*many, (n+2)*many)
+			ask()
+		}
+		if n := len(b.known); n > 3*many {
+			t.Errorf("%d budgets are kept, and Slurm shows %d jobs", n, many)
+		}
+	})
+}
+
+// heldScripts are scripts that are read when they may be.
+type heldScripts struct {
+	*scripts
+	begun chan uint32
+	may   chan bool
+}
+
+func (s heldScripts) BatchScript(ctx context.Context, id uint32) (string, error) {
+	s.begun <- id
+	<-s.may
+	return s.scripts.BatchScript(ctx, id)
+}
+
+// TestOwnBudgetsInTheirOrder: a launch that waits for a script does not wait for all others that are asked for.
+func TestOwnBudgetsInTheirOrder(t *testing.T) {
+	s := heldScripts{&scripts{texts: map[uint32]string{}}, make(chan uint32, 200), make(chan bool)}
+	b := newOwnBudgets(t.Context(), nil, func() *slurm.Snapshot { return nil }, func() {})
+	b.slurm = s
+	for id := range uint32(100) {
+		b.of(slurm.Job{ID: 1 + id, Batch: true})
+	}
+	for range ownAtOnce {
+		<-s.begun
+	}
+	b.of(slurm.Job{ID: 50, Batch: true}) // it is asked for again
+	s.may <- true
+	if id := <-s.begun; id != 50 {
+		t.Errorf("after those that were under way that of %d is read, want 50", id)
+	}
+	close(s.may)
+}
+
+// mute is a Slurm that cannot be told of nodes.
+type mute struct{ slurm.Runner }
+
+func (m mute) Run(ctx context.Context, name string, args ...string) (stdout, stderr []byte, err error) {
+	if name == "scontrol" && args[0] == "update" {
+		return nil, nil, errors.New("slurmctld does not answer")
+	}
+	return m.Runner.Run(ctx, name, args...)
 }
 
 // TestNodesCloseWhenTheBudgetIsExceeded: a job that Slurm starts on a node that is up is not asked
@@ -179,6 +292,13 @@ func TestNodesCloseWhenTheBudgetIsExceeded(t *testing.T) {
 			t.Errorf("within the budget the node is %v", flags)
 		}
 		limits(1)
+		d.client = slurm.New(mute{p.Controller})
+		for range 3 {
+			if err := d.lookAtBudget(t.Context(), map[budget.Key]bool{}); err == nil || !strings.Contains(err.Error(), "closing nodes") {
+				t.Errorf("Slurm does not hear it, and the error is %v", err)
+			}
+		}
+		d.client = slurm.New(p.Controller)
 		if flags := look(); !slices.Contains(flags, slurm.Drain) && !slices.Contains(flags, slurm.PowerDown) {
 			t.Errorf("the node is %v, and is to take no more jobs", flags)
 		}
@@ -200,7 +320,7 @@ func TestNodesCloseWhenTheBudgetIsExceeded(t *testing.T) {
 				n++
 			}
 		}
-		if n != 1 {
+		if n != 1 { // nor while Slurm could not be told
 			t.Errorf("%d events say so: %+v", n, events)
 		}
 	})

@@ -39,7 +39,7 @@ func (d *Daemon) BookBuilder(ctx context.Context, b api.Builder) error {
 	if known, err := d.store.Knows(ctx, b.Instance); err != nil || known {
 		return err
 	}
-	i := power.Instance{Provider: b.Provider, Doomed: "an image was to be made of it", Gone: now, Instance: cloud.Instance{ID: b.Instance, Token: b.Token, Cluster: d.cluster,
+	i := power.Instance{Provider: b.Provider, Doomed: "an image was to be made of it", Gone: now, Guessed: b.Guessed, Instance: cloud.Instance{ID: b.Instance, Token: b.Token, Cluster: d.cluster,
 		Pool: b.Pool, Offering: cloud.Offering{Type: b.Type, Zone: b.Zone, Market: cloud.Market(b.Market)}, State: cloud.Terminated, Launched: b.Launched, Ended: b.Ended}}
 	return d.journal.CommitPower(ctx, power.Change{Instances: []power.Instance{i}, Events: []power.Event{{Time: now, Kind: "gone", Instance: i.ID, Pool: i.Pool,
 		Text: fmt.Sprintf("%s ended after %s: %s", i.Offering, i.Ended.Sub(i.Launched).Round(time.Second), i.Doomed)}}})

@@ -103,7 +103,7 @@ func TestBuildersAreBooked(t *testing.T) {
 	s.write("prices.csv", "type,zone,market,usd_per_hour,date\nsmall,,on-demand,0.085,2026-08-01\n", 0o644)
 	s.config.Providers[0].PriceTable = filepath.Join(s.dir, "prices.csv")
 	r := s.start()
-	ended := time.Now().Truncate(time.Second)
+	ended := endsHour(time.Now().Truncate(time.Second))
 	good := api.Builder{Instance: "i-9", Token: cloud.BuilderToken(ended.Add(time.Hour)), Provider: s.config.Providers[0].Name, Pool: "p",
 		Type: "small", Market: "on-demand", Launched: ended.Add(-time.Hour), Ended: ended}
 	for name, with := range map[string]func(*api.Builder){

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -33,7 +32,7 @@ type drilling struct {
 func newDrilling(t *testing.T) *drilling {
 	t.Helper()
 	d := &drilling{t: t, able: cloudtest.NewFake(cloudtest.Options{}), not: cloudtest.NewFake(cloudtest.Options{Boot: time.Nanosecond}), of: map[string]string{}}
-	path := filepath.Join(t.TempDir(), "burst.db")
+	path := newJournal(t)
 	d.open(path)
 	// Others first: the two clouds' ids are to differ.
 	if _, err := d.able.Launch(t.Context(), cloud.LaunchRequest{Token: "t", Cluster: "y", Pool: "p", Count: 5, Offering: cloud.Offering{Type: "m"}}); err != nil {

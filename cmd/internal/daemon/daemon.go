@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -26,6 +25,7 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/crash"
 	"github.com/burst-hpc/burst/cmd/internal/imaging"
 	"github.com/burst-hpc/burst/cmd/internal/nodeapi"
+	"github.com/burst-hpc/burst/cmd/internal/passwd"
 	"github.com/burst-hpc/burst/cmd/internal/spending"
 	"github.com/burst-hpc/burst/cmd/internal/store"
 	"github.com/burst-hpc/burst/ft"
@@ -65,20 +65,25 @@ type Daemon struct {
 	market    *market
 	prices    *prices
 	keeper    *spending.Keeper         // nil: there is no budget
+	atCap     *atCap                   // nil: what runs at a cap finishes
 	stages    *prometheus.HistogramVec // of boots
 	meters    *meters
 	timeouts  timeouts
 	setups    *setups // nil: no pool's nodes are set up over SSH
 	overflows overflowReads
+	names     passwd.Names
+	explains  turns
 	ended     chan struct{} // an instance has ended: the ledger is due
 	drills    chan struct{} // a drill has begun
 	ends      chan struct{} // a run was closed
 
-	told map[string]string // what was warned of last, by subject; of the spool's reader
+	told map[string]string            // what was warned of last, by subject; of the spool's reader
+	late map[store.Unpriced]time.Time // when rows were last looked at of what has no price; of the ledger's keeper
 
 	booking  sync.Mutex // of builders
 	mu       sync.Mutex
 	slurmErr error
+	bookedTo time.Time       // the latest reading up to which the ledger is booked in this life
 	nodes    *nodeapi.Server // nil until booting nodes are answered
 }
 
@@ -95,7 +100,14 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer unlock()
-	st, err := store.Open(ctx, ep.DB())
+	var st *store.Store
+	err = whileStarting(startLong/3, o.Log, func() (err error) {
+		st, err = store.Open(ctx, ep.DB())
+		return err
+	})
+	if errors.Is(err, store.ErrNewer) { // trying again does not mend it: the unit does not
+		return cli.UsageError(err, fmt.Sprintf("install the later burstd again, or restore the journal from before the upgrade, then systemctl start burstd; until then nobody watches the instances (burstd %s)", o.Version))
+	}
 	if err != nil {
 		return err
 	}
@@ -180,16 +192,20 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	engine.Kept = d.kept
 	if d.keeper = d.newKeeper(ctx); d.keeper != nil {
 		d.market.all(o.Config.Sources())
-		engine.Budget = d.keeper.Open
+		engine.Budget, engine.Priced = d.keeper.Open, d.keeper.Priced
 	}
 	d.engine = power.New(engine, fallen{journal, d}, ctl, providers, o.Log)
 	d.setups = d.newSetups(news, o.Point)
 	d.rates = newRates(d, o.Config.Pools)
 	d.hub = session.NewHub(session.HubConfig{AtOnce: o.Config.Checkpoint.AtOnce, Interval: d.rates.interval}, d.journal, o.Log)
-	d.guard = ft.New(ft.Config{Signal: o.Config.Checkpoint.Signal, Grace: o.Config.Checkpoint.Grace, Margin: o.Config.Checkpoint.Margin, Pools: poolRules(o.Config),
+	rules := ft.Config{Signal: o.Config.Checkpoint.Signal, Grace: o.Config.Checkpoint.Grace, Margin: o.Config.Checkpoint.Margin, Pools: poolRules(o.Config),
 		Sessions: ft.SessionsOf(d.hub, d.store),
 		Ask:      func(instance string) { d.engine.Ask(instance) },
-		Scarce:   d.engine.Scarce}, d.journal, ctl, providers, o.Log)
+		Scarce:   d.engine.Scarce}
+	if d.atCap = newAtCap(d); d.atCap != nil {
+		rules.Spent = d.atCap
+	}
+	d.guard = ft.New(rules, d.journal, ctl, providers, o.Log)
 	sick := o.Config.Health
 	d.health = health.New(health.Limits{SlurmdRestarts: sick.SlurmdRestarts, SlurmdWindow: sick.SlurmdWindow, SpoolFull: sick.SpoolFull,
 		AgentSilent: sick.AgentSilent}, wards{d.engine, d.journal}, ctl, o.Log)
@@ -220,7 +236,7 @@ func (d *Daemon) read(ctx context.Context) (*slurm.Snapshot, error) {
 
 // slurmUID is the user, beside root, who may give orders.
 func (d *Daemon) slurmUID() int {
-	u, err := user.Lookup(d.cfg.Endpoint.SlurmUser)
+	u, err := passwd.ByName(context.Background(), d.cfg.Endpoint.SlurmUser)
 	if err != nil {
 		d.log.Warn("only root and this user may give orders: SlurmUser is not known here", "user", d.cfg.Endpoint.SlurmUser, "error", err)
 		return os.Getuid()
@@ -230,6 +246,18 @@ func (d *Daemon) slurmUID() int {
 		return os.Getuid()
 	}
 	return uid
+}
+
+// userName is the user's name as Slurm knows it from a job, else as this host does; empty: it is not known.
+func (d *Daemon) userName(ctx context.Context, uid int) string {
+	if snap := d.watcher.Latest(); snap != nil {
+		for _, j := range snap.Jobs {
+			if j.UID == uid && j.User != "" && j.User != "nobody" { // as Slurm calls those whose name it did not find
+				return j.User
+			}
+		}
+	}
+	return d.names.Of(ctx, uid)
 }
 
 // lock keeps a second burstd off the journal.

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"log/slog"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -16,7 +15,7 @@ import (
 
 // TestADeathIsNoted with what its job has lost; of a job without burst-srun nothing is.
 func TestADeathIsNoted(t *testing.T) {
-	st, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "burst.db"))
+	st, err := store.Open(t.Context(), newJournal(t))
 	if err != nil {
 		t.Fatal(err)
 	}

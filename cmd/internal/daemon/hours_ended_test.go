@@ -30,6 +30,7 @@ type stillSlurm struct {
 func (s stillSlurm) Fresh(context.Context, time.Time) (*slurm.Snapshot, error) {
 	return &slurm.Snapshot{Taken: time.Now(), Nodes: s.nodes, Jobs: s.jobs}, nil
 }
+func (s stillSlurm) Unreserve(context.Context, string) error                  { return nil }
 func (s stillSlurm) UpdateNodes(context.Context, slurm.NodeUpdate) error      { return nil }
 func (s stillSlurm) UpdateJob(context.Context, uint32, slurm.JobUpdate) error { return nil }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,7 +25,7 @@ type hourly struct {
 }
 
 func newHourly(t *testing.T) *hourly {
-	h := &hourly{T: t, path: filepath.Join(t.TempDir(), "burst.db")}
+	h := &hourly{T: t, path: newJournal(t)}
 	h.restart()
 	return h
 }
@@ -88,6 +87,14 @@ func (h *hourly) pass(d, step time.Duration) {
 	}
 }
 
+// monthly is how often the ledger's round comes in a test's long month: step, but for -short.
+func monthly(step time.Duration) time.Duration {
+	if testing.Short() {
+		return 11 * time.Hour
+	}
+	return step
+}
+
 // costs checks what all instances have cost by now, however it is summed up.
 func (h *hourly) costs(what string, usd float64) {
 	h.Helper()
@@ -123,10 +130,6 @@ func gone(i power.Instance) power.Instance {
 func TestHoursAreBooked(t *testing.T) {
 	t.Parallel()
 	const usd = 0.143
-	often := 13 * time.Minute // burstd's round, in a month that is long
-	if testing.Short() {
-		often = 53 * time.Minute
-	}
 	for _, tt := range []struct {
 		name  string
 		begin string // 2000-01-01 00:00 is the bubble's
@@ -140,7 +143,7 @@ func TestHoursAreBooked(t *testing.T) {
 			h.costs("an hour", usd)
 			time.Sleep(time.Second)
 			h.costs("a second more, before the next round", 2*usd)
-			h.pass(3*time.Hour, 30*time.Second)
+			h.pass(3*time.Hour, 5*time.Minute)
 			h.costs("three hours more", 5*usd)
 		}},
 		{"ended within its first minute", "", func(h *hourly, i power.Instance) {
@@ -184,7 +187,7 @@ func TestHoursAreBooked(t *testing.T) {
 			h.costs("ended", 3*usd)
 		}},
 		{"for a month, and on", "2000-01-01 00:30", func(h *hourly, i power.Instance) {
-			h.pass(671*time.Hour, often)
+			h.pass(671*time.Hour, monthly(13*time.Minute))
 			h.costs("671 hours", 671*usd)
 			h.pass(10*time.Hour, 7*time.Minute)
 			h.costs("the month is paid", 672*usd)
@@ -237,7 +240,7 @@ func TestMonthsPrice(t *testing.T) {
 		defer func() { h.store.Close() }()
 		i := ofPlan("i-1", "real", time.Now()) // January 1st
 		h.put(i)
-		h.pass(726*time.Hour, time.Hour)
+		h.pass(726*time.Hour, monthly(time.Hour))
 		h.costs("726 hours", 726*0.132)
 		h.pass(5*time.Hour, time.Hour)
 		h.costs("the month is paid", 727*0.132)
@@ -263,7 +266,7 @@ func TestMonthsMostOverARestart(t *testing.T) {
 			cloudSays := &plans{usd: map[string]float64{"real": 0.132, "small": 0.027}, month: map[string]float64{"real": 96, "small": 20}}
 			h.prices.pricers["lon"] = cloudSays
 			h.put(ofPlan("i-1", plan, time.Now())) // January 1st
-			h.pass(726*time.Hour, time.Hour)
+			h.pass(726*time.Hour, monthly(time.Hour))
 			h.restart()
 			h.prices.pricers["lon"] = &plans{err: errors.New("no answer")}
 			h.pass(17*time.Hour, time.Hour)
@@ -317,13 +320,13 @@ func TestMonthPaidBefore(t *testing.T) {
 		defer func() { h.store.Close() }()
 		i := ofPlan("i-1", "vhp", time.Now())
 		h.put(i)
-		h.pass(700*time.Hour, time.Hour)
+		h.pass(700*time.Hour, monthly(time.Hour))
 		h.costs("672 hours are the most", 672*0.143)
 		h.prices.pricers["lon"] = &plans{usd: map[string]float64{"vhp": 0.143}, month: map[string]float64{"vhp": 727 * 0.143}}
 		h.pass(2*time.Hour, time.Hour) // in which it asks again
 		begun := 702 - 700
 		h.costs("and more of them now", float64(672+begun)*0.143)
-		h.pass(42*time.Hour, time.Hour)
+		h.pass(42*time.Hour, monthly(time.Hour))
 		h.costs("until they are 727", float64(672+727-700)*0.143)
 	})
 }

@@ -31,15 +31,25 @@ func (d *Daemon) keepLedger(ctx context.Context) error {
 	defer tick.Stop()
 	defer look.Stop()
 	turn := ledger.Turnover{Ours: d.rates.has}
-	told := ""
+	told, late := "", time.Time{}
 	round := func(ctx context.Context, readings []*slurm.Snapshot) {
 		text, began := "", time.Now()
 		for _, snap := range readings {
 			if err := d.book(ctx, snap); err != nil {
 				text = err.Error()
+			} else if snap != nil {
+				d.mu.Lock()
+				d.bookedTo = snap.Taken
+				d.mu.Unlock()
 			}
 		}
 		turn.Booked(time.Now(), time.Since(began))
+		if time.Since(late) >= lateEvery {
+			late = time.Now()
+			if err := d.priceLate(ctx); err != nil && text == "" {
+				text = err.Error()
+			}
+		}
 		if text != "" && text != told && ctx.Err() == nil {
 			d.log.Warn("what instances cost is not booked now; it will be, from the cloud's times", "error", text)
 		}
@@ -76,11 +86,11 @@ func (d *Daemon) book(ctx context.Context, snap *slurm.Snapshot) error {
 	if err != nil {
 		return err
 	}
+	d.prices.learn(ctx, instances)
 	if len(instances) == 0 {
 		d.meters.costs(ledger.Input{})
 		return nil
 	}
-	d.prices.learn(ctx, instances)
 	in := ledger.Input{Instances: instances, Snapshot: snap, Price: d.prices.price, Increment: d.increment}
 	d.meters.costs(in)
 	written := ledger.Book(rows, in)
@@ -151,7 +161,7 @@ func (d *Daemon) Bills(ctx context.Context, since time.Time) ([]api.Bill, error)
 			Guessed: !told, Billing: b.By.String(), BilledSeconds: billed.Seconds(), ChargedSeconds: charged.Seconds(),
 			BookedSeconds: b.Booked.Seconds(), BookedChargeSeconds: b.Charged.Seconds(),
 			Differs: (b.Booked-billed).Abs() > time.Millisecond || (b.Charged-charged).Abs() > time.Millisecond}
-		if !told {
+		if b.Ended.IsZero() {
 			all[n].Ended = b.Gone
 		}
 		if b.Unknown < b.Charged || b.Charged == 0 {

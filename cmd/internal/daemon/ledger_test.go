@@ -23,6 +23,16 @@ func machine(id string, o cloud.Offering) power.Instance {
 	return power.Instance{Provider: "here", Instance: cloud.Instance{ID: id, Pool: "p", Offering: o}}
 }
 
+// endsHour is the time, or the day's beginning if that was less than an hour ago: the hour that ends then is of one
+// day, and its sum is one product.
+func endsHour(at time.Time) time.Time {
+	y, m, d := at.Local().Date()
+	if midnight := time.Date(y, m, d, 0, 0, 0, 0, time.Local); at.Sub(midnight) < time.Hour {
+		return midnight
+	}
+	return at
+}
+
 // TestTheLedgerIsBookedAfterAnAbsence: what ended before burstd was started is
 // in the ledger, at its price where that is known.
 func TestTheLedgerIsBookedAfterAnAbsence(t *testing.T) {
@@ -33,11 +43,13 @@ func TestTheLedgerIsBookedAfterAnAbsence(t *testing.T) {
 	}
 	s.write("prices.csv", "type,zone,market,usd_per_hour,date\nsmall,,on-demand,0.085,2026-08-01\n", 0o644)
 	s.config.Providers[0].PriceTable = filepath.Join(s.dir, "prices.csv")
-	launched := time.Now().Add(-2 * time.Hour)
+	launched := endsHour(time.Now().Add(-time.Hour)).Add(-time.Hour)
 	known, unknown := machine("i-1", cloud.Offering{Type: "small", Market: cloud.OnDemand}), machine("i-2", cloud.Offering{Type: "odd", Market: cloud.Spot})
 	for _, i := range []*power.Instance{&known, &unknown} {
 		i.State, i.Launched, i.Ended, i.Gone = cloud.Terminated, launched, launched.Add(time.Hour), launched.Add(time.Hour)
 	}
+	unknown.Guessed = true
+	unknown.Gone = unknown.Gone.Add(time.Minute) // when that was believed
 	if err := st.CommitPower(t.Context(), power.Change{Instances: []power.Instance{known, unknown}}); err != nil {
 		t.Fatal(err)
 	}
@@ -53,6 +65,15 @@ func TestTheLedgerIsBookedAfterAnAbsence(t *testing.T) {
 	}
 	if u := usage[1]; u.Key != "odd/spot" || u.Seconds != 3600 || u.USD != nil || u.UnpricedSeconds != 3600 {
 		t.Errorf("the one without: %+v", u)
+	}
+	bills, err := r.Bills(t.Context(), time.Time{})
+	if err != nil || len(bills) != 2 {
+		t.Fatalf("%+v, %v", bills, err)
+	}
+	for _, b := range bills {
+		if b.Guessed != (b.Instance == "i-2") || b.Differs || !b.Ended.Equal(known.Ended.Truncate(time.Microsecond)) {
+			t.Errorf("%+v", b)
+		}
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 )
 
 // startPaused takes into the journal the pause that burst stop-all has left
-// behind while burstd was away. It comes before the engine reads the journal:
-// nothing is launched in between.
+// behind while burstd was away, and removes the word, which is not to undo a `burst resume`.
+// It comes before the engine reads the journal: nothing is launched in between.
 func (d *Daemon) startPaused(ctx context.Context) error {
 	w, ok := stopall.Left(d.cfg.Endpoint.PauseFile())
 	if !ok {
@@ -27,7 +27,10 @@ func (d *Daemon) startPaused(ctx context.Context) error {
 		return fmt.Errorf("starting paused, as %s asks for: %w", d.cfg.Endpoint.PauseFile(), err)
 	}
 	d.log.Warn("burstd starts paused: nothing is launched until `burst resume`", "reason", p.Why)
-	return nil // heedPause removes the word
+	if err := d.forgetWord(); err != nil {
+		d.log.Warn("the word that burst stop-all has left is still there", "error", err) // heedPause goes on trying
+	}
+	return nil
 }
 
 // heedPause does so in a burstd that runs, and that did not answer, and removes
@@ -42,6 +45,10 @@ func (d *Daemon) heedPause(ctx context.Context) error {
 			return err
 		}
 	}
+	return d.forgetWord()
+}
+
+func (d *Daemon) forgetWord() error {
 	if err := os.Remove(d.cfg.Endpoint.PauseFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("burstd pauses again and again until it is gone: %w", err)
 	}

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"log/slog"
-	"path/filepath"
 	"reflect"
 	"testing"
 	"time"
@@ -54,7 +53,7 @@ func TestStatusSaysWhatRunsAndWaits(t *testing.T) {
 // and none of which nothing becomes.
 func TestStatusListsEvictions(t *testing.T) {
 	ctx := t.Context()
-	st, err := store.Open(ctx, filepath.Join(t.TempDir(), "burst.db"))
+	st, err := store.Open(ctx, newJournal(t))
 	if err != nil {
 		t.Fatal(err)
 	}

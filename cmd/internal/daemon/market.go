@@ -27,6 +27,7 @@ type market struct {
 
 	mu     sync.Mutex
 	prices map[priceKey]float64
+	dates  map[priceKey]time.Time // of the prices
 	cores  map[typeKey]int
 	done   map[priceKey]bool // whose price has been asked for, whatever the answer
 	round  bool              // of all that pools may buy
@@ -36,7 +37,7 @@ type typeKey struct{ provider, instanceType string }
 
 func newMarket(pools []config.Pool, tables map[string]price.Table, providers map[string]cloud.Provider, log *slog.Logger) *market {
 	m := &market{tables: tables, pricers: map[string]cloud.Pricer{}, catalog: map[string]cloud.Catalog{}, log: log,
-		prices: map[priceKey]float64{}, cores: map[typeKey]int{}, done: map[priceKey]bool{}}
+		prices: map[priceKey]float64{}, dates: map[priceKey]time.Time{}, cores: map[typeKey]int{}, done: map[priceKey]bool{}}
 	for _, p := range pools {
 		if f := p.Power.Fleet; f.Order != "" || f.MaxPrice > 0 {
 			m.pools = append(m.pools, p)
@@ -62,6 +63,13 @@ func (m *market) price(provider string, o cloud.Offering) (float64, bool) {
 	defer m.mu.Unlock()
 	usd, ok := m.prices[priceKey{provider, o}]
 	return usd, ok
+}
+
+// dated is the cloud's own price as it was asked for last, and when it was so.
+func (m *market) dated(provider string, o cloud.Offering) (usd float64, at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.prices[priceKey{provider, o}], m.dates[priceKey{provider, o}]
 }
 
 // all has it learn what all pools may buy, also of those whose choice does not depend on it.
@@ -114,7 +122,7 @@ func (m *market) learn(ctx context.Context, provider string, f fleet.Config) {
 		found, err := pricer.Prices(ctx, f.Offerings())
 		m.mu.Lock()
 		for _, p := range found {
-			m.prices[priceKey{provider, p.Offering}] = p.USDPerHour
+			m.prices[priceKey{provider, p.Offering}], m.dates[priceKey{provider, p.Offering}] = p.USDPerHour, p.Date
 		}
 		for _, o := range f.Offerings() {
 			m.done[priceKey{provider, o}] = true

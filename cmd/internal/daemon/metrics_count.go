@@ -75,6 +75,21 @@ var (
 	moments       = []string{"signalled", "free"}
 )
 
+// noticeKind and noticeSource are labels: those of clouds, and the site's own.
+func noticeKind(k cloud.NoticeKind) string {
+	if k == ft.Spent {
+		return string(k)
+	}
+	return among(k, noticeKinds...)
+}
+
+func noticeSource(n cloud.Notice) string {
+	if n.Kind == ft.Spent {
+		return sourceAtCap
+	}
+	return among(n.Source, noticeSources...)
+}
+
 func newMeters(pools []config.Pool, latest func() *slurm.Snapshot) *meters {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)

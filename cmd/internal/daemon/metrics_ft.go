@@ -28,7 +28,7 @@ type attempt struct {
 // heard counts a notice of which nothing becomes, or that begins.
 func (m *meters) heard(n cloud.Notice, fresh bool) {
 	key := noticeKey{n.Instance, n.Kind}
-	source := among(n.Source, noticeSources...)
+	source := noticeSource(n)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	o, known := m.open[key]
@@ -67,7 +67,7 @@ func (m *meters) overdue(now time.Time) time.Duration {
 }
 
 func (m *meters) notice(kind cloud.NoticeKind, source, outcome string) {
-	m.notices.WithLabelValues(among(kind, noticeKinds...), source, outcome).Inc()
+	m.notices.WithLabelValues(noticeKind(kind), source, outcome).Inc()
 }
 
 // resume takes up what an earlier life left open: it is counted already.
@@ -75,7 +75,7 @@ func (m *meters) resume(st ft.State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, n := range st.Notices {
-		m.open[noticeKey{n.Instance, n.Kind}] = openNotice{n.Stage, among(n.Source, noticeSources...), n.Deadline}
+		m.open[noticeKey{n.Instance, n.Kind}] = openNotice{n.Stage, noticeSource(n.Notice), n.Deadline}
 	}
 	for _, e := range st.Evictions {
 		if e.Ended.IsZero() {
@@ -105,7 +105,7 @@ func (m *meters) moved(n ft.Notice, now time.Time) {
 	key := noticeKey{n.Instance, n.Kind}
 	o, known := m.open[key]
 	if !known {
-		o = openNotice{ft.Heard, among(n.Source, noticeSources...), n.Deadline}
+		o = openNotice{ft.Heard, noticeSource(n.Notice), n.Deadline}
 	}
 	if o.stage == ft.Heard && n.Stage != ft.Heard {
 		outcome := "acted"
@@ -128,7 +128,7 @@ func (m *meters) moved(n ft.Notice, now time.Time) {
 }
 
 func (m *meters) left(kind cloud.NoticeKind, moment string, lead time.Duration) {
-	m.lead.WithLabelValues(among(kind, noticeKinds...), moment).Observe(max(0, lead.Seconds()))
+	m.lead.WithLabelValues(noticeKind(kind), moment).Observe(max(0, lead.Seconds()))
 }
 
 // attempt finds or begins the record of an eviction's attempt.

@@ -66,6 +66,12 @@ func TestNoticesAreCountedOnce(t *testing.T) {
 			c.heard(n, true)
 			c.evictions(ft.Change{Notices: []ft.Notice{{Notice: n, Stage: ft.Foreign, Node: "c1"}, {Notice: n, Stage: ft.Acked, Node: "c1"}}}, noon)
 		}, []string{"notices_total{kind=rebalance,outcome=ignored,source=imds} 1"}},
+		{"the site's own, as a budget is spent", func(c *counted) {
+			notice(c, cloud.Notice{Instance: "i-1", Kind: ft.Spent, Source: sourceAtCap}, ft.Draining, ft.Done, ft.Acked)
+		}, []string{"notices_total{kind=budget,outcome=acted,source=burstd} 1"}},
+		{"of a kind that nobody knows", func(c *counted) {
+			notice(c, cloud.Notice{Instance: "i-1", Kind: "moon", Source: "owl"}, ft.Draining)
+		}, []string{"notices_total{kind=other,outcome=acted,source=other} 1"}},
 		{"begun by an earlier burstd", func(c *counted) {
 			c.resume(ft.State{Notices: []ft.Notice{{Notice: spot(), Stage: ft.Draining}}})
 			c.evictions(ft.Change{Notices: []ft.Notice{{Notice: spot(), Stage: ft.Done}}}, noon)

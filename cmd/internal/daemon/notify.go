@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"time"
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
@@ -11,6 +13,29 @@ import (
 // hung slurmctld does not answer takes its 30 s, and a turn may need several:
 // that is no reason to be killed.
 const hung = 10 * time.Minute
+
+// startLong is for how long systemd waits at least for burstd to be ready after each message that it is still starting.
+const startLong = time.Minute
+
+// whileStarting has systemd wait until f has ended, also beyond TimeoutStartSec: after an update a large journal may take
+// minutes, and burstd, killed, would begin anew.
+func whileStarting(every time.Duration, log *slog.Logger, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for told := false; ; {
+		if _, err := sd.SdNotify(false, fmt.Sprint("EXTEND_TIMEOUT_USEC=", startLong.Microseconds())); err != nil && !told {
+			log.Warn("systemd could not be told that burstd is starting", "error", err)
+			told = true
+		}
+		select {
+		case err := <-done:
+			return err
+		case <-tick.C:
+		}
+	}
+}
 
 // notify tells systemd that burstd is ready, that it lives (as long as the
 // engine's loop turns), and that it stops.

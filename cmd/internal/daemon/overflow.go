@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,19 +10,17 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/store"
-	"github.com/burst-hpc/burst/ft"
 	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/overflow"
 )
 
 const (
-	overflowEvery   = 2 * time.Second  // between two rounds; with many jobs, overflowCost times what one takes
-	overflowCost    = 20               //
+	overflowEvery   = 2 * time.Second  // between two rounds; with many jobs, overflowCost times what it takes to look
+	overflowCost    = 20               // at them, and as long as it takes to move them: half of the time is Slurm's
 	overflowLate    = 2 * time.Minute  // at most
-	overflowScripts = 32               // that are read in one round
+	overflowScripts = 100              // that are read in one round
 	overflowMoves   = 100              // jobs that Slurm is told of in one round
 	overflowShown   = time.Minute      // partitions and what their nodes are like are read so often
-	overflowAgain   = 5 * time.Minute  // at most, between two tries of what Slurm refuses
 	overflowRead    = 30 * time.Second // for the scripts of one round
 )
 
@@ -30,9 +29,10 @@ const (
 // shows then says whether it was told.
 type overflowing struct {
 	*Daemon
-	rows map[overflow.Key]store.Overflowed // that are open; nil: to be read
-	made time.Time                         // the last change: a reading of Slurm must be younger
-	fail map[overflow.Key]try
+	rows   map[overflow.Key]store.Overflowed // that are open; nil: to be read
+	made   time.Time                         // the last change: a reading of Slurm must be younger
+	ends   map[overflow.Key]string           // of those whose jobs have ended, how
+	looked time.Duration                     // what reading and deciding took in the last round
 }
 
 // keepOverflow moves jobs by the rules until ctx ends. Without rules, and with no job that was
@@ -57,7 +57,7 @@ func (d *Daemon) keepOverflow(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(jitter(min(overflowLate, max(overflowEvery, overflowCost*time.Since(began))))):
+		case <-time.After(jitter(min(overflowLate, max(overflowEvery, overflowCost*o.looked, time.Since(began))))):
 		}
 	}
 }
@@ -69,7 +69,7 @@ func (o *overflowing) round(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		o.rows, o.fail = map[overflow.Key]store.Overflowed{}, map[overflow.Key]try{}
+		o.rows, o.ends = map[overflow.Key]store.Overflowed{}, map[overflow.Key]string{}
 		for _, r := range open {
 			o.rows[r.Key] = r
 		}
@@ -77,6 +77,7 @@ func (o *overflowing) round(ctx context.Context) error {
 	if len(o.cfg.Overflow.Rules)+len(o.rows) == 0 {
 		return nil
 	}
+	began := time.Now()
 	s, err := o.snapshot(ctx, o.made)
 	if err != nil {
 		return err
@@ -86,53 +87,43 @@ func (o *overflowing) round(ctx context.Context) error {
 		s.Records = append(s.Records, r.Record)
 	}
 	plan := overflow.Decide(s)
+	o.looked = time.Since(began)
 	reads, err := o.scripts(ctx, s.OnPrem, plan)
 	if reads > 0 {
-		s.Scripts = o.overflows.kept(s.Waiting)
+		s.Scripts, s.Refused = o.overflows.kept(s.Waiting), o.overflows.refusedNow(time.Now())
 		plan = overflow.Decide(s)
 	}
 	return errors.Join(err, o.carryOut(ctx, plan))
 }
 
-// carryOut does what was decided: first what makes room.
+// carryOut does what was decided: first what makes room. What fails is tried again later and later,
+// and is no move of the round's.
 func (o *overflowing) carryOut(ctx context.Context, plan []overflow.Decision) error {
 	var errs []error
 	moves := 0
-	fail := map[overflow.Key]try{} // of jobs that are still there
-	for _, dec := range plan {
-		if f, ok := o.fail[dec.Keys[0]]; ok {
-			fail[dec.Keys[0]] = f
-		}
-	}
-	o.fail = fail
+	plan = grouped(plan)
 	for _, adding := range []bool{false, true} {
 		for _, dec := range plan {
 			if (dec.Action == overflow.Add) != adding || dec.Action == overflow.Keep || dec.Action == overflow.Leave {
 				continue
 			}
-			if dec.Action == overflow.Add || dec.Action == overflow.Take {
-				if time.Now().Before(o.fail[dec.Keys[0]].again) {
-					continue
-				}
-				if moves++; moves > overflowMoves {
-					continue // in the next round
-				}
+			move := dec.Action == overflow.Add || dec.Action == overflow.Take
+			if move && (moves == overflowMoves || o.overflows.waits(askedOf(dec)) || len(errs) >= o.overflows.mayFail(askedOf(dec))) {
+				continue // in another round
 			}
-			if err := o.do(ctx, dec); err != nil {
-				if ctx.Err() != nil || o.rows == nil { // without the journal nothing is done
-					return err
-				}
-				o.failed(dec)
+			err := o.do(ctx, dec)
+			switch {
+			case err != nil && (ctx.Err() != nil || o.rows == nil): // without the journal nothing is done
+				return err
+			case err != nil:
 				errs = append(errs, err)
+			case move:
+				moves++
+				o.overflows.done(askedOf(dec))
 			}
 		}
 	}
 	return errors.Join(errs[:min(len(errs), 3)]...) // the others fail as these
-}
-
-func (o *overflowing) failed(dec overflow.Decision) {
-	n := o.fail[dec.Keys[0]].times + 1
-	o.fail[dec.Keys[0]] = try{n, time.Now().Add(jitter(min(overflowAgain, overflowEvery<<min(n, 10))))}
 }
 
 func (o *overflowing) do(ctx context.Context, dec overflow.Decision) error {
@@ -142,141 +133,108 @@ func (o *overflowing) do(ctx context.Context, dec overflow.Decision) error {
 	case overflow.Take:
 		return o.take(ctx, dec)
 	case overflow.Seen:
+		o.overflows.done(asked{overflow.ScriptOf(dec.Job.Job), overflow.Add})
 		return o.write(ctx, dec, change{state: overflow.InPlace, kind: "overflow"})
 	case overflow.Theirs:
 		return o.write(ctx, dec, change{state: overflow.LeftAlone, kind: "overflow-left"})
 	case overflow.Gone:
 		return o.write(ctx, dec, change{end: dec.Why, kind: "overflow-back"})
 	}
-	return o.write(ctx, dec, change{end: dec.Why})
+	key := dec.Keys[0]
+	if dec.Action == overflow.Over {
+		o.ends[key] = dec.Why
+		return nil
+	}
+	return o.write(ctx, dec, change{end: cmp.Or(o.ends[key], dec.Why)})
 }
 
 // add gives a job partitions of a cloud, unless it is another than it was when that was decided.
+// One that Slurm refuses is no record: it takes no place, and is as it was.
 func (o *overflowing) add(ctx context.Context, dec overflow.Decision) error {
-	if same, err := o.unchanged(ctx, dec); err != nil || !same {
+	row := o.overflows.last(askedOf(dec)).row
+	fail := func(err error) error {
+		o.overflows.refused(askedOf(dec), fmt.Sprintf("adding %s failed: %v", strings.Join(dec.To, ","), err), row)
 		return err
+	}
+	had, same, err := o.unchanged(ctx, dec)
+	switch {
+	case err != nil:
+		return fail(err)
+	case !same:
+		return nil
 	}
 	if err := o.write(ctx, dec, change{state: overflow.Adding}); err != nil {
 		return err
 	}
-	err := o.client.SetPartitions(ctx, dec.Job.Job, tasksOf(dec), append(slices.Clone(dec.Was), dec.To...))
+	row = o.rows[dec.Keys[0]]
+	err = o.client.SetPartitions(ctx, dec.Job.Job, slurm.Move{Tasks: tasksOf(dec), Partitions: append(slices.Clone(dec.Was), dec.To...), Told: addedText(dec, had, time.Now())})
 	switch {
 	case errors.Is(err, slurm.ErrNotPending) && dec.Job.ArrayTask == "":
 		return o.write(ctx, dec, change{end: "it began before it was added"})
 	case errors.Is(err, slurm.ErrNotPending):
 		return nil // of some tasks: the next round sees of which
+	case slurm.Refused(err):
+		if _, same, readErr := o.unchanged(ctx, dec); readErr != nil || !same { // of some tasks, perhaps: the next round sees of which
+			return fail(err)
+		}
+		if err := o.write(ctx, dec, change{end: "not added: " + err.Error()}); err != nil {
+			return err
+		}
+		return fail(err)
 	case err != nil:
-		return err
+		return fail(err)
 	}
 	return o.write(ctx, dec, change{state: overflow.InPlace, kind: "overflow"})
 }
 
 // take takes away what was added.
 func (o *overflowing) take(ctx context.Context, dec overflow.Decision) error {
-	if same, err := o.unchanged(ctx, dec); err != nil || !same {
+	fail := func(err error) error {
+		o.overflows.refused(askedOf(dec), err.Error(), store.Overflowed{})
 		return err
+	}
+	had, same, err := o.unchanged(ctx, dec)
+	switch {
+	case err != nil:
+		return fail(err)
+	case !same:
+		return nil
 	}
 	if err := o.write(ctx, dec, change{state: overflow.Taking}); err != nil {
 		return err
 	}
-	err := o.client.SetPartitions(ctx, dec.Job.Job, tasksOf(dec), dec.Was)
+	err = o.client.SetPartitions(ctx, dec.Job.Job, slurm.Move{Tasks: tasksOf(dec), Partitions: dec.Was, Begin: dec.Begin, Told: takenText(dec, had)})
 	switch {
 	case errors.Is(err, slurm.ErrNotPending):
 		return nil // it has begun: if it waits again, so
 	case err != nil:
-		return err
+		return fail(err)
 	}
 	return o.write(ctx, dec, change{end: dec.Why, kind: "overflow-back"})
 }
 
-// unchanged says whether the job still waits in the partitions that the decision saw: rounds
-// are of many jobs, and its user may have been quicker.
-func (o *overflowing) unchanged(ctx context.Context, dec overflow.Decision) (bool, error) {
-	jobs, err := o.client.JobsOf(ctx, dec.Job.ID)
+// unchanged says whether the job, or each of the tasks, still waits in the partitions that the decision
+// saw: rounds are of many jobs, and its user may have been quicker. had is its AdminComment; of tasks that of one
+// that is not burstd's, if there is such.
+func (o *overflowing) unchanged(ctx context.Context, dec overflow.Decision) (had string, same bool, err error) {
+	jobs, err := o.client.JobsOf(ctx, dec.Keys[0].Job)
 	if err != nil {
-		return false, err
+		return "", false, err
 	}
-	return slices.ContainsFunc(jobs, func(j slurm.Job) bool {
-		return j.ID == dec.Job.ID && j.State == "PENDING" && j.Partition == dec.Job.Partition && j.UID == dec.Job.UID
-	}), nil
-}
-
-func tasksOf(dec overflow.Decision) []int {
-	tasks := make([]int, len(dec.Keys))
-	for i, k := range dec.Keys {
-		tasks[i] = k.Task
-	}
-	return tasks
-}
-
-// change is what becomes of rows.
-type change struct {
-	state string // "": as it is
-	end   string // why it ends; "": it does not
-	kind  string // of the event that tells of it; "": none
-}
-
-// write writes the rows of a decision, and then tells of them.
-func (o *overflowing) write(ctx context.Context, dec overflow.Decision, c change) error {
-	now := time.Now()
-	var rows []store.Overflowed
-	for _, k := range dec.Keys {
-		row, have := o.rows[k]
-		if !have {
-			w := dec.Job
-			row = store.Overflowed{Record: overflow.Record{Key: k, UID: w.UID, Submitted: w.Submitted, Restarts: w.Restarts, Rule: dec.Rule, Was: dec.Was, To: dec.To, At: now}, User: w.User, Why: dec.Why}
+	still := map[int]bool{} // tasks
+	for _, j := range jobs {
+		if j.State != "PENDING" || j.Partition != dec.Job.Partition || j.UID != dec.Job.UID {
+			continue
 		}
-		if c.state != "" {
-			row.State = c.state
+		if had == "" || tellable(had) {
+			had = j.AdminComment
 		}
-		if c.end != "" {
-			row.Ended, row.EndedWhy = now, c.end
+		if j.ArrayTask == "" {
+			still[-1] = still[-1] || j.ID == dec.Job.ID
 		}
-		rows = append(rows, row)
-	}
-	if err := o.store.PutOverflows(ctx, rows); err != nil {
-		o.rows = nil // they may be written
-		return err
-	}
-	for _, row := range rows {
-		o.rows[row.Key] = row
-		if c.end != "" {
-			delete(o.rows, row.Key)
+		for _, t := range j.ArrayTasks() {
+			still[t] = true
 		}
-		delete(o.fail, row.Key)
 	}
-	o.made = time.Now()
-	if c.kind == "" {
-		return nil
-	}
-	why := dec.Why
-	if c.kind == "overflow" {
-		why = rows[0].Why
-	}
-	return o.journal.CommitFT(ctx, ft.Change{Events: []ft.Event{o.event(dec, c.kind, why)}})
-}
-
-// event tells of a job, or of tasks of an array.
-func (o *overflowing) event(dec overflow.Decision, kind, why string) ft.Event {
-	now, id := time.Now(), dec.Keys[0].Job
-	text := fmt.Sprintf("job %s: %s", jobName(dec.Keys), why)
-	switch kind {
-	case "overflow":
-		return ft.Event{Time: now, Kind: "overflow", Job: id, Text: text}
-	case "overflow-back":
-		return ft.Event{Time: now, Kind: "overflow-back", Job: id, Text: text}
-	}
-	return ft.Event{Time: now, Kind: "overflow-left", Job: id, Text: text}
-}
-
-// jobName is "7", "7_3" or "7_[3,4]".
-func jobName(keys []overflow.Key) string {
-	if len(keys) == 1 {
-		return keys[0].String()
-	}
-	words := make([]string, len(keys))
-	for i, k := range keys {
-		words[i] = fmt.Sprint(k.Task)
-	}
-	return fmt.Sprintf("%d_[%s]", keys[0].Job, strings.Join(words, ","))
+	return had, !slices.ContainsFunc(dec.Keys, func(k overflow.Key) bool { return !still[k.Task] }), nil
 }

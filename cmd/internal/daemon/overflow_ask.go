@@ -4,25 +4,24 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/api"
 	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/overflow"
 )
 
 // OverflowPlan says what the rules say now, and changes nothing but what is read of scripts.
 func (d *Daemon) OverflowPlan(ctx context.Context, ask api.OverflowAsk) ([]api.OverflowJob, error) {
 	rules := d.cfg.Overflow
-	own := len(ask.Rules) == 0
-	if !own {
+	if len(ask.Rules) > 0 {
 		rules = config.Overflow{}
 		if err := json.Unmarshal(ask.Rules, &rules); err != nil {
 			return nil, &api.Error{Status: http.StatusBadRequest, Message: "the rules are not the JSON they should be"}
 		}
-		own = reflect.DeepEqual(rules, d.cfg.Overflow)
 	}
 	open, err := d.store.OpenOverflows(ctx)
 	if err != nil {
@@ -36,21 +35,24 @@ func (d *Daemon) OverflowPlan(ctx context.Context, ask api.OverflowAsk) ([]api.O
 	for _, r := range open {
 		s.Records = append(s.Records, r.Record)
 	}
-	// What was read of scripts is of burstd's own [onprem].
+	// What was read of scripts is by burstd's own file systems.
 	reads := &d.overflows
-	if !own {
+	if !slices.Equal(s.OnPrem.FileSystems, d.cfg.Overflow.OnPrem.FileSystems) {
 		reads, s.Scripts = &overflowReads{}, nil
 	}
 	plan := overflow.Decide(s)
-	for range overflowScripts {
-		i := asks(plan, s.Scripts, ask.UID)
-		if i < 0 {
+	for left := overflowScripts; left > 0; {
+		some := asks(plan, ask.UID, reads)
+		if len(some) == 0 {
 			break
 		}
-		if err := reads.readScript(ctx, d.client, s.OnPrem, plan[i].Job.Job); err != nil {
-			return nil, err
+		for _, j := range some[:min(len(some), left)] {
+			if err := reads.readScript(ctx, d.client, s.OnPrem, j); err != nil && ctx.Err() != nil {
+				return nil, err
+			}
+			left--
 		}
-		s.Scripts = reads.kept(s.Waiting)
+		s.Scripts, s.Refused = reads.kept(s.Waiting), reads.refusedNow(time.Now())
 		plan = overflow.Decide(s)
 	}
 	all := []api.OverflowJob{}
@@ -59,7 +61,7 @@ func (d *Daemon) OverflowPlan(ctx context.Context, ask api.OverflowAsk) ([]api.O
 		if w == nil || ask.UID >= 0 && w.UID != ask.UID {
 			continue
 		}
-		j := api.OverflowJob{Job: jobName(dec.Keys), User: w.User, Account: w.Account, Partition: w.Partition, Nodes: w.NumNodes, Action: string(dec.Action), Rule: dec.Rule, Why: dec.Why}
+		j := api.OverflowJob{Job: jobName(dec.Keys), User: w.User, Account: w.Account, Partition: w.Partition, Nodes: w.NumNodes, Action: string(dec.Action), Rule: dec.Rule, Unread: dec.Script, Why: dec.Why}
 		if !w.Eligible.IsZero() {
 			j.Waited = max(0, s.Now.Sub(w.Eligible)).Round(time.Second).Seconds()
 		}
@@ -71,17 +73,19 @@ func (d *Daemon) OverflowPlan(ctx context.Context, ask api.OverflowAsk) ([]api.O
 	return all, nil
 }
 
-// asks is the first decision of the user's for which a script must be read; -1: none.
-func asks(plan []overflow.Decision, have map[overflow.ScriptID]overflow.Script, uid int) int {
-	for i, dec := range plan {
+// asks are the user's jobs whose scripts must be read, and have not been, nor in vain just now.
+func asks(plan []overflow.Decision, uid int, reads *overflowReads) (all []slurm.Job) {
+	seen := map[overflow.ScriptID]bool{}
+	for _, dec := range plan {
 		if !dec.Script || uid >= 0 && dec.Job.UID != uid {
 			continue
 		}
-		if _, read := have[overflow.ScriptOf(dec.Job.Job)]; !read {
-			return i
+		id := overflow.ScriptOf(dec.Job.Job)
+		if !seen[id] && !reads.has(id) && !reads.waits(asked{id, readIt}) {
+			seen[id], all = true, append(all, dec.Job.Job)
 		}
 	}
-	return -1
+	return all
 }
 
 // Overflows tells which jobs were moved, and what became of them.

@@ -3,12 +3,18 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/cmd/internal/store"
 	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/overflow"
+	"github.com/burst-hpc/burst/slurm/power"
 )
 
 // overflowReads keeps what is read of Slurm now and then. It serves the rounds and those who ask
@@ -18,6 +24,46 @@ type overflowReads struct {
 	partitions map[string]overflow.Partition
 	shown      time.Time
 	scripts    map[overflow.ScriptID]overflow.Script
+	refusals   map[asked]refusal
+	newest     seen
+	looking    sync.Mutex         // of those who explain: one reads for all
+	dear       map[uint32]dearJob // for which a budget never has room
+}
+
+// dearJob is what a job was that a budget has refused for ever, by its hold's start.
+type dearJob struct {
+	start      time.Time
+	limit      time.Duration
+	partitions string
+	nodes      int
+	comment    string
+}
+
+// changed says that the job is not what it was any more when it was refused; each is as it was first seen since. In
+// other partitions Slurm may count other nodes for the same CPUs.
+func (r *overflowReads) changed(w slurm.Waiting, h power.Hold) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := dearJob{h.Start, w.TimeLimit, w.Partition, w.NumNodes, w.Comment}
+	was, known := r.dear[w.ID]
+	if !known || !was.start.Equal(h.Start) {
+		if r.dear == nil {
+			r.dear = map[uint32]dearJob{}
+		}
+		r.dear[w.ID], was = now, now
+	}
+	if was.partitions != now.partitions {
+		was.partitions, was.nodes = now.partitions, now.nodes
+		r.dear[w.ID] = was
+	}
+	return now != was
+}
+
+// forgetDear forgets those that wait for another reason now, or not any more.
+func (r *overflowReads) forgetDear(held map[uint32]power.Hold) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.dear, func(id uint32, _ dearJob) bool { return !held[id].Never() })
 }
 
 // snapshot reads Slurm, the running jobs at least as late as since.
@@ -34,9 +80,24 @@ func (d *Daemon) snapshot(ctx context.Context, since time.Time) (s overflow.Snap
 	if err != nil {
 		return s, err
 	}
+	d.overflows.look(seen{snap, waiting})
+	return d.snapshotOf(ctx, snap, waiting)
+}
+
+// lately is snapshot for those who explain: of a reading that has begun at since or later, if there is one.
+func (d *Daemon) lately(ctx context.Context, since time.Time) (overflow.Snapshot, error) {
+	d.overflows.looking.Lock()
+	defer d.overflows.looking.Unlock()
+	if last := d.overflows.looked(); last.snap != nil && !last.snap.Taken.Before(since) {
+		return d.snapshotOf(ctx, last.snap, last.waiting)
+	}
+	return d.snapshot(ctx, since)
+}
+
+func (d *Daemon) snapshotOf(ctx context.Context, snap *slurm.Snapshot, waiting []slurm.Waiting) (s overflow.Snapshot, err error) {
 	s = overflow.Snapshot{Now: time.Now(), Waiting: waiting, Jobs: snap.Jobs, Scripts: d.overflows.kept(waiting)}
 	s.Partitions, err = d.overflows.shownBy(ctx, d.client, snap)
-	s.Closed = d.closed()
+	s.Closed, s.Back, s.Refused = d.closed(), d.back(waiting, s.Now), d.overflows.refusedNow(s.Now)
 	return s, err
 }
 
@@ -58,6 +119,39 @@ func (d *Daemon) closed() map[string]string {
 	return closed
 }
 
+// back are the jobs that a pool gave back for want of nodes, for the time until they may start. One that waits in
+// partitions of pools alone is left to them: it has no place of its own to go back to.
+func (d *Daemon) back(waiting []slurm.Waiting, now time.Time) map[uint32]overflow.Back {
+	if len(d.cfg.Pools) == 0 {
+		return nil
+	}
+	held := d.engine.Back(now)
+	d.overflows.forgetDear(held)
+	if len(held) == 0 {
+		return nil
+	}
+	all := map[uint32]overflow.Back{}
+	pools := func(partition string) bool {
+		return slices.ContainsFunc(d.cfg.Pools, func(p config.Pool) bool { return p.Slurm.Partition == partition })
+	}
+	for i, w := range waiting {
+		h, ok := held[w.ID]
+		if !ok || !slices.ContainsFunc(strings.Split(w.Partition, ","), func(p string) bool { return !pools(p) }) {
+			continue
+		}
+		b := overflow.Back{Until: h.Start, Why: h.Why, Never: h.Never()}
+		if b.Never && d.overflows.changed(w, h) {
+			continue
+		}
+		var budget bool
+		if budget, b.Cluster = h.ForBudget(); budget {
+			b.Of = &waiting[i]
+		}
+		all[w.ID] = b
+	}
+	return all
+}
+
 // shownBy are the partitions, read anew each minute.
 func (r *overflowReads) shownBy(ctx context.Context, c *slurm.Client, snap *slurm.Snapshot) (map[string]overflow.Partition, error) {
 	r.mu.Lock()
@@ -73,46 +167,50 @@ func (r *overflowReads) shownBy(ctx context.Context, c *slurm.Client, snap *slur
 	return r.partitions, nil
 }
 
-// kept are the scripts that were read, of jobs that wait; the others are forgotten.
+// kept are the scripts that were read, of jobs that wait; the others are forgotten, with what
+// Slurm has refused of them.
 func (r *overflowReads) kept(waiting []slurm.Waiting) map[overflow.ScriptID]overflow.Script {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.scripts) == 0 {
+	if len(r.scripts)+len(r.refusals) == 0 {
 		return nil
 	}
-	all := map[overflow.ScriptID]overflow.Script{}
+	all, wait := map[overflow.ScriptID]overflow.Script{}, map[overflow.ScriptID]bool{}
 	for _, w := range waiting {
 		id := overflow.ScriptOf(w.Job)
+		wait[id] = true
 		if s, ok := r.scripts[id]; ok {
 			all[id] = s
 		}
 	}
+	maps.DeleteFunc(r.refusals, func(a asked, _ refusal) bool { return !wait[a.ScriptID] })
 	r.scripts = all
 	return all
 }
 
-// scripts reads those that decide, some in each round, and says how many it has read. Of a job
-// that was moved before burstd started it is read again.
+// scripts reads those that decide, some in each round, and says how many it has tried to read. Of a job
+// that was moved before burstd started it is read again. One that cannot be read keeps nobody else waiting.
 func (o *overflowing) scripts(ctx context.Context, p overflow.OnPrem, plan []overflow.Decision) (n int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, overflowRead)
 	defer cancel()
+	var errs []error
 	for _, dec := range plan {
 		if dec.Job == nil || !dec.Script && dec.Action != overflow.Keep && dec.Action != overflow.Seen {
 			continue
 		}
 		id := overflow.ScriptOf(dec.Job.Job)
-		if o.overflows.has(id) {
+		if o.overflows.has(id) || o.overflows.waits(asked{id, readIt}) {
 			continue
 		}
-		if n == overflowScripts {
+		if n == overflowScripts || len(errs) == overflowFails || ctx.Err() != nil {
 			break
 		}
-		if err := o.overflows.readScript(ctx, o.client, p, dec.Job.Job); err != nil {
-			return n, err
-		}
 		n++
+		if err := o.overflows.readScript(ctx, o.client, p, dec.Job.Job); err != nil {
+			errs = append(errs, err)
+		}
 	}
-	return n, nil
+	return n, errors.Join(errs[:min(len(errs), 3)]...)
 }
 
 func (r *overflowReads) has(id overflow.ScriptID) bool {
@@ -122,14 +220,16 @@ func (r *overflowReads) has(id overflow.ScriptID) bool {
 	return ok
 }
 
-// readScript reads a job's script, once.
+// readScript reads a job's script, once; one that Slurm does not give is tried again later.
 func (r *overflowReads) readScript(ctx context.Context, c *slurm.Client, p overflow.OnPrem, j slurm.Job) error {
 	ctx, cancel := context.WithTimeout(ctx, afterAnswer)
 	defer cancel()
 	text, err := c.BatchScript(ctx, j.ID)
 	if err != nil && !errors.Is(err, slurm.ErrNoJob) { // it has ended this moment, or has none
+		r.refused(asked{overflow.ScriptOf(j), readIt}, fmt.Sprintf("its script cannot be read: %v", err), store.Overflowed{})
 		return err
 	}
+	r.done(asked{overflow.ScriptOf(j), readIt})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.scripts == nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -29,7 +28,11 @@ type desk struct {
 	dieAt   int    // the update, from 1; 0: none
 	after   bool   // it is carried out, but the answer is lost
 	refuse  string // what scontrol update says
+	only    string // to an update of this, as "jobid=5 "; empty: to each
+	broken  string // what scontrol says of the script of job 5
 	reads   int    // of scripts
+	looks   int    // at those that wait
+	nodes   string // what scontrol says of nodes; empty: of one
 	dead    bool
 }
 
@@ -46,24 +49,40 @@ func (d *desk) Run(_ context.Context, name string, args ...string) ([]byte, []by
 	case d.dead:
 		return nil, nil, errDead
 	case name == "squeue":
+		if slices.Contains(args, "PENDING") {
+			d.looks++
+		}
 		return d.squeue(args), nil, nil
+	case strings.Contains(line, "show nodes") && d.nodes != "":
+		return []byte(d.nodes), nil, nil
 	case strings.Contains(line, "show nodes"):
 		return []byte("NodeName=c1 CPUTot=4 RealMemory=4000 State=IDLE+CLOUD+POWERED_DOWN Partitions=cloud\n"), nil, nil
 	case strings.Contains(line, "show partitions"):
-		return []byte("PartitionName=main State=UP\nPartitionName=cloud State=UP MaxTime=UNLIMITED\n"), nil, nil
+		return []byte("PartitionName=main Default=YES State=UP\nPartitionName=cloud State=UP MaxTime=UNLIMITED\n"), nil, nil
 	case strings.HasPrefix(line, "write batch_script"):
 		d.reads++
+		if d.broken != "" && args[2] == "5" {
+			return nil, []byte(d.broken), refused{}
+		}
 		return []byte("#!/bin/sh\ntrue\n"), nil, nil
 	case strings.HasPrefix(line, "update jobid="):
 		d.updates = append(d.updates, line)
 		if d.dead = len(d.updates) == d.dieAt; d.dead && !d.after {
 			return nil, nil, errDead
 		}
-		if d.refuse != "" {
+		if d.refuse != "" && strings.HasPrefix(line, "update "+d.only) {
 			return nil, []byte(d.refuse), refused{}
 		}
 		job, partitions, _ := strings.Cut(strings.TrimPrefix(line, "update jobid="), " partition=")
-		d.update(job, partitions)
+		job, said, says := strings.Cut(job, " admincomment=")
+		if _, more, also := strings.Cut(partitions, " admincomment="); also {
+			said, says = more, true
+		}
+		partitions, _, _ = strings.Cut(partitions, " ")
+		if partitions != "" {
+			d.update(job, partitions)
+		}
+		d.say(job, said, says)
 		if d.dead {
 			return nil, nil, errDead
 		}
@@ -81,6 +100,9 @@ func (d *desk) squeue(args []string) []byte {
 		}
 	}
 	for _, row := range d.rows {
+		if slices.Contains(args, "PENDING") && row["State"] != "PENDING" {
+			continue
+		}
 		if only != "" && row["JobID"] != only && row["ArrayJobID"] != only {
 			continue
 		}
@@ -91,6 +113,15 @@ func (d *desk) squeue(args []string) []byte {
 		b.WriteString("\n")
 	}
 	return []byte(b.String())
+}
+
+// say writes the comment of a job that is no task.
+func (d *desk) say(job, text string, says bool) {
+	for _, row := range d.rows {
+		if says && row["JobID"] == job {
+			row["admin_comment"] = text
+		}
+	}
 }
 
 // update splits the tasks that are named off their array.
@@ -149,7 +180,7 @@ type shop struct {
 }
 
 func newShop(t *testing.T, rows ...map[string]string) *shop {
-	s := &shop{T: t, desk: &desk{rows: rows}, path: filepath.Join(t.TempDir(), "burst.db"),
+	s := &shop{T: t, desk: &desk{rows: rows}, path: newJournal(t),
 		rules: config.Overflow{Rules: []overflow.Rule{{Name: "small", From: []string{"main"}, To: []string{"cloud"}, After: time.Minute}}}}
 	s.start()
 	return s
@@ -203,7 +234,7 @@ func TestOverflowDies(t *testing.T) {
 	}
 	moved := map[string]string{"5/N/A": "main,cloud", "6/N/A": "main,cloud", "7/N/A": "other", "30/1": "main,cloud", "30/2": "main,cloud", "30/3": "main,cloud"}
 	back := map[string]string{"5/N/A": "main", "6/N/A": "main,cloud", "7/N/A": "other", "30/1": "main", "30/2": "main", "30/3": "main"}
-	for n := range 7 { // there are six updates: one job and one array, then one job and three tasks
+	for n := range 5 { // there are four updates: one job and one array, and back
 		for _, after := range []bool{false, true} {
 			s := newShop(t, jobs()...)
 			s.dieAt, s.after = n, after
@@ -254,31 +285,6 @@ func TestOverflowIsTold(t *testing.T) {
 	}
 	if s.reads != 2 {
 		t.Errorf("%d scripts were read", s.reads)
-	}
-}
-
-// TestOverflowRefused: what Slurm refuses is tried again, and not in each round.
-func TestOverflowRefused(t *testing.T) {
-	s := newShop(t, waiting("5", "N/A", "main"))
-	s.refuse = "slurm_update error: Access denied"
-	if err := s.over.round(t.Context()); err == nil || !strings.Contains(err.Error(), "changing the partitions of job 5: scontrol: slurm_update error") {
-		t.Error(err)
-	}
-	for range 3 {
-		if err := s.over.round(t.Context()); err != nil {
-			t.Error(err)
-		}
-	}
-	if len(s.updates) != 1 {
-		t.Errorf("%v", s.updates)
-	}
-	s.refuse = "Job is no longer pending execution for job 5"
-	s.over.fail = map[overflow.Key]try{}
-	if err := s.over.round(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if log := s.log(); len(log) != 1 || log[0].EndedWhy != "it began before it was added" {
-		t.Errorf("%+v", log)
 	}
 }
 

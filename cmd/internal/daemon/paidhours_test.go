@@ -110,7 +110,7 @@ func TestPaidHoursOnARealSlurm(t *testing.T) {
 		}
 		return strings.TrimSpace(string(out))
 	}
-	st, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "burst.db"))
+	st, err := store.Open(t.Context(), newJournal(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,8 +47,8 @@ func (d *Daemon) ChangePool(ctx context.Context, c api.PoolChange) error {
 }
 
 // Boots tells of nodes' ways up.
-func (d *Daemon) Boots(ctx context.Context, job uint32, last int) ([]api.Boot, error) {
-	stored, err := d.store.Boots(ctx, job, last)
+func (d *Daemon) Boots(ctx context.Context, node string, job uint32, last int) ([]api.Boot, error) {
+	stored, err := d.store.Boots(ctx, node, job, last)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"log/slog"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -13,7 +12,7 @@ import (
 
 // TestPoolsNameTheirImages, of each of a pool's sources: what deletes images asks for them.
 func TestPoolsNameTheirImages(t *testing.T) {
-	st, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "burst.db"))
+	st, err := store.Open(t.Context(), newJournal(t))
 	if err != nil {
 		t.Fatal(err)
 	}

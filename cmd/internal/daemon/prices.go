@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
@@ -32,6 +33,7 @@ type prices struct {
 	kept    *store.Store // has the plans over a restart; nil: they are forgotten
 	some    bool         // it has plans
 	log     *slog.Logger
+	learnt  atomic.Bool // the ledger has had it learn once
 
 	mu       sync.Mutex
 	known    map[priceKey]quote
@@ -149,7 +151,11 @@ func (p *prices) learn(ctx context.Context, instances []power.Instance) {
 	for name, offerings := range due {
 		p.ask(ctx, name, offerings)
 	}
+	p.learnt.Store(true)
 }
+
+// asked says that the clouds have been asked for what lives.
+func (p *prices) asked() bool { return p.learnt.Load() }
 
 // compare adds to what is due, once an hour, the on-demand offerings of what runs on spot: nothing but
 // what is shown beside the cost waits for such a price.

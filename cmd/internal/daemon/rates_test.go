@@ -3,7 +3,6 @@ package daemon
 import (
 	"encoding/json"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +20,7 @@ import (
 // TestAdvisedIntervals follow the measured rate of the pool's evictions, the
 // number of the job's nodes, and what notices save anyway.
 func TestAdvisedIntervals(t *testing.T) {
-	st, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "burst.db"))
+	st, err := store.Open(t.Context(), newJournal(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -31,7 +30,7 @@ type past struct {
 
 func newPast(t *testing.T, o slurmtest.Options) *past {
 	t.Helper()
-	p := &past{T: t, path: filepath.Join(t.TempDir(), "burst.db")}
+	p := &past{T: t, path: newJournal(t)}
 	if p.pools, o.OnPrem = map[string]string{}, []string{"on1"}; o.Nodes == nil {
 		o.Nodes = []string{"c1", "c2"}
 	}

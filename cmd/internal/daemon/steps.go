@@ -102,10 +102,23 @@ func (s *steps) Answer(ctx context.Context, c nodeapi.Caller, g session.Given) e
 	return s.hub.Answer(ctx, c.UID, g)
 }
 
-// Close implements nodeapi.Jobs.
-func (s *steps) Close(ctx context.Context, c nodeapi.Caller, e session.End) error {
-	return s.hub.Close(ctx, c.UID, e)
+// Close implements nodeapi.Jobs. What the job has cost is a courtesy: its step waits no
+// longer for it than costTime, and no error of it is the step's.
+func (s *steps) Close(ctx context.Context, c nodeapi.Caller, e session.End) (session.Closed, error) {
+	if err := s.hub.Close(ctx, c.UID, e); err != nil {
+		return session.Closed{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, costTime)
+	defer cancel()
+	cost, known, err := s.store.JobCost(ctx, e.Job, time.Now())
+	if err != nil || !known || cost.UID != c.UID {
+		return session.Closed{}, nil
+	}
+	return session.Closed{Cost: costLine(cost)}, nil
 }
+
+// costTime is how long the end of a step waits for what its job has cost.
+const costTime = time.Second
 
 type attemptOf struct {
 	job     uint32

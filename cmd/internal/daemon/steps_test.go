@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cmd/internal/history"
 	"github.com/burst-hpc/burst/cmd/internal/jobword"
+	"github.com/burst-hpc/burst/cmd/internal/ledger"
 	"github.com/burst-hpc/burst/cmd/internal/munge"
 	"github.com/burst-hpc/burst/cmd/internal/munge/mungetest"
 	"github.com/burst-hpc/burst/cmd/internal/nodeapi"
@@ -240,12 +242,19 @@ esac
 	s.journal(func(st *store.Store) error {
 		return st.CommitFT(t.Context(), ft.Change{Evictions: []ft.Eviction{died}})
 	})
+	half := ledger.Row{Instance: "i-8", Provider: "local", Pool: "p", Offering: cloud.Offering{Type: "small", Market: cloud.Spot}, Node: "p1", Job: 7, UID: me, From: time.Now().Add(-30 * time.Minute), To: time.Now(),
+		Share: 1, Price: ledger.Price{USDPerHour: 0.5, Date: time.Now(), Source: "table"}, USDPerHourOnDemand: 2}
+	s.journal(func(st *store.Store) error { return st.PutUsage(t.Context(), []ledger.Row{half}) })
+	run := history.Run{Job: 7, Open: true, UID: me, Nodes: 1, Submitted: half.From, Started: half.From, Begun: half.From, Seen: half.To, State: "RUNNING", Restarts: 1}
+	s.journal(func(st *store.Store) error { return st.PutRuns(t.Context(), []history.Run{run}) })
 	close(finish)
 	r = s.start()
 	r.until("the answer has come", func() bool { return strings.Contains(r.scrape(), "burst_requests_open 0") })
 	end, stop := context.WithTimeout(t.Context(), 30*time.Second)
 	defer stop()
-	c.Close(end)
+	if cost := c.Close(end).Cost; !strings.HasPrefix(cost, "job 7 has run ") || !strings.HasSuffix(cost, " on 1 node (local spot small): 0.25 USD so far, 1.00 on demand; evicted 1 time, nothing lost") {
+		t.Errorf("it is told %q", cost)
+	}
 	r.until("the session is closed", func() bool { return strings.Contains(r.scrape(), "burst_sessions 0") })
 	if err := transport.Do(t.Context(), jobword.Path, jobword.Asking{Job: 7, Attempt: 1}, &before); err != nil || before.Blessed["0"].N != 3 || before.Blessed["0"].Attempt != 1 ||
 		len(before.Evicted) != 1 || before.Evicted[0].Iterations != 40 || before.Evicted[0].Died.Unix() != died.Ended.Unix() {

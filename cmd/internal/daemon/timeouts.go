@@ -16,6 +16,19 @@ import (
 type timeouts struct {
 	mu sync.Mutex
 	of map[string]time.Duration // by pool; one that is not known is not among them
+	// over is how long jobs go on after their time limits; nil: it is not known.
+	over *slurm.OverLimits
+}
+
+// after is spending.Keeper.Over.
+func (t *timeouts) after(partitions string) (d time.Duration, endless, known bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over == nil {
+		return 0, false, false
+	}
+	d, endless = t.over.Of(partitions)
+	return d, endless, true
 }
 
 // get is the pool's; 0: it is not known.
@@ -30,6 +43,7 @@ func (t *timeouts) get(pool string) time.Duration {
 const (
 	timeoutsEvery = 5 * time.Minute
 	timeoutsAgain = 30 * time.Second
+	timeoutsSoon  = 2 * time.Second // where launches may wait for it
 )
 
 // keepTimeouts reads them until ctx ends. That Slurm does not answer is said elsewhere.
@@ -38,7 +52,9 @@ func (d *Daemon) keepTimeouts(ctx context.Context) error {
 		wait := timeoutsEvery
 		if err := d.readTimeouts(ctx); err != nil {
 			d.log.Debug("how long Slurm lets nodes boot is not known", "error", err)
-			wait = timeoutsAgain
+			if wait = timeoutsAgain; d.cfg.Budget != nil {
+				wait = timeoutsSoon
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -59,6 +75,7 @@ func (d *Daemon) readTimeouts(ctx context.Context) error {
 		return err
 	}
 	of := leastOf(d.cfg.Pools, slurm.ResumeTimeouts(settings, partitions))
+	over := slurm.OverLimitsOf(settings, partitions)
 	var c power.Change
 	for _, p := range d.cfg.Pools {
 		name, want := p.Power.Name, p.Slurm.ResumeTimeout
@@ -73,7 +90,7 @@ func (d *Daemon) readTimeouts(ctx context.Context) error {
 		}
 	}
 	d.timeouts.mu.Lock()
-	d.timeouts.of = of
+	d.timeouts.of, d.timeouts.over = of, &over
 	d.timeouts.mu.Unlock()
 	return nil
 }

@@ -1,7 +1,8 @@
-// Package demo shows Burst at work on one host: a real Slurm cluster asks for
-// cloud nodes, an MPI job runs on them and is evicted twice, each time goes on
-// from its checkpoint on other nodes, and the idle nodes are ended. It prints
-// a timeline and a report, and fails if anything is not as it must be.
+// Package demo shows Burst at work on one host: jobs wait for the one node of a
+// real Slurm cluster, a rule takes them to the cloud, within a budget; an MPI job
+// is evicted there twice, each time goes on from its checkpoint on other nodes,
+// and the idle nodes are ended. It prints a timeline and a report, and fails if
+// anything is not as it must be.
 package demo
 
 import (
@@ -30,8 +31,8 @@ type Options struct {
 	Out  io.Writer
 	TTY  bool // Out is a terminal: draw a progress bar
 
-	Nodes       int           // cloud nodes [6]
-	JobNodes    int           // of the job [4]
+	Nodes       int           // cloud nodes [7]
+	JobNodes    int           // of the MPI job: that many, of a CPU each; the site's one node has as many CPUs [4]
 	Cells       int64         // of the grid's side [400]
 	Iterations  int64         // [1800]
 	Pace        time.Duration // least time of an iteration [20 ms]
@@ -51,7 +52,7 @@ func (o Options) withDefaults() Options {
 	def(&o.SuspendTime, 8*time.Second)
 	def(&o.Limit, 4*time.Minute)
 	if o.Nodes == 0 {
-		o.Nodes, o.JobNodes = 6, 4
+		o.Nodes, o.JobNodes = 7, 4
 	}
 	if o.Iterations == 0 {
 		o.Cells, o.Iterations = 400, 1800
@@ -60,6 +61,18 @@ func (o Options) withDefaults() Options {
 }
 
 func (o Options) run() run { return run{cells: o.Cells, iterations: o.Iterations, seed: 1} }
+
+// policy is in burst.toml: what overflows, and what it may cost.
+const policy = `
+[[overflow]]
+name = "busy"
+from = ["onprem"]
+to = ["cloud"]
+after = "1s"
+
+[budget]
+day = 0.25
+`
 
 // evictions is how many the demo orders, evenly over the job's iterations.
 const evictions = 2
@@ -76,16 +89,17 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	began := time.Now()
 	site, err := rig.Start(ctx, rig.Options{
-		Dir: o.Dir, Bin: o.Bin, Outlive: o.Keep, Nodes: o.Nodes, OnPrem: 1, Gate: true, SuspendTime: o.SuspendTime,
+		Dir: o.Dir, Bin: o.Bin, Outlive: o.Keep, Nodes: o.Nodes, CPUs: 1, OnPrem: 1, OnPremCPUs: o.JobNodes, Gate: true,
+		SuspendTime: o.SuspendTime, DemoPrices: true, ExtraToml: policy,
 	})
 	if err != nil {
 		return cli.WithHint(interrupted(ctx, err), "make deps installs what the demo needs; a demo that was kept is ended with burst demo --end %s", o.Dir)
 	}
-	s := &show{o: o, site: site, heat: heat, began: began, line: &timeline{out: o.Out, tty: o.TTY, began: began}}
+	s := newShow(o, site, heat, began)
 	r, err := s.play(ctx)
 	s.line.setBar("")
 	if err == nil {
-		err = s.conclude(r)
+		err = s.conclude(ctx, r)
 	}
 	return s.leave(ctx, interrupted(ctx, err))
 }
@@ -116,7 +130,7 @@ func findHeat(o Options) (string, error) {
 }
 
 // conclude prints and writes the report, and fails if the demo has.
-func (s *show) conclude(r *Report) error {
+func (s *show) conclude(ctx context.Context, r *Report) error {
 	prices, err := price.Local()
 	if err != nil {
 		return err
@@ -128,6 +142,10 @@ func (s *show) conclude(r *Report) error {
 	if err := r.bill(all, prices, time.Now()); err != nil {
 		return err
 	}
+	if err := s.settle(ctx, r); err != nil {
+		return err
+	}
+	s.line.flushAll()
 	r.judge(evictions)
 	s.line.print(r.text())
 	if s.o.JSON != "" {
@@ -168,13 +186,16 @@ func (s *show) usage() string {
 	self := filepath.Join(s.o.Bin, "burst")
 	return fmt.Sprintf(`
 The cluster is still up, with burstd and its cloud. To use it:
-  export SLURM_CONF=%s
-  export BURST_CONFIG=%s
+  export SLURM_CONF=%[1]s
+  export BURST_CONFIG=%[2]s
   sinfo -N
-  sbatch -p cloud -N 2 -D %s --wrap "srun hostname; sleep 60"
-  %s events --follow
+  sbatch -p cloud -N 2 -t 5 -D %[3]s --wrap "srun hostname; sleep 60"
+  sbatch -N 1-%[6]d -n %[6]d -t 5 -D %[3]s --array 1-2 --wrap "srun hostname; sleep 60"
+  %[4]s overflow
+  %[4]s budget
+  %[4]s events --follow
 To end it:
-  %s demo --end %s`, s.site.Cluster.Conf, s.site.Config, s.site.Work, self, self, s.site.Dir)
+  %[4]s demo --end %[5]s`, s.site.Cluster.Conf, s.site.Config, s.site.Work, self, s.site.Dir, s.o.JobNodes)
 }
 
 // End ends a demo that was kept, or whose process was killed.

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 func small(dir string) Options {
 	return Options{
 		Dir: filepath.Join(dir, "build", "demo"), Bin: filepath.Join(dir, "build", "bin"), JSON: filepath.Join(dir, "report.json"), Out: os.Stdout,
-		Nodes: 4, JobNodes: 2, Cells: 64, Iterations: 300, Pace: 20 * time.Millisecond, SuspendTime: 3 * time.Second,
+		Nodes: 5, JobNodes: 2, Cells: 64, Iterations: 300, Pace: 20 * time.Millisecond, SuspendTime: 3 * time.Second,
 	}
 }
 
@@ -92,7 +92,7 @@ func testWhole(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"takes c2 back: 30s notice", "runs again on", "writes its checkpoint at iteration ", "as that of an uninterrupted run", "The demo has succeeded.",
+		"goes also to cloud", "stays: says #BURST stay", "takes c2 back: 30s notice", "runs again on", "writes its checkpoint at iteration ", "as that of an uninterrupted run", "The demo has succeeded.",
 	} {
 		if !bytes.Contains(out, []byte(want)) {
 			t.Errorf("the demo did not print %q", want)
@@ -102,7 +102,7 @@ func testWhole(t *testing.T, dir string) {
 	if text, err = os.ReadFile(filepath.Join(dir, "report.json")); err == nil {
 		err = json.Unmarshal(text, &r)
 	}
-	if err != nil || len(r.Evictions) != 2 || r.Evictions[0].From < 100 || r.Evictions[1].From < 200 || r.NodesLaunched < 3 || r.SpotUSD <= 0 {
+	if err != nil || r.overflowed() != 3 || r.Budget.Spent <= 0 || len(r.Evictions) != 2 || r.Evictions[0].From < 100 || r.Evictions[1].From < 200 || r.NodesLaunched < 3 || r.SpotUSD <= 0 {
 		t.Errorf("the report is %+v, %v", r, err)
 	}
 	nothingLeft(t, filepath.Join(dir, "build"))
@@ -144,7 +144,7 @@ func testBroken(t *testing.T, o Options) {
 func testInterrupted(t *testing.T, o Options) {
 	ctx, cancel := context.WithCancel(t.Context())
 	o.Out = writer(func(text string) {
-		if strings.Contains(text, "runs on") {
+		if strings.Contains(text, "runs on c") {
 			cancel()
 		}
 	})

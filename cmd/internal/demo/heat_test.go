@@ -102,8 +102,8 @@ func TestTail(t *testing.T) {
 func TestScript(t *testing.T) {
 	got := script("/opt/it's here/heat", Options{}.withDefaults())
 	const want = `#!/bin/bash
-#SBATCH --job-name=heat --partition=cloud
-#SBATCH --nodes=4 --ntasks-per-node=1
+#SBATCH --job-name=heat --partition=onprem --time=10
+#SBATCH --nodes=1-4 --ntasks=4
 #SBATCH --requeue --open-mode=append --output=heat.out
 #BURST signal=USR1 grace=20s
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/api"
 	"github.com/burst-hpc/burst/slurm"
 )
 
@@ -32,10 +33,11 @@ func (s *show) readNodes(ctx context.Context) error {
 	return nil
 }
 
-// touched says what differs in a node that should be idle all the time.
+// touched says what differs in a node that Burst should leave alone: jobs come and go there.
 func touched(start, now slurm.Node) string {
+	ours := func(flag string) bool { return flag != slurm.Completing && flag != "PLANNED" }
 	switch {
-	case now.State.Base != "IDLE" || len(now.State.Flags) > 0:
+	case !slices.Contains([]string{"IDLE", "MIXED", "ALLOCATED"}, now.State.Base) || slices.ContainsFunc(now.State.Flags, ours):
 		return "it was " + now.State.String()
 	case !now.Started.Equal(start.Started):
 		return "its slurmd was started again"
@@ -84,9 +86,9 @@ func (s *show) allOff() bool {
 }
 
 // report gathers what is known at the end.
-func (s *show) report(reference string) (*Report, error) {
+func (s *show) report(ctx context.Context, reference string) (*Report, error) {
 	r := &Report{
-		Job: s.id, JobState: s.job.State, Iterations: s.o.Iterations, Seconds: seconds(time.Since(s.began)),
+		Job: s.heat.id, JobState: s.heat.now.State, Iterations: s.o.Iterations, Seconds: seconds(time.Since(s.began)),
 		Evictions: []Eviction{}, Restarts: len(s.books.restarts), Checksum: s.books.checksum, Reference: reference,
 		NodesUp: s.up(), OnPremTouched: s.onPremTouched, Failures: []string{},
 	}
@@ -100,7 +102,11 @@ func (s *show) report(reference string) (*Report, error) {
 		}
 		r.Evictions = append(r.Evictions, out)
 	}
-	var err error
+	moved, err := s.site.API.Overflows(ctx, api.OverflowQuery{Last: api.MaxOverflows})
+	if err != nil {
+		return nil, err
+	}
+	r.Jobs = ran(s.queue, moved)
 	r.InstancesLeft, err = s.left()
 	return r, err
 }

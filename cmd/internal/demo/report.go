@@ -24,6 +24,8 @@ type Report struct {
 	SpotUSD       float64    `json:"spot_usd"`
 	OnDemandUSD   float64    `json:"on_demand_usd"`
 	PricesOf      string     `json:"prices_of"` // the day of the demo's price table
+	Jobs          []Ran      `json:"jobs"`
+	Budget        Budget     `json:"budget"`
 	Checksum      string     `json:"checksum"`
 	Reference     string     `json:"reference_checksum"` // of an uninterrupted run
 	InstancesLeft int        `json:"instances_left"`
@@ -96,6 +98,20 @@ func (r *Report) judge(evictions int) {
 	case r.Checksum != r.Reference:
 		fail("the job's checksum is %s, that of an uninterrupted run %s", r.Checksum, r.Reference)
 	}
+	if r.overflowed() == 0 {
+		fail("no job was moved to the cloud and ran there")
+	}
+	for _, j := range r.Jobs {
+		if why := j.wrong(); why != "" {
+			fail("%s", why)
+		}
+		if j.State != "COMPLETED" && j.Job != r.Job {
+			fail("%s ended as %s", j.title(), j.State)
+		}
+	}
+	if why := r.Budget.wrong(r.SpotUSD); why != "" {
+		fail("%s", why)
+	}
 	if len(r.NodesUp) > 0 {
 		fail("not powered down: %s", strings.Join(r.NodesUp, ", "))
 	}
@@ -114,6 +130,10 @@ func (r *Report) text() string {
 		fmt.Fprintf(&b, "  %-15s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	fmt.Fprintf(&b, "\nReport, after %.0f s\n", r.Seconds)
+	line("overflow", "%d of %d jobs, which all asked for the site's partition alone, ran in the cloud", r.overflowed(), len(r.Jobs))
+	for _, j := range r.Jobs {
+		line("", "%s", j.text())
+	}
 	line("nodes launched", "%d; at the end %d instances are left", r.NodesLaunched, r.InstancesLeft)
 	line("evictions", "%d, with %s lost in all", len(r.Evictions), iterations(r.Lost))
 	for _, e := range r.Evictions {
@@ -127,12 +147,14 @@ func (r *Report) text() string {
 	line("instance time", "%.4f instance-hours (%.0f s)", r.InstanceHours, r.InstanceHours*3600)
 	line("cost", "$%.4f at spot prices, $%.4f on demand", r.SpotUSD, r.OnDemandUSD)
 	line("", "(by a demo's price table of %s; by the second, at least a minute)", r.PricesOf)
+	line("budget", "$%.4f a day: $%.4f spent, $%.4f committed, $%.4f left", r.Budget.Cap, r.Budget.Spent, r.Budget.Committed, r.Budget.Left)
+	line("", "(when the job began $%.4f were committed: to the jobs' time limits)", r.Budget.Held)
 	same := "as that of an uninterrupted run"
 	if r.Checksum != r.Reference {
 		same = "BUT an uninterrupted run has " + r.Reference
 	}
 	line("checksum", "%s, %s", r.Checksum, same)
-	onprem := "idle all the time, never touched"
+	onprem := "jobs came and went, Burst never touched it"
 	if r.OnPremTouched != "" {
 		onprem = r.OnPremTouched
 	}

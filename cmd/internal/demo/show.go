@@ -3,8 +3,6 @@ package demo
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -17,25 +15,29 @@ const (
 	lookEvery  = 100 * time.Millisecond // at events and the job's output
 	jobEvery   = 200 * time.Millisecond
 	nodesEvery = time.Second
+	askEvery   = 500 * time.Millisecond // what the rules of overflow say, as long as it is not known
 	// endedTime is how long a job may stand as ended badly: an evicted one does,
 	// until burstd has requeued it.
 	endedTime = 20 * time.Second
+	// leaveTime is how long a job may take to be moved to the cloud, and its nodes to boot.
+	leaveTime = 90 * time.Second
 	// silence is how long Slurm may give no answer.
 	silence = 15 * time.Second
 )
 
 // show is a demo under way.
 type show struct {
-	o     Options
-	site  *rig.Site
-	heat  string
-	began time.Time
-	line  *timeline
+	o       Options
+	site    *rig.Site
+	program string // heat
+	began   time.Time
+	line    *timeline
 
-	id      uint32
-	job     slurm.Job
-	jobAt   time.Time // of the last good reading
-	endedAt time.Time // when the job was first seen ended, and not completed
+	queue   []*queued
+	heat    *queued   // of queue, the MPI job
+	jobsAt  time.Time // of the last good reading
+	askedAt time.Time // what the rules say
+	held    float64   // USD that were committed when heat began
 	seq     int64     // of the last event
 	output  tail
 	books   ledger
@@ -56,25 +58,31 @@ type eviction struct {
 	computing      time.Time
 }
 
+func newShow(o Options, site *rig.Site, heat string, began time.Time) *show {
+	s := &show{o: o, site: site, program: heat, began: began, line: &timeline{out: o.Out, tty: o.TTY, began: began}, queue: queue(heat, o)}
+	s.heat = s.queue[slices.IndexFunc(s.queue, func(q *queued) bool { return q.name == heatName })]
+	return s
+}
+
 // play goes through the whole demo.
 func (s *show) play(ctx context.Context) (*Report, error) {
 	if err := s.readNodes(ctx); err != nil {
 		return nil, err
 	}
-	s.say("slurm", fmt.Sprintf("is up: %s powered down, %s idle; burstd answers",
-		hostlist.FoldSorted(s.site.Cluster.CloudNodes()), hostlist.FoldSorted(s.site.Cluster.OnPremNodes())))
+	s.say("slurm", fmt.Sprintf("is up: the site's %s idle, the cloud's %s powered down; burstd answers",
+		hostlist.FoldSorted(s.site.Cluster.OnPremNodes()), hostlist.FoldSorted(s.site.Cluster.CloudNodes())))
 	outer := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ref := make(chan string, 1)
 	go func() {
-		sum, err := reference(ctx, s.site, s.heat, s.o.run())
+		sum, err := reference(ctx, s.site, s.program, s.o.run())
 		if err != nil {
 			cancel(err) // nothing could be compared in the end
 		}
 		ref <- sum
 	}()
-	err := s.runJob(ctx)
+	err := s.runJobs(ctx)
 	if err == nil {
 		err = s.until(ctx, "all nodes are powered down", s.allOff)
 	}
@@ -89,7 +97,7 @@ func (s *show) play(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	s.line.flushAll()
-	return s.report(sum)
+	return s.report(ctx, sum)
 }
 
 func (s *show) say(who, what string) {
@@ -97,22 +105,18 @@ func (s *show) say(who, what string) {
 	s.line.flushAll()
 }
 
-// runJob submits the job, evicts it twice and waits for its end.
-func (s *show) runJob(ctx context.Context) error {
-	text := script(s.heat, s.o)
-	if err := os.WriteFile(filepath.Join(s.site.Work, jobScript), []byte(text), 0o755); err != nil {
+// runJobs submits all jobs, evicts heat twice and waits for their end.
+func (s *show) runJobs(ctx context.Context) error {
+	if err := s.submit(ctx); err != nil {
 		return err
 	}
-	var err error
-	if s.id, err = s.site.Submit(ctx, text); err != nil {
+	if err := s.leaves(ctx); err != nil {
 		return err
 	}
-	s.output.path = filepath.Join(s.site.Work, jobOutput)
-	s.say("job", fmt.Sprintf("%d is submitted: heat on %d nodes, %d iterations", s.id, s.o.JobNodes, s.o.Iterations))
 	for n := range evictions {
 		at := s.o.Iterations * int64(n+1) / (evictions + 1)
 		err := s.until(ctx, fmt.Sprintf("the job reaches iteration %d", at), func() bool {
-			return s.books.reached >= at && s.job.State == "RUNNING" && len(s.books.restarts) == n || s.books.done
+			return s.books.reached >= at && s.heat.now.State == "RUNNING" && len(s.books.restarts) == n || s.books.done
 		})
 		if err != nil {
 			return err
@@ -124,21 +128,21 @@ func (s *show) runJob(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.until(ctx, "the job ends", func() bool { return s.job.State == "COMPLETED" })
+	return s.until(ctx, "all jobs end", s.completed)
 }
 
 // evict announces the end of one of the job's nodes: first its last one, then
 // its first, which runs the batch script.
 func (s *show) evict(n int) error {
-	nodes, err := hostlist.Expand(s.job.Nodes)
+	nodes, err := hostlist.Expand(s.heat.now.Nodes)
 	if err != nil {
 		return fmt.Errorf("the job's nodes: %w", err)
 	}
 	node := nodes[len(nodes)-1]
 	if n > 0 {
-		node = s.job.BatchHost
+		node = s.heat.now.BatchHost
 	}
-	e := eviction{node: node, at: time.Now(), restarts: s.job.Restarts}
+	e := eviction{node: node, at: time.Now(), restarts: s.heat.now.Restarts}
 	if err := s.site.Control.Evict(node, s.o.Lead); err != nil {
 		return err
 	}
@@ -183,13 +187,12 @@ func (s *show) look(ctx context.Context) error {
 	if err := s.readOutput(); err != nil {
 		return err
 	}
-	if now := time.Now(); now.Sub(s.jobAt) >= jobEvery && s.job.State != "COMPLETED" {
-		if err := s.readJob(ctx); err != nil && now.Sub(s.jobAt) > silence {
-			return err
-		}
-		if !s.endedAt.IsZero() && now.Sub(s.endedAt) > endedTime {
-			return fmt.Errorf("the job has ended as %s, exit code %d", s.job.State, s.job.ExitCode)
-		}
+	if err := s.lookAtJobs(ctx); err != nil {
+		return err
+	}
+	s.readStays(ctx)
+	if err := s.readHeld(ctx); err != nil {
+		return err
 	}
 	if now := time.Now(); now.Sub(s.nodesAt) >= nodesEvery {
 		if err := s.readNodes(ctx); err != nil && now.Sub(s.nodesAt) > silence {
@@ -236,33 +239,6 @@ func (s *show) readOutput() error {
 		if n := len(s.books.restarts); h.kind == heatBegins && n > 0 && n <= len(s.ordered) {
 			s.ordered[n-1].computing = now
 		}
-	}
-	return nil
-}
-
-func (s *show) readJob(ctx context.Context) error {
-	if s.id == 0 {
-		return nil
-	}
-	j, err := s.site.Job(ctx, s.id)
-	if err != nil {
-		return err
-	}
-	now := time.Now()
-	s.line.add(ofJob(s.job, j, now))
-	s.job, s.jobAt = j, now
-	for i := range s.ordered {
-		if e := &s.ordered[i]; e.running.IsZero() && j.State == "RUNNING" && j.Restarts > e.restarts {
-			e.running = now
-		}
-	}
-	switch j.State {
-	case "FAILED", "CANCELLED", "NODE_FAIL", "TIMEOUT", "BOOT_FAIL", "OUT_OF_MEMORY", "PREEMPTED":
-		if s.endedAt.IsZero() {
-			s.endedAt = now
-		}
-	default:
-		s.endedAt = time.Time{}
 	}
 	return nil
 }

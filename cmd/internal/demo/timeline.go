@@ -119,14 +119,17 @@ func ofJob(before, now slurm.Job, at time.Time) (entry, bool) {
 	}
 	switch now.State {
 	case "RUNNING":
-		out.what = fmt.Sprintf("%d runs %son %s", now.ID, again, now.Nodes)
+		out.what = fmt.Sprintf("%s runs %son %s", title(now), again, now.Nodes)
 	case "COMPLETED":
-		out.what = fmt.Sprintf("%d has completed", now.ID)
+		out.what = title(now) + " has completed"
 	default:
 		return out, false
 	}
 	return out, true
 }
+
+// title is a job's id, and its name in brackets.
+func title(j slurm.Job) string { return fmt.Sprintf("%d (%s)", j.ID, j.Name) }
 
 const (
 	// holdBack is how long an entry waits for others that belong before it or into it.

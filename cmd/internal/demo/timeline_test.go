@@ -27,7 +27,7 @@ func TestTimeline(t *testing.T) {
 	} {
 		l.add(ofEvent(e))
 	}
-	l.add(ofJob(slurm.Job{State: "CONFIGURING"}, slurm.Job{ID: 7, State: "RUNNING", Nodes: "c[1-3]"}, at(3.9)))
+	l.add(ofJob(slurm.Job{State: "CONFIGURING"}, slurm.Job{ID: 7, Name: "heat", State: "RUNNING", Nodes: "c[1-3]"}, at(3.9)))
 	l.flush(at(3.5))
 	if out.Len() > 0 {
 		t.Errorf("printed too early: %q", out.String())
@@ -51,7 +51,7 @@ func TestTimeline(t *testing.T) {
    3.1 s  burst  launches 3 × local.small/a/spot
    3.4 s  node   c[1-3] registered
    3.6 s  burst  c9: 100% gone %s
-   3.9 s  job    7 runs on c[1-3]
+   3.9 s  job    7 (heat) runs on c[1-3]
  104.0 s  heat   writes its checkpoint at iteration 617 and leaves
  106.0 s  slurm  powers down c3
  107.0 s  burst  job 7: requeued, 560ms after the notice
@@ -65,7 +65,7 @@ func TestTimeline(t *testing.T) {
 }
 
 func TestOfJob(t *testing.T) {
-	running := slurm.Job{ID: 7, State: "RUNNING", Nodes: "c[1-2]"}
+	running := slurm.Job{ID: 7, Name: "heat", State: "RUNNING", Nodes: "c[1-2]"}
 	again := running
 	again.Restarts = 1
 	for _, c := range []struct {
@@ -73,11 +73,11 @@ func TestOfJob(t *testing.T) {
 		before, now slurm.Job
 		want        string // empty: nothing to say
 	}{
-		{"starts", slurm.Job{ID: 7, State: "PENDING"}, running, "7 runs on c[1-2]"},
+		{"starts", slurm.Job{ID: 7, State: "PENDING"}, running, "7 (heat) runs on c[1-2]"},
 		{"goes on running", running, running, ""},
-		{"was requeued between two looks", running, again, "7 runs again on c[1-2]"},
+		{"was requeued between two looks", running, again, "7 (heat) runs again on c[1-2]"},
 		{"waits", running, slurm.Job{ID: 7, State: "PENDING", Restarts: 1}, ""},
-		{"ends", running, slurm.Job{ID: 7, State: "COMPLETED"}, "7 has completed"},
+		{"ends", running, slurm.Job{ID: 7, Name: "heat", State: "COMPLETED"}, "7 (heat) has completed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if e, ok := ofJob(c.before, c.now, time.Time{}); ok != (c.want != "") || ok && e.text() != c.want {

@@ -139,7 +139,7 @@ func (c *contained) batch(t *testing.T, script string, args ...string) string {
 	}
 	id := s.submit(fmt.Sprintf(`#!/bin/bash
 export PATH=%s BURST_CONTAINER_CACHE=%s APPTAINER_CACHEDIR=%s APPTAINER_NOHTTPS=true
-export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_tcp_if_include=lo
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_tcp_if_include=lo UCX_NET_DEVICES=lo
 burst=%s/burst-srun host=%s
 trap 'echo "the script ends with $?"' EXIT
 %s

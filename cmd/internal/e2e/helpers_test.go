@@ -135,7 +135,7 @@ func (s *site) showsTimes(id uint32, first []string, boot time.Duration) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	boots, err := s.API.Boots(s.t.Context(), id, 100)
+	boots, err := s.API.Boots(s.t.Context(), "", id, 100)
 	if err != nil {
 		s.t.Fatal(err)
 	}

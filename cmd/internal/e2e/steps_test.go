@@ -99,6 +99,16 @@ echo "the script ends with $?"
 		t.Errorf("of the eviction with a notice, and of the death without, the history has %q", notes)
 	}
 	t.Logf("%s", s.output(id))
+	costs := regexp.MustCompile(fmt.Sprintf(`(?m)^burst-srun: job %d has run .+ on 2 nodes \(here spot local\.small\): (0\.\d+) USD so far, (0\.\d+) on demand; evicted 2 times, .* lost$`, id)).FindAllStringSubmatch(s.output(id), -1)
+	if len(costs) != 1 {
+		t.Errorf("its output says %d times what it has cost", len(costs))
+	} else {
+		said, _ := strconv.ParseFloat(costs[0][1], 64)
+		s.wait(60*time.Second, fmt.Sprintf("the ledger has the %g USD that its output says, and a little more", said), func() bool {
+			jobs, err := s.API.Jobs(t.Context(), api.JobsQuery{Job: id, Last: 1})
+			return err == nil && len(jobs) == 1 && jobs[0].USD != nil && said > 0.8**jobs[0].USD && said < *jobs[0].USD+1e-4
+		})
+	}
 	records, _ := filepath.Glob(filepath.Join(s.Work, "burst-checkpoints", fmt.Sprintf("job-%d", id), "steps-*.json"))
 	for _, name := range records { // else nothing deletes what the job has left
 		if text, err := os.ReadFile(name); err != nil || !regexp.MustCompile(`"slurmctld": ".+:[0-9]+"`).Match(text) {

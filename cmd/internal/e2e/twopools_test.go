@@ -43,7 +43,9 @@ func TestTwoPools(t *testing.T) {
 	s := start(t, rig.Options{
 		Nodes: 6, Gate: true, SuspendTime: 5 * time.Second, Types: []string{"c5.large"}, Zones: []string{m.Subnets[0].Zone}, Market: "on-demand",
 		ResumeTimeout: 2 * time.Minute, BurstdEnv: append(mototest.Env(), "VULTR_API_KEY="+vultrtest.Key),
-		SlurmExtra:   quick + "\nPartitionName=a Nodes=c[1-2] PriorityTier=2 " + times + "\nPartitionName=b Nodes=c[5-6] " + times + "\n",
+		// Whether a partition's nodes are free is judged otherwise by backfill, whose cycle every 30 s
+		// may fall between a job's submission and the main scheduler, which goes by PriorityTier.
+		SlurmExtra:   strings.TrimSuffix(quick, "\n") + ",bf_interval=600\nPartitionName=a Nodes=c[1-2] PriorityTier=2 " + times + "\nPartitionName=b Nodes=c[5-6] " + times + "\n",
 		DaemonToml:   fmt.Sprintf("listen = %q", listen),
 		ProviderToml: fmt.Sprintf("kind = \"aws\"\nregion = %q\nendpoint = %q\nprice_table = %q\n", mototest.Region, front, prices),
 		PoolToml: fmt.Sprintf("image = %q\nsubnets = [%q]\nsecurity_groups = [%q]\nfleet = \"never\"\nroot = { size = \"8G\" }\nuser_data = %q\n",

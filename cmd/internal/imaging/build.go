@@ -18,6 +18,7 @@ type build struct {
 	lease    *lease
 	instance cloud.Instance
 	asked    bool      // the builder may be there
+	account  string    // where it was asked for; empty: not known
 	unseen   time.Time // since when lists lack the builder; zero: the last has shown it
 	begun    bool      // the image may be there
 	open     bool      // the answer to a call that asked for it was lost
@@ -96,6 +97,14 @@ func (b *build) launch(ctx context.Context) error {
 		if err := b.step("launch"); err != nil {
 			return err
 		}
+		if !b.asked {
+			b.account, _ = b.whose(ctx)
+		} else if err := b.astray(ctx); err != nil { // it would be bought once more
+			if !b.again(ctx, err) {
+				return fmt.Errorf("launching %s: %w", b.Request.Offering, err)
+			}
+			continue
+		}
 		b.asked = true
 		got, err := b.Provider.Launch(ctx, b.Request)
 		if len(got) > 0 {
@@ -145,6 +154,9 @@ func (b *build) prepare(ctx context.Context) error {
 func (b *build) look(ctx context.Context) (cloud.Instance, bool, error) {
 	found, err := b.Provider.List(ctx, cloud.Filter{Cluster: b.Request.Cluster, Tokens: []string{b.Request.Token}})
 	n := slices.IndexFunc(found, func(i cloud.Instance) bool { return i.ID == b.instance.ID })
+	if err == nil && n < 0 {
+		err = b.astray(ctx)
+	}
 	if err != nil || n < 0 {
 		return cloud.Instance{}, false, err
 	}

@@ -101,6 +101,9 @@ func (b *build) terminate(ctx context.Context) error {
 	until := time.Now().Add(b.Provider.Limits().Lag)
 	known := b.instance.ID != "" // else the answer to its launch was lost
 	left := func(err error) error {
+		if away := b.astray(context.WithoutCancel(ctx)); away != nil {
+			return fmt.Errorf("instance %s of launch %s is perhaps left, in account %s; burstd ends it when it has that account's key: %w", b.instance.ID, b.Request.Token, b.account, away)
+		}
 		return fmt.Errorf("instance %s of launch %s is perhaps left; burstd ends it: %w", b.instance.ID, b.Request.Token, err)
 	}
 	for {
@@ -109,6 +112,7 @@ func (b *build) terminate(ctx context.Context) error {
 		}
 		found, err := b.Provider.List(ctx, cloud.Filter{Cluster: b.Request.Cluster, Tokens: []string{b.Request.Token}})
 		var ids []string
+		ended := false
 		for _, i := range found {
 			if b.instance.ID == "" {
 				b.instance = i
@@ -116,13 +120,19 @@ func (b *build) terminate(ctx context.Context) error {
 			if i.State.Live() {
 				ids = append(ids, i.ID)
 			} else if i.ID == b.instance.ID {
+				ended = true
 				if b.gone = i.Ended; known {
 					until = time.Now() // its one instance
 				}
 			}
 		}
 		if err == nil && len(ids) == 0 && !time.Now().Before(until) {
-			return b.step("gone")
+			if !ended {
+				err = b.astray(ctx)
+			}
+			if err == nil {
+				return b.step("gone")
+			}
 		}
 		if len(ids) == 0 && b.instance.ID != "" {
 			ids = []string{b.instance.ID} // not shown yet

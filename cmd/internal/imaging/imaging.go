@@ -83,6 +83,7 @@ type Result struct {
 	Offering cloud.Offering
 	Launched time.Time // the builder
 	Ended    time.Time // when the cloud says that it ended, else when it was gone, or given up
+	Guessed  bool      // the cloud did not say
 	Took     map[Stage]time.Duration
 }
 
@@ -137,7 +138,7 @@ func Build(ctx context.Context, c Config) (Result, error) {
 	r := b.result()
 	r.Ended, r.Gone = b.gone, builder == nil
 	if !r.Ended.After(r.Launched) { // it does not say, or to the second of a builder that was soon gone
-		r.Ended = time.Now()
+		r.Ended, r.Guessed = time.Now(), true
 	}
 	if left := errors.Join(image, builder); dead(left) {
 		return r, left

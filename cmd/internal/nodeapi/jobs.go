@@ -30,7 +30,7 @@ type Jobs interface {
 	// Poll waits for as long as the question says.
 	Poll(ctx context.Context, c Caller, q session.Question) (session.Word, error)
 	Answer(ctx context.Context, c Caller, g session.Given) error
-	Close(ctx context.Context, c Caller, e session.End) error
+	Close(ctx context.Context, c Caller, e session.End) (session.Closed, error)
 }
 
 // ErrNotRunning: Slurm does not say, so far, that this attempt of the job runs.
@@ -62,7 +62,7 @@ func (s *Server) handleJobs(mux *http.ServeMux) {
 		return struct{}{}, j.Answer(ctx, c, g)
 	})))
 	mux.HandleFunc("POST "+session.PathClose, s.job(heard(func(ctx context.Context, c Caller, e session.End) (any, error) {
-		return struct{}{}, j.Close(ctx, c, e)
+		return j.Close(ctx, c, e)
 	})))
 }
 

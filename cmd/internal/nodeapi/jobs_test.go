@@ -51,8 +51,8 @@ func (s *steps) Answer(ctx context.Context, c Caller, g session.Given) error {
 	return s.Hub.Answer(ctx, c.UID, g)
 }
 
-func (s *steps) Close(ctx context.Context, c Caller, e session.End) error {
-	return s.Hub.Close(ctx, c.UID, e)
+func (s *steps) Close(ctx context.Context, c Caller, e session.End) (session.Closed, error) {
+	return session.Closed{}, s.Hub.Close(ctx, c.UID, e)
 }
 
 // withJobs is a world that answers burst-sruns too.

@@ -9,13 +9,20 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cloud/local"
+	"github.com/burst-hpc/burst/cloud/price"
 )
 
-// writeConfig writes burst.toml.
+// writeConfig writes burst.toml, and the prices that it names.
 func (s *Site) writeConfig(socket string) error {
 	u, err := user.Current()
 	if err != nil {
 		return fmt.Errorf("naming the user who runs Slurm: %w", err)
+	}
+	if s.o.DemoPrices {
+		s.o.Prices = filepath.Join(s.Dir, pricesFile)
+		if err := os.WriteFile(s.o.Prices, price.LocalCSV(), 0o644); err != nil {
+			return err
+		}
 	}
 	return os.WriteFile(s.Config, []byte(s.configText(socket, u.Username)), 0o644)
 }

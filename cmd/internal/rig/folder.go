@@ -27,6 +27,7 @@ const (
 	runDir     = "run"
 	workDir    = "work"
 	configFile = "burst.toml"
+	pricesFile = "prices.csv"
 	logFile    = "burstd.log"
 )
 
@@ -135,7 +136,7 @@ func onlyOurs(dir string) error {
 	}
 	for _, e := range entries {
 		switch e.Name() {
-		case lockFile, netnsFile, slurmDir, cloudDir, stateDir, spoolDir, runDir, workDir, configFile, logFile:
+		case lockFile, netnsFile, slurmDir, cloudDir, stateDir, spoolDir, runDir, workDir, configFile, pricesFile, logFile:
 		default:
 			return fmt.Errorf("it holds %s, which is not a site's: give an empty or a new folder", e.Name())
 		}
@@ -155,7 +156,7 @@ func removeContents(dir string) error {
 	if err := removeRun(dir); err != nil {
 		return err
 	}
-	for _, name := range []string{netnsFile, slurmDir, cloudDir, stateDir, spoolDir, workDir, configFile, logFile} {
+	for _, name := range []string{netnsFile, slurmDir, cloudDir, stateDir, spoolDir, workDir, configFile, pricesFile, logFile} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@
 //	state/ spool/ burstd's
 //	run           burstd's socket; a link to a short folder if the path is long
 //	burst.toml
+//	prices.csv    of the instances, with DemoPrices
 //	burstd.log
 //	work/         where jobs are submitted
 //
@@ -46,6 +47,7 @@ type Options struct {
 	Pools      int    // the cloud nodes are dealt to so many pools, cloud1 …, in partitions of these names too; 1: one pool, cloud [1]
 	OnPrem     int    // o1 … oN, in partition onprem
 	CPUs       int    // of each node [2]
+	OnPremCPUs int    // of each on-prem node [CPUs]
 	Gate       bool   // burst-gate is PrologSlurmctld
 	NetNS      bool   // cloud nodes live in network namespaces, also those of another provider; for root only
 	SlurmExtra string // more lines for slurm.conf
@@ -57,12 +59,13 @@ type Options struct {
 	CredExpire     time.Duration // [Slurm's 120 s]
 	SlurmdTimeout  time.Duration // [30 s]
 
-	Market    string   // of the pool [spot]
-	Prices    string   // file of the instances' prices; none: the ledger knows none
-	Types     []string // of instances [local.small]
-	Zones     []string // [a, b]; "": the cloud has none
-	BurstdEnv []string // NAME=value, beside the cluster's own
-	ExtraToml string   // more sections of burst.toml
+	Market     string   // of the pool [spot]
+	Prices     string   // file of the instances' prices; none: the ledger knows none
+	DemoPrices bool     // the prices are those that cloud/price has for the demo
+	Types      []string // of instances [local.small]
+	Zones      []string // [a, b]; "": the cloud has none
+	BurstdEnv  []string // NAME=value, beside the cluster's own
+	ExtraToml  string   // more sections of burst.toml
 	// ProviderToml and PoolToml are lines of [provider.here] and [pool.cloud], for
 	// a provider other than cloud/local: its instances are then the caller's.
 	ProviderToml, PoolToml string
@@ -191,7 +194,7 @@ func (s *Site) startSlurm(ctx context.Context) error {
 	program := func(name string) string { return filepath.Join(s.o.Bin, name) }
 	so := sandbox.Options{
 		Dir: filepath.Join(s.Dir, slurmDir), Keep: s.o.Keep, Outlive: s.o.Outlive,
-		CloudNodes: s.o.Nodes, OnPrem: s.o.OnPrem, CPUs: s.o.CPUs,
+		CloudNodes: s.o.Nodes, OnPrem: s.o.OnPrem, CPUs: s.o.CPUs, OnPremCPUs: s.o.OnPremCPUs,
 		ResumeProgram: program("burst-resume"), SuspendProgram: program("burst-suspend"),
 		ResumeFailProgram: program("burst-resume-fail"), BurstConfig: s.Config,
 		SuspendTime: s.o.SuspendTime, SuspendTimeout: s.o.SuspendTimeout, ResumeTimeout: s.o.ResumeTimeout,

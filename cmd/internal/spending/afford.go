@@ -2,8 +2,10 @@ package spending
 
 import (
 	"fmt"
-	"strings"
+	"maps"
+	"slices"
 
+	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/overflow/budget"
 	"github.com/burst-hpc/burst/slurm/power"
@@ -25,58 +27,91 @@ func (o *opened) owned() map[uint32]float64 {
 			caps[j.ID] = own.USD
 		}
 	}
-	for _, n := range o.Nodes {
-		ask(o.jobs[n.Job])
-		for _, j := range o.on[n.Name] {
-			if has(j) {
-				ask(j)
+	for _, waits := range []bool{false, true} { // what is asked for last is read first: launches wait for those
+		for _, n := range o.Nodes {
+			if waits != (n.Phase == power.Wanted) {
+				continue
+			}
+			ask(o.jobs[n.Job])
+			for _, j := range o.on[n.Name] {
+				if has(j) {
+					ask(j)
+				}
 			}
 		}
 	}
 	return caps
 }
 
+// Priced is power.Config.Priced. A price that is being asked for is waited for.
+func (k *Keeper) Priced(provider string, o cloud.Offering) bool {
+	usd, asked := k.Price(provider, o)
+	return k.Caps.Unknown > 0 || usd > 0 || !asked
+}
+
 // afford is power.Afford.
 func (o *opened) afford(launches ...power.Launch) power.Refusal {
-	var all []budget.Commitment
-	endless := 0
 	for _, l := range launches {
 		for _, offering := range l.Request.Offerings() {
 			if usd, asked := o.Price(l.Provider, offering); usd == 0 && !asked {
 				return power.Refusal{Why: fmt.Sprintf("the price of %s is asked for", offering), Brief: true}
 			}
 		}
-		for _, c := range o.launch(l) {
+	}
+	all, has := o.launched(launches, nil)
+	var wrong []power.Refused
+	for _, id := range slices.Sorted(maps.Keys(has)) {
+		if o.wait[id] {
+			return power.Refusal{Why: fmt.Sprintf("job %d is asked for its budget", id), Brief: true}
+		}
+		if why := o.wrong(id); why != "" {
+			wrong = append(wrong, power.Refused{Job: id, Why: why, Never: true})
+		}
+	}
+	if len(wrong) == 0 {
+		if _, ok := o.books.Try(all...); ok {
+			return power.Refusal{}
+		}
+	}
+	against := o.books.Against(all...)
+	for _, r := range against {
+		o.Log.Debug("the budget refuses a launch", "why", r.String())
+	}
+	if len(wrong) == 0 && against[0].Unpriced != "" && o.asking {
+		return power.Refusal{Why: against[0].Public(), Brief: true}
+	}
+	if len(has) == 0 {
+		r := o.refused(0, against[0], has)
+		return power.Refusal{Why: r.Why, Until: r.Until}
+	}
+	of := o.inTheWay(launches, has, wrong, against)
+	return power.Refusal{Why: of[0].Why, Until: of[0].Until, Of: of, Some: len(of) < len(has), Rest: o.rest(launches, of)}
+}
+
+// wrong says why a job's own budget cannot be kept; "": it can, or there is none.
+func (o *opened) wrong(job uint32) string {
+	switch own := o.own[job]; {
+	case own.Wrong != "":
+		return fmt.Sprintf("job %d: %s", job, own.Wrong)
+	case own.USD > 0 && o.jobs[job].TimeLimit == 0:
+		return fmt.Sprintf("job %d has a budget= and no time limit: what it could cost is not known; give it one (--time)", job)
+	}
+	return ""
+}
+
+// launched is what launches can cost without some jobs, and who is to have their nodes, each with when it needs none any more.
+func (o *opened) launched(launches []power.Launch, but map[uint32]bool) (all []budget.Commitment, has map[uint32]budget.Owner) {
+	has = map[uint32]budget.Owner{}
+	for _, l := range launches {
+		for _, c := range o.launch(l, but) {
+			c.Owners = slices.DeleteFunc(c.Owners, func(w budget.Owner) bool { return !w.Until.After(o.now) }) // they had the node before
 			for _, w := range c.Owners {
-				own, limit := o.own[w.Job], o.jobs[w.Job].TimeLimit
-				switch {
-				case !w.Until.After(o.now): // it had the node before
-				case o.wait[w.Job]:
-					return power.Refusal{Why: fmt.Sprintf("job %d is asked for its budget", w.Job), Brief: true}
-				case own.Wrong != "":
-					return power.Refusal{Why: fmt.Sprintf("job %d: %s", w.Job, own.Wrong)}
-				case own.USD > 0 && limit == 0:
-					return power.Refusal{Why: fmt.Sprintf("job %d has budget=%g and no time limit: what it could cost is not known; give it one (--time)", w.Job, own.USD)}
-				case limit == 0:
-					endless++
+				if !w.Until.Before(has[w.Job].Until) {
+					has[w.Job] = w
 				}
 			}
 			all = append(all, c)
 		}
 	}
-	r, ok := o.books.Try(all...)
-	if ok {
-		return power.Refusal{}
-	}
-	why := r.String()
-	if endless > 0 && r.Unpriced == "" {
-		why = strings.Replace(why, "by the time limit", "to the month's end, as there is no time limit,", 1)
-	}
-	if r.Unpriced != "" && o.asking {
-		return power.Refusal{Why: why, Brief: true}
-	}
-	if r.Unpriced != "" || r.Never() { // not by itself
-		return power.Refusal{Why: why}
-	}
-	return power.Refusal{Why: why, Until: r.Room()}
+	return all, has
 }

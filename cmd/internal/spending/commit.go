@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/ledger"
+	"github.com/burst-hpc/burst/cmd/internal/store"
 	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/hostlist"
 	"github.com/burst-hpc/burst/slurm/overflow/budget"
@@ -40,13 +41,13 @@ func has(j slurm.Job) bool {
 	return false
 }
 
-// endless is until when counts what has no time limit.
-func (o *opened) endless() time.Time { return o.caps.Month(o.now).To }
+// endless is until when counts what has no time limit: not to the end of this month alone, of which there may be little left.
+func (o *opened) endless() time.Time { return o.caps.Month(o.caps.Month(o.now).To).To }
 
 // owner is the job with when it needs the node no more, at the latest, if the node is up at
 // begin, and its others so long after it was given them.
 func (o *opened) owner(j slurm.Job, begin time.Time, boot time.Duration) budget.Owner {
-	w := budget.Owner{Job: j.ID, User: j.User, Account: j.Account}
+	w := budget.Owner{Job: j.ID, User: j.User, Account: j.Account, Since: j.Start}
 	switch {
 	case j.State == "COMPLETING":
 		w.Until = o.now
@@ -72,11 +73,17 @@ func (o *opened) owners(node string, job uint32, begin time.Time, boot time.Dura
 		return all
 	}
 	j, known := o.jobs[job]
+	if !known && o.unread { // in a moment Slurm says how long it runs
+		return append(all, budget.Owner{Job: job, Until: begin})
+	}
+	if made := o.Nodes[node].Made; !known && !made.IsZero() && made.Before(o.taken) { // it had come by then: Slurm has forgotten it
+		return append(all, budget.Owner{Job: job, Until: begin})
+	}
 	if !known { // nobody says how long it runs
 		return append(all, budget.Owner{Job: job, Until: o.endless()})
 	}
-	if j.State == "PENDING" { // requeued meanwhile: it may have it again
-		j.State = "CONFIGURING"
+	if j.State == "PENDING" { // requeued meanwhile: it may have it again; when is Slurm's guess, or not before
+		j.State, j.Start = "CONFIGURING", time.Time{}
 	}
 	return append(all, o.owner(j, begin, boot))
 }
@@ -141,20 +148,42 @@ func raisedFor(n power.Node) uint32 {
 }
 
 // idle has an instance end when it has been idle after its last job, or if it has none since
-// begin, when it is up. Those who had it are charged for that too: it is for them that it was raised.
+// begin, when it is up. Those who had it are charged for that too: it is for them that it was raised. When none
+// goes on it is who had it last, as in what is booked.
 func (o *opened) idle(c *budget.Commitment, begin time.Time, t Times) {
-	last := begin
+	last, latest := begin, -1
+	for n, w := range c.Owners {
+		last = later(last, w.Until)
+		if w.Until.After(c.Launched) && (latest < 0 || w.Until.After(c.Owners[latest].Until)) {
+			latest = n
+		}
+	}
+	c.Until = last.Add(t.Suspend + t.End)
+	if latest >= 0 && !c.Owners[latest].Until.After(o.now) {
+		c.Owners[latest].Until = c.Until
+		return
+	}
 	for n, w := range c.Owners {
 		if w.Until.After(o.now) {
 			c.Owners[n].Until = w.Until.Add(t.Suspend + t.End)
 		}
-		last = later(last, w.Until)
 	}
-	c.Until = last.Add(t.Suspend + t.End)
 }
 
-// launch is what a launch can cost whose instances are not known, one commitment for each.
-func (o *opened) launch(l power.Launch) []budget.Commitment {
+// raised says for whom the instances were raised that may not have had a job yet.
+func (o *opened) raised() map[string]store.Owner {
+	all := map[string]store.Owner{}
+	for _, n := range o.Nodes {
+		if n.Instance != "" && n.Job != 0 {
+			j := o.jobs[n.Job]
+			all[n.Instance] = store.Owner{Job: n.Job, User: j.User, Account: j.Account}
+		}
+	}
+	return all
+}
+
+// launch is what a launch can cost whose instances are not known, one commitment for each, without some jobs.
+func (o *opened) launch(l power.Launch, but map[uint32]bool) []budget.Commitment {
 	c := budget.Commitment{Launched: l.Created, From: l.Created}
 	dear := 0.0
 	for _, offering := range l.Request.Offerings() { // the dearest
@@ -178,7 +207,7 @@ func (o *opened) launch(l power.Launch) []budget.Commitment {
 		case times.Stays:
 			one.Until = o.endless()
 		default:
-			one.Owners = o.owners(name, n.Job, begin, times.Boot)
+			one.Owners = slices.DeleteFunc(o.owners(name, n.Job, begin, times.Boot), func(w budget.Owner) bool { return but[w.Job] })
 			o.idle(&one, begin, times)
 		}
 		all = append(all, one)

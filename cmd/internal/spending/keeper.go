@@ -7,7 +7,9 @@ package spending
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -25,7 +27,7 @@ type Times struct {
 	Boot    time.Duration // ResumeTimeout: by then a node is up, or is given up
 	Suspend time.Duration // SuspendTime: so long it is idle
 	End     time.Duration // SuspendTimeout: by then it has ended
-	// Stays: its node has no job, but serves others; it counts to the end of the month.
+	// Stays: its node has no job, but serves others; it counts as what has no time limit.
 	Stays bool
 }
 
@@ -43,26 +45,36 @@ type Keeper struct {
 	// that will be known in a moment.
 	Price     func(provider string, o cloud.Offering) (usd float64, asked bool)
 	Increment func(provider string, o cloud.Offering) price.Increment
-	Latest    func() *slurm.Snapshot // nil: Slurm has not answered yet
+	Latest    func() *slurm.Snapshot // nil: Slurm has not answered yet, and nothing is judged
+	// Over is how long a job of these partitions goes on after its time limit; endless: for ever. It is false as long as
+	// that is not known. nil: none does.
+	Over func(partitions string) (d time.Duration, endless, known bool)
 	// Own is a job's own budget; read is false if that will be known in a moment. nil: none has one.
 	Own    func(j slurm.Job) (o Own, read bool)
 	Ledger interface {
 		Spending(ctx context.Context, q store.SpendingQuery) (store.Spending, error)
 	}
+	Log *slog.Logger // of amounts too
 }
 
 // Open is power.Config.Budget.
 func (k *Keeper) Open(ctx context.Context, s power.Standing) (power.Afford, error) {
-	o, err := k.open(ctx, s)
+	o, err := k.open(ctx, s, false)
 	if err != nil {
 		return nil, err
+	}
+	if o.unread {
+		return nil, errors.New("slurmctld has not answered yet")
+	}
+	if o.unsure {
+		return nil, errors.New("how long Slurm lets jobs go on after their time limits is not known yet")
 	}
 	return o.afford, nil
 }
 
-// Rows are the caps as they stand now.
+// Rows are the caps as they stand now. The engine may go on meanwhile.
 func (k *Keeper) Rows(ctx context.Context, s power.Standing) ([]budget.Row, error) {
-	o, err := k.open(ctx, s)
+	o, err := k.open(ctx, s, true)
 	if err != nil {
 		return nil, err
 	}
@@ -74,29 +86,37 @@ type opened struct {
 	*Keeper
 	power.Standing
 	books *budget.Books
+	spent map[budget.Key]budget.Sum // booked
+	live  []budget.Commitment       // of instances
 	caps  budget.Caps
 	now   time.Time
+	taken time.Time // when Slurm had the jobs so
 	jobs  map[uint32]slurm.Job
 	on    map[string][]slurm.Job // by node, those that have it or had it last
 	own   map[uint32]Own
 	wait  map[uint32]bool // jobs of which it is not known yet
 	// asking: the price of some instance is being asked for.
 	asking bool
+	unsure bool // how long jobs go on after their limits is not known yet
+	unread bool // Slurm has not answered yet: how long jobs run is not known
 }
 
-func (k *Keeper) open(ctx context.Context, s power.Standing) (*opened, error) {
+// open opens the books; beside says that the engine may have heard of launches since it stood so.
+func (k *Keeper) open(ctx context.Context, s power.Standing, beside bool) (*opened, error) {
 	o := &opened{Keeper: k, Standing: s, caps: k.Caps, now: time.Now(), own: map[uint32]Own{}, wait: map[uint32]bool{}}
 	snap := k.Latest()
-	if snap == nil {
+	if o.unread = snap == nil; o.unread {
 		snap = &slurm.Snapshot{}
 	}
-	o.jobs, o.on = snap.Jobs, onNodes(snap)
+	snap = o.overlong(snap)
+	o.jobs, o.on, o.taken = snap.Jobs, onNodes(snap), snap.Taken
 	caps := &o.caps
 	caps.Jobs = o.owned()
 	today, month := caps.Day(o.now), caps.Month(o.now)
 	// A begun unit that is paid for may reach into the next.
 	periods := []budget.Period{today, caps.Day(today.To), month, caps.Month(month.To)}
-	q := store.SpendingQuery{Jobs: slices.Sorted(maps.Keys(caps.Jobs))}
+	// What is launched is judged in the journal's order; who only looks keeps nobody from writing.
+	q := store.SpendingQuery{Jobs: slices.Sorted(maps.Keys(caps.Jobs)), Raised: o.raised(), Beside: beside}
 	for _, p := range periods {
 		q.Periods = append(q.Periods, price.Span{From: p.From, To: p.To})
 	}
@@ -114,20 +134,43 @@ func (k *Keeper) open(ctx context.Context, s power.Standing) (*opened, error) {
 		p := periods[sp.Period]
 		add(budget.Scope{Kind: budget.Cluster}, p, sp.Sums)
 		add(budget.Scope{Kind: budget.User, Name: sp.User}, p, sp.Sums)
-		add(budget.Scope{Kind: budget.Account, Name: sp.Account}, p, sp.Sums)
+		add(budget.Scope{Kind: budget.Account, Name: budget.AccountName(sp.Account)}, p, sp.Sums)
 	}
 	for job, s := range l.Jobs {
 		add(budget.Scope{Kind: budget.Job, Name: fmt.Sprint(job)}, budget.Period{Length: budget.Whole}, s)
 	}
 	var committed []budget.Commitment
 	for _, i := range l.Instances {
+		if _, launching := s.Launches[i.Token]; launching && beside {
+			continue // it was answered since: it counts as the launch
+		}
 		if c, ok := o.instance(i, l.Rows); ok {
 			committed = append(committed, c)
 		}
 	}
+	o.spent, o.live = spent, slices.Clip(committed)
 	for _, token := range slices.Sorted(maps.Keys(s.Launches)) {
-		committed = append(committed, o.launch(s.Launches[token])...)
+		committed = append(committed, o.launch(s.Launches[token], nil)...)
 	}
 	o.books = budget.Open(o.caps, o.now, spent, committed)
 	return o, nil
+}
+
+// overlong has jobs with the time that they may really take as their limits.
+func (o *opened) overlong(snap *slurm.Snapshot) *slurm.Snapshot {
+	if o.Over == nil {
+		return snap
+	}
+	all := *snap
+	all.Jobs = make(map[uint32]slurm.Job, len(snap.Jobs))
+	for id, j := range snap.Jobs {
+		if d, endless, known := o.Over(j.Partition); endless {
+			j.TimeLimit = 0
+		} else if j.TimeLimit > 0 {
+			j.TimeLimit += d
+			o.unsure = o.unsure || !known
+		}
+		all.Jobs[id] = j
+	}
+	return &all
 }

@@ -2,9 +2,13 @@ package spending
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
@@ -19,6 +23,27 @@ import (
 var small = cloud.Offering{Type: "small", Market: cloud.Spot}
 
 type books store.Spending
+
+// asked is a ledger that keeps what it was asked.
+type asked struct{ q *store.SpendingQuery }
+
+func (a asked) Spending(_ context.Context, q store.SpendingQuery) (store.Spending, error) {
+	*a.q = q
+	return store.Spending{}, nil
+}
+
+// TestRaisedFor: the ledger is told for whom an instance boots, of which it has no job yet.
+func TestRaisedFor(t *testing.T) {
+	var q store.SpendingQuery
+	k := site(budget.Caps{Location: noon()}, job(time.Hour))
+	k.Ledger = asked{&q}
+	if _, err := k.Rows(t.Context(), power.Standing{Nodes: map[string]power.Node{"c1": {Name: "c1", Pool: "p", Phase: power.Booting, Instance: "i-1", Job: 7}, "c2": {Name: "c2", Instance: "i-2"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := (store.Owner{Job: 7, User: "ann", Account: "physics"}); len(q.Raised) != 1 || q.Raised["i-1"] != want {
+		t.Errorf("%+v", q.Raised)
+	}
+}
 
 func (b books) Spending(context.Context, store.SpendingQuery) (store.Spending, error) {
 	return store.Spending(b), nil
@@ -35,7 +60,7 @@ func site(caps budget.Caps, jobs ...slurm.Job) *Keeper {
 		Price: func(_ string, o cloud.Offering) (float64, bool) {
 			return map[string]float64{"small": 1, "dear": 2}[o.Type], o.Type != "asked"
 		},
-		Increment: func(string, cloud.Offering) price.Increment { return price.PerSecond }, Latest: func() *slurm.Snapshot { return snap }, Ledger: books{}}
+		Increment: func(string, cloud.Offering) price.Increment { return price.PerSecond }, Latest: func() *slurm.Snapshot { return snap }, Ledger: books{}, Log: slog.New(slog.DiscardHandler)}
 }
 
 func launchFor(pool string, job uint32, or ...string) (power.Standing, power.Launch) {
@@ -71,17 +96,17 @@ func TestAfford(t *testing.T) {
 	}{
 		// 10 minutes of boot, 60 of the limit, 5 idle, 1 to end: 76.
 		{name: "to its limit and after", caps: day(76. / 60), jobs: []slurm.Job{job(time.Hour)}},
-		{name: "a little more", caps: day(75. / 60), jobs: []slurm.Job{job(time.Hour)}, why: "by the time limit this could cost 1.27"},
-		{name: "the user's is the same", caps: budget.Caps{Users: map[string]budget.Limits{"ann": {Day: 1.25}}, Location: noon()}, jobs: []slurm.Job{job(time.Hour)}, why: "user ann's budget of 1.25 USD a day"},
-		{name: "the dearest that it may get", caps: day(2), jobs: []slurm.Job{job(time.Hour)}, or: []string{"dear"}, why: "could cost 2.53"},
+		{name: "a little more", caps: day(75. / 60), jobs: []slurm.Job{job(time.Hour)}, why: "by the time limit this could cost more than all of it"},
+		{name: "the user's is the same", caps: budget.Caps{Users: map[string]budget.Limits{"ann": {Day: 1.25}}, Location: noon()}, jobs: []slurm.Job{job(time.Hour)}, why: "user ann's budget for "},
+		{name: "the dearest that it may get", caps: day(2), jobs: []slurm.Job{job(time.Hour)}, or: []string{"dear"}, why: "could cost more than all of it"},
 		{name: "a price that nobody knows", caps: day(200), jobs: []slurm.Job{job(time.Hour)}, or: []string{"dear", "odd"}, why: "the price of odd/spot is not known"},
 		{name: "a price that is asked for", caps: day(200), jobs: []slurm.Job{job(time.Hour)}, or: []string{"asked"}, why: "is asked for", brief: true},
-		{name: "no limit", caps: day(11), jobs: []slurm.Job{job(0)}, why: "to the month's end, as there is no time limit, this could cost "},
+		{name: "no limit", caps: day(11), jobs: []slurm.Job{job(0)}, why: "as there is no time limit, this could cost more than all of it"},
 		{name: "a job that Slurm does not know", caps: day(11), why: "as there is no time limit"},
-		{name: "a server of files", caps: day(11), pool: "files", why: "could cost "},
-		{name: "its own budget", caps: budget.Caps{Location: noon()}, jobs: []slurm.Job{job(time.Hour)}, own: func(slurm.Job) (Own, bool) { return Own{USD: 1}, true }, why: "job 7's budget of 1.00 USD"},
+		{name: "a server of files", caps: day(11), pool: "files", why: "could cost more"},
+		{name: "its own budget", caps: budget.Caps{Location: noon()}, jobs: []slurm.Job{job(time.Hour)}, own: func(slurm.Job) (Own, bool) { return Own{USD: 1}, true }, why: "job 7's budget: by the time limit"},
 		{name: "its own budget is enough", jobs: []slurm.Job{job(time.Hour)}, own: func(slurm.Job) (Own, bool) { return Own{USD: 2}, true }},
-		{name: "its own budget and no limit", jobs: []slurm.Job{job(0)}, own: func(slurm.Job) (Own, bool) { return Own{USD: 2}, true }, why: "job 7 has budget=2 and no time limit"},
+		{name: "its own budget and no limit", jobs: []slurm.Job{job(0)}, own: func(slurm.Job) (Own, bool) { return Own{USD: 2}, true }, why: "job 7 has a budget= and no time limit"},
 		{name: "its own budget is no amount", jobs: []slurm.Job{job(time.Hour)}, own: func(slurm.Job) (Own, bool) { return Own{Wrong: "much"}, true }, why: "job 7: much"},
 		{name: "its own budget is being read", jobs: []slurm.Job{job(time.Hour)}, own: func(slurm.Job) (Own, bool) { return Own{}, false }, why: "is asked for its budget", brief: true},
 	} {
@@ -106,6 +131,21 @@ func TestAfford(t *testing.T) {
 	}
 }
 
+// TestSlurmHasNotAnswered: before Slurm has told of jobs nothing is judged, and what boots does not count as endless.
+func TestSlurmHasNotAnswered(t *testing.T) {
+	k := site(budget.Caps{Cluster: budget.Limits{Day: 5}, Location: noon()})
+	k.Latest = func() *slurm.Snapshot { return nil }
+	s, l := launchFor("p", 7)
+	s.Launches = map[string]power.Launch{l.Token: l}
+	if _, err := k.Open(t.Context(), s); err == nil {
+		t.Error("a launch may be judged")
+	}
+	rows, err := k.Rows(t.Context(), s)
+	if err != nil || math.Abs(rows[0].Committed*60-16) > 0.05 { // the boot, idle, the end
+		t.Errorf("%+v, %v", rows, err)
+	}
+}
+
 // TestCommitted: what an instance can still cost, by how far it and its job are.
 func TestCommitted(t *testing.T) {
 	now := time.Now()
@@ -123,14 +163,22 @@ func TestCommitted(t *testing.T) {
 	open := func(to time.Duration, usd float64) []ledger.Row {
 		return []ledger.Row{{Instance: "i-1", Job: 7, User: "ann", From: ago(20 * time.Minute), To: ago(to), Share: 1, Open: true, Price: ledger.Price{USDPerHour: usd}}}
 	}
-	runs, done, waits := job(time.Hour), job(time.Hour), job(time.Hour)
+	runs, done, waits, older := job(time.Hour), job(time.Hour), job(time.Hour), job(time.Hour)
+	older.State, older.Start, older.End = "COMPLETED", ago(40*time.Minute), ago(25*time.Minute)
 	waits.Start = ago(4 * time.Minute)
 	requeued := waits
 	requeued.State, requeued.Nodes = "PENDING", ""
+	ahead := requeued
+	ahead.Start = now.Add(72 * time.Hour) // --begin, or Slurm's estimate
 	runs.State, runs.Start = "RUNNING", ago(15*time.Minute)
 	done.State, done.End = "COMPLETED", ago(2*time.Minute)
 	up := power.Node{Name: "c1", Pool: "p", Phase: power.Up, Instance: "i-1"}
 	boots := power.Node{Name: "c1", Pool: "p", Phase: power.Booting, Instance: "i-1", Job: 7}
+	made := func(at time.Time) power.Node {
+		n := boots
+		n.Made = at
+		return n
+	}
 	for _, c := range []struct {
 		name       string
 		i          power.Instance
@@ -143,9 +191,12 @@ func TestCommitted(t *testing.T) {
 		{"it runs a job, nothing is booked", live, up, []slurm.Job{runs}, nil, 20 + 45 + 6, 20 + 45 + 6},
 		{"it runs a job, most is booked", live, up, []slurm.Job{runs}, open(time.Minute, 1), 1 + 45 + 6, 1 + 45 + 6},
 		{"it was dearer at its launch", live, up, []slurm.Job{runs}, open(time.Minute, 3), 3 * (1 + 45 + 6), 3 * (1 + 45 + 6)},
-		{"it is idle", live, up, []slurm.Job{done}, open(time.Minute, 1), 1 + 6, 1},
+		{"it is idle", live, up, []slurm.Job{done}, open(time.Minute, 1), 1 + 6, 1 + 6},
+		{"it is idle, and the job had the node before", live, up, []slurm.Job{older}, nil, 20 + 6, 0},
 		{"it boots for a job", booting, boots, []slurm.Job{waits}, nil, 10 + 60 + 6, 10 + 60 + 6},
 		{"it boots for a job that was requeued", booting, boots, []slurm.Job{requeued}, nil, 10 + 60 + 6, 10 + 60 + 6},
+		{"it boots for a job that was requeued for later", booting, boots, []slurm.Job{ahead}, nil, 10 + 60 + 6, 10 + 60 + 6},
+		{"it boots for a job that was cancelled, and Slurm has forgotten", booting, made(ago(4 * time.Minute)), nil, nil, 10 + 6, 0},
 		{"it ends", live, power.Node{}, nil, open(time.Minute, 1), 1 + 1, 1},
 		{"it has ended, and is not booked", gone, power.Node{}, nil, nil, 15, 0},
 		{"it has ended, and is booked in part", gone, power.Node{}, nil, open(10*time.Minute, 1), 5, 5},
@@ -165,5 +216,229 @@ func TestCommitted(t *testing.T) {
 				t.Errorf("%.2f minutes of the user's, want %g", got, c.annMinutes)
 			}
 		})
+	}
+}
+
+// TestWould: a job without nodes is judged as if its launch were written, by each cap that it would count to, and
+// nothing of it is left.
+func TestWould(t *testing.T) {
+	j := job(time.Hour)
+	j.ID, j.State, j.Nodes, j.Start = 99, "PENDING", "", time.Now().Add(72*time.Hour) // Slurm's estimate
+	for _, c := range []struct {
+		name string
+		caps budget.Caps
+		own  *Own
+		why  string
+	}{
+		{name: "room", caps: budget.Caps{Cluster: budget.Limits{Day: 2 * 76. / 60}, Location: noon()}},
+		{name: "none of the cluster's", caps: budget.Caps{Cluster: budget.Limits{Day: 2*76./60 - 0.05}, Location: noon()}, why: "the cluster's budget"},
+		{name: "none of the user's", caps: budget.Caps{Users: map[string]budget.Limits{"ann": {Day: 2}}, Location: noon()}, why: "user ann's budget"},
+		{name: "none of its own", caps: budget.Caps{Location: noon()}, own: &Own{USD: 2}, why: "job 99's budget"},
+		{name: "no caps", own: &Own{USD: 3}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := site(c.caps)
+			_, l := launchFor("p", 7)
+			l.Request.Count, l.Nodes = 2, nil
+			var q store.SpendingQuery
+			k.Ledger = asked{&q}
+			a, err := k.Ask(t.Context(), power.Standing{}, c.own, j)
+			if err != nil || !q.Beside || (c.own != nil) != slices.Contains(q.Jobs, j.ID) {
+				t.Fatalf("%+v, %v", q, err)
+			}
+			for range 2 {
+				if r := a.Would(j, l); (r.Why == "") != (c.why == "") || !strings.HasPrefix(r.Why, c.why) {
+					t.Errorf("%+v, want %q", r, c.why)
+				}
+			}
+			if snap := k.Latest(); snap != nil && len(snap.Jobs) > 0 {
+				t.Error("it is among Slurm's jobs")
+			}
+		})
+	}
+}
+
+// TestAnAnswerBetweenTheLooks: a launch that is answered after the engine was looked at and before the ledger
+// is read counts once.
+func TestAnAnswerBetweenTheLooks(t *testing.T) {
+	k := site(budget.Caps{Cluster: budget.Limits{Day: 100}, Location: noon()}, job(time.Hour))
+	s, l := launchFor("p", 7)
+	s.Launches = map[string]power.Launch{l.Token: l}
+	committed := func() float64 {
+		rows, err := k.Rows(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rows[0].Committed * 60
+	}
+	if got := committed(); math.Abs(got-76) > 0.05 {
+		t.Errorf("the launch counts %.2f minutes", got)
+	}
+	i := power.Instance{Provider: "east", Assigned: "c1", Instance: cloud.Instance{ID: "i-1", Pool: "p", Offering: small, Token: l.Token, Launched: time.Now()}}
+	k.Ledger = books{Instances: []power.Instance{i}}
+	if got := committed(); math.Abs(got-76) > 0.05 {
+		t.Errorf("with its instance it counts %.2f minutes", got)
+	}
+}
+
+// TestPriced: what is not sold is known by its price.
+func TestPriced(t *testing.T) {
+	k := site(budget.Caps{})
+	for name, want := range map[string]bool{"small": true, "odd": false, "asked": true} {
+		if k.Priced("east", cloud.Offering{Type: name}) != want {
+			t.Errorf("%s: %v", name, !want)
+		}
+	}
+	if k.Caps.Unknown = 3; !k.Priced("east", cloud.Offering{Type: "odd"}) {
+		t.Error("unknown_price is no price")
+	}
+}
+
+// TestNoLimitLateInAMonth: a job without a time limit is judged by the next month too.
+func TestNoLimitLateInAMonth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(27 * 24 * time.Hour)           // the 28th of January, of 2000
+		for usd, why := range map[float64]string{ // an hour costs a dollar, to the 31st 96 are left, February has 696
+			600: "the cluster's budget for 2000-02: as there is no time limit, this could cost more than all of it",
+			700: "",
+		} {
+			k := site(budget.Caps{Cluster: budget.Limits{Month: usd}}, job(0))
+			s, l := launchFor("p", 7)
+			afford, err := k.Open(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := afford(l); r.Why != why {
+				t.Errorf("%g: %+v", usd, r)
+			}
+		}
+	})
+}
+
+// TestWhoseBudgetItIs: of jobs that share a node those are refused of whom the budget is, each for its own reason, and
+// of the cluster's those without whom the others would fit.
+func TestWhoseBudgetItIs(t *testing.T) {
+	of := func(id uint32, user, account string, limit time.Duration) slurm.Job {
+		j := job(limit)
+		j.ID, j.User, j.Account = id, user, account
+		return j
+	}
+	ann, bob := of(7, "ann", "physics", time.Hour), of(8, "bob", "maths", time.Hour)
+	user := func(usd ...float64) budget.Caps {
+		caps := budget.Caps{Users: map[string]budget.Limits{}, Location: noon()}
+		for n, usd := range usd {
+			caps.Users[[]string{"ann", "bob"}[n]] = budget.Limits{Day: usd}
+		}
+		return caps
+	}
+	for _, c := range []struct {
+		name string
+		caps budget.Caps
+		jobs []slurm.Job
+		own  map[uint32]Own
+		want string
+	}{
+		{"room for both", user(2, 2), []slurm.Job{ann, bob}, nil, ""},
+		{"the second user's", user(2, 1), []slurm.Job{ann, bob}, nil, "8 never user bob's"},
+		{"the second account's", budget.Caps{Accounts: map[string]budget.Limits{"maths": {Day: 1}}, Location: noon()}, []slurm.Job{ann, bob}, nil, "8 never account maths's"},
+		{"an account's, in whatever letters", budget.Caps{Accounts: map[string]budget.Limits{"maths": {Day: 1}}, Location: noon()}, []slurm.Job{ann, of(8, "bob", "Maths", time.Hour)}, nil, "8 never account maths's"},
+		{"both users'", user(1, 1), []slurm.Job{ann, bob}, nil, "7 never user ann's, 8 never user bob's"},
+		{"two jobs of a user", user(1), []slurm.Job{ann, of(9, "ann", "physics", time.Hour), bob}, nil, "7 never user ann's, 9 never user ann's"},
+		{"a job's own", user(2), []slurm.Job{ann, bob}, map[uint32]Own{8: {USD: 1}}, "8 never job 8's"},
+		{"a wrong line", user(2), []slurm.Job{ann, bob}, map[uint32]Own{8: {Wrong: "much"}}, "8 never job 8: much"},
+		{"a wrong line, and a user's", user(1), []slurm.Job{ann, bob, of(9, "cat", "", time.Hour)}, map[uint32]Own{8: {Wrong: "much"}}, "8 never job 8: much, 7 never user ann's"},
+		{"a job's own, and no limit, that the cluster's has no room for either", budget.Caps{Cluster: budget.Limits{Day: 5}, Location: noon()},
+			[]slurm.Job{ann, of(8, "bob", "maths", 0)}, map[uint32]Own{8: {USD: 1}}, "8 never job 8 has a"},
+		{"the cluster's, for what one needs", budget.Caps{Cluster: budget.Limits{Day: 2}, Location: noon()}, []slurm.Job{ann, of(8, "bob", "maths", 3*time.Hour), of(9, "cat", "", 4*time.Hour)}, nil,
+			"8 never the cluster's, 9 never the cluster's"},
+		{"the cluster's, for all", budget.Caps{Cluster: budget.Limits{Day: 1}, Location: noon()}, []slurm.Job{ann, bob}, nil, "7 never the cluster's, 8 never the cluster's"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := site(c.caps, c.jobs...)
+			k.Own = func(j slurm.Job) (Own, bool) { return c.own[j.ID], true }
+			s, l := launchFor("p", 7)
+			afford, err := k.Open(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := afford(l)
+			var got []string
+			for _, of := range r.Of {
+				whose, _, _ := strings.Cut(of.Why, " budget")
+				got = append(got, fmt.Sprint(of.Job, map[bool]string{true: " never "}[of.Never], whose))
+			}
+			if got := strings.Join(got, ", "); got != c.want || (r.Why == "") != (c.want == "") {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestAccountsInWhateverLetters: what is booked and what is committed counts to the account.
+func TestAccountsInWhateverLetters(t *testing.T) {
+	j := job(time.Hour)
+	j.Account = "Physics"
+	k := site(budget.Caps{Accounts: map[string]budget.Limits{"physics": {Day: 20}}, Location: noon()}, j)
+	k.Ledger = books{Spent: []store.Spent{{User: "ann", Account: "PHYSICS", Sums: store.Sums{USD: 2}}}}
+	s, l := launchFor("p", 7)
+	s.Launches = map[string]power.Launch{l.Token: l}
+	rows, err := k.Rows(t.Context(), s)
+	if err != nil || len(rows) != 1 || rows[0].Spent != 2 || rows[0].Committed == 0 {
+		t.Errorf("%+v, %v", rows, err)
+	}
+	j.State = "RUNNING"
+	if got := Counting(rows, map[uint32]slurm.Job{7: j}, func(string) bool { return true }); len(got) != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestAfterTheLimit: what Slurm lets jobs take after their time limits counts.
+func TestAfterTheLimit(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		over           time.Duration
+		endless, known bool
+		usd            float64 // of the cap
+		why            string
+	}{
+		{"it fits", 10 * time.Minute, false, true, 86.1 / 60, ""},
+		{"it does not", 10 * time.Minute, false, true, 85.9 / 60, "by the time limit"},
+		{"without an end", 0, true, true, 11, "as there is no time limit"},
+		{"not known yet", 0, false, false, 11, "not known yet"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := site(budget.Caps{Cluster: budget.Limits{Day: c.usd}, Location: noon()}, job(time.Hour))
+			k.Over = func(string) (time.Duration, bool, bool) { return c.over, c.endless, c.known }
+			s, l := launchFor("p", 7)
+			afford, err := k.Open(t.Context(), s)
+			if !c.known {
+				if err == nil || !strings.Contains(err.Error(), c.why) {
+					t.Error(err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := afford(l); (r.Why == "") != (c.why == "") || !strings.Contains(r.Why, c.why) {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+// TestAWholeCapIsNotAskedForAgain: what is booked does not get less; what is only committed may.
+func TestAWholeCapIsNotAskedForAgain(t *testing.T) {
+	for usd, sure := range map[float64]bool{2: true, 1.9: false} {
+		k := site(budget.Caps{Users: map[string]budget.Limits{"ann": {Day: 2}}, Location: noon()}, job(time.Hour))
+		k.Ledger = books{Spent: []store.Spent{{User: "ann", Sums: store.Sums{USD: usd}}}}
+		s, l := launchFor("p", 7)
+		afford, err := k.Open(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := afford(l); len(r.Of) != 1 || r.Of[0].Sure != sure || r.Of[0].Never || !r.Of[0].Until.Equal(k.Caps.Day(time.Now()).To) {
+			t.Errorf("%g are spent of 2: %+v", usd, r)
+		}
 	}
 }

@@ -72,6 +72,7 @@ type runner struct {
 	ending    bool             // the end of the job, or of its attempt, has been told, or is ours
 	told      telling
 	final     *steprecord.Step // how the step has ended; nil: it has not
+	cost      string           // of the job so far, as burstd says at the step's end
 }
 
 // run sees the step, which begin has started, to its end, and returns its exit code.
@@ -311,6 +312,9 @@ func (r *runner) finish(code int) {
 	e := r.outcome(code)
 	if r.over().IsZero() {
 		r.note(e)
+	}
+	if r.cost != "" {
+		r.say("%s", r.cost)
 	}
 	r.say("%s", summary(r.job, e, r.unsaved(code)))
 }

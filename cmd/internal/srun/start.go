@@ -209,7 +209,7 @@ func (p *program) within(ctx context.Context, k known, r *runner, signals <-chan
 	code = r.run(ctx, signals)
 	if r.over().IsZero() {
 		closing, cancel := context.WithTimeout(ctx, closeTime)
-		r.burstd.Close(closing)
+		r.cost = r.burstd.Close(closing).Cost
 		cancel()
 	}
 	stop()

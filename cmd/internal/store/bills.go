@@ -45,13 +45,14 @@ const bookedSoon = 5 * time.Minute
 // Bills reads the instances that were gone since a time and are at their end in the ledger, or ought to be. What
 // the journal still has of an instance counts before what was noted with its end: its provider may have told more.
 func (s *Store) Bills(ctx context.Context, since, now time.Time) ([]Bill, error) {
-	all, err := queryLong(ctx, s, `SELECT id, provider, pool, type, zone, market, node, launched, ended, gone, unit, least, month,
+	all, err := queryLong(ctx, s, `SELECT id, provider, pool, type, zone, market, node, launched, ended, gone, guessed, unit, least, month,
 			coalesce(sum(s), 0), coalesce(sum(s) FILTER (WHERE price_source <> 'month-paid'), 0),
 			coalesce(sum(s * usd_per_hour) / 3.6e9, 0), coalesce(sum(s) FILTER (WHERE usd_per_hour IS NULL AND price_source <> 'month-paid'), 0)
 		FROM (SELECT i.id, coalesce(i.provider, u.provider) AS provider, coalesce(i.pool, u.pool) AS pool, coalesce(i.type, u.type) AS type, coalesce(i.zone, u.zone) AS zone,
-				coalesce(i.market, u.market) AS market, coalesce(i.node, u.node) AS node, i.launched, i.ended, i.gone, i.unit, i.least, i.month,
+				coalesce(i.market, u.market) AS market, coalesce(i.node, u.node) AS node, i.launched, i.ended, i.gone, i.guessed, i.unit, i.least, i.month,
 				u.share * (u.until - u.began) AS s, u.price_source, u.usd_per_hour
 			FROM (SELECT coalesce(b.instance, j.id) AS id, coalesce(j.launched, b.launched) AS launched, coalesce(j.ended, b.ended) AS ended, coalesce(j.gone, b.gone) AS gone,
+					coalesce(j.guessed, b.guessed) AS guessed,
 					coalesce(b.unit, -1) AS unit, coalesce(b.least, -1) AS least, coalesce(b.month, -1) AS month, j.provider, j.pool, j.type, j.zone, j.market, j.node
 				FROM bills b FULL JOIN instances j ON j.id = b.instance
 				WHERE coalesce(j.gone, b.gone) >= ?1 AND coalesce(j.gone, b.gone) > 0 AND coalesce(j.launched, b.launched) > 0) i
@@ -61,7 +62,7 @@ func (s *Store) Bills(ctx context.Context, since, now time.Time) ([]Bill, error)
 		var unit, least, month int64
 		var booked, charged, unknown float64
 		var launched, ended, gone int64
-		err = scan(&b.ID, &b.Provider, &b.Pool, &b.Offering.Type, &b.Offering.Zone, &b.Offering.Market, &b.Assigned, &launched, &ended, &gone, &unit, &least, &month,
+		err = scan(&b.ID, &b.Provider, &b.Pool, &b.Offering.Type, &b.Offering.Zone, &b.Offering.Market, &b.Assigned, &launched, &ended, &gone, &b.Guessed, &unit, &least, &month,
 			&booked, &charged, &b.USD, &unknown)
 		b.Launched, b.Ended, b.Gone = toTime(launched), toTime(ended), toTime(gone)
 		b.By = price.Increment{Unit: us(unit), Min: us(least), Month: us(month)}

@@ -13,7 +13,9 @@ import (
 func TestBills(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "burst.db"))
 	gone := at.Add(time.Hour)
-	putInstances(t, s, machine("i-1", gone), machine("i-2", gone), machine("i-lost", gone), machine("i-live", time.Time{}))
+	guessed := machine("i-1", gone)
+	guessed.Guessed = true
+	putInstances(t, s, guessed, machine("i-2", gone), machine("i-lost", gone), machine("i-live", time.Time{}))
 	closed := usageRow("i-1", 7, 0, 3000)
 	closed.Open = false
 	rest := closed
@@ -43,6 +45,9 @@ func TestBills(t *testing.T) {
 	if one := b["i-1"]; one.Booked != time.Hour || one.Charged != 3000*time.Second || one.By != price.PerHour || !one.Ended.Equal(gone) || one.USD < 2.9999 || one.USD > 3.0001 {
 		t.Errorf("%+v", one)
 	}
+	if !b["i-1"].Guessed || b["i-2"].Guessed || b["i-lost"].Guessed {
+		t.Errorf("the end of i-1 alone was not told: %+v", b)
+	}
 	if soon, err := s.Bills(t.Context(), at, gone.Add(time.Minute)); err != nil || len(soon) != 2 {
 		t.Errorf("one that may still be booked: %+v, %v", soon, err)
 	}
@@ -55,7 +60,7 @@ func TestBills(t *testing.T) {
 	if _, err := s.db.Exec(`DELETE FROM instances WHERE gone > 0`); err != nil {
 		t.Fatal(err)
 	}
-	if b = read(); len(b) != 2 || !b["i-1"].Launched.Equal(at) || b["i-1"].Pool != "p" || b["i-2"].By.Unit >= 0 {
+	if b = read(); len(b) != 2 || !b["i-1"].Launched.Equal(at) || b["i-1"].Pool != "p" || !b["i-1"].Guessed || b["i-2"].Guessed || b["i-2"].By.Unit >= 0 {
 		t.Errorf("forgotten: %+v", b)
 	}
 }

@@ -55,8 +55,12 @@ func putBoots(w *writer, c power.Change) {
 const maxBoots = 10000
 
 // Boots reads the newest boots, at most last and 10,000 of them, oldest first:
-// of all jobs with job 0, else of that one.
-func (s *Store) Boots(ctx context.Context, job uint32, last int) ([]power.Boot, error) {
-	return queryLong(ctx, s, `SELECT `+bootColumns+` FROM (SELECT * FROM boots WHERE ? IN (0, job) ORDER BY ordered DESC, node DESC LIMIT ?)
-		ORDER BY ordered, node`, scanBoot, job, min(last, maxBoots))
+// of all jobs with job 0, else of that one; of all nodes with node "", else of that one.
+func (s *Store) Boots(ctx context.Context, node string, job uint32, last int) ([]power.Boot, error) {
+	of := "? = ''"
+	if node != "" {
+		of = "node = ?" // by the primary key, however many there are of others
+	}
+	return queryLong(ctx, s, `SELECT `+bootColumns+` FROM (SELECT * FROM boots WHERE `+of+` AND ? IN (0, job) ORDER BY ordered DESC, node DESC LIMIT ?)
+		ORDER BY ordered, node`, scanBoot, node, job, min(last, maxBoots))
 }

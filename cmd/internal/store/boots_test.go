@@ -39,16 +39,21 @@ func TestBoots(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name string
+		node string
 		job  uint32
 		last int
 		want []power.Boot
 	}{
-		{"all", 0, 10, []power.Boot{done, open1}},
-		{"the last", 0, 1, []power.Boot{open1}},
-		{"of a job", 8, 10, []power.Boot{done}},
-		{"of another", 9, 10, nil},
+		{"all", "", 0, 10, []power.Boot{done, open1}},
+		{"the last", "", 0, 1, []power.Boot{open1}},
+		{"of a job", "", 8, 10, []power.Boot{done}},
+		{"of another", "", 9, 10, nil},
+		{"the last of a node that is not the newest", "c2", 0, 1, []power.Boot{done}},
+		{"of another node", "c", 0, 10, nil},
+		{"of a node and a job", "c1", 7, 10, []power.Boot{open1}},
+		{"of a node and another's job", "c1", 8, 10, nil},
 	} {
-		got, err := s.Boots(t.Context(), tt.job, tt.last)
+		got, err := s.Boots(t.Context(), tt.node, tt.job, tt.last)
 		if diff := cmp.Diff(tt.want, got); err != nil || diff != "" {
 			t.Errorf("%s: %v (-want +got):\n%s", tt.name, err, diff)
 		}
@@ -63,7 +68,7 @@ func TestBoots(t *testing.T) {
 	if diff := cmp.Diff(power.State{Boots: []power.Boot{open1}}, got); err != nil || diff != "" {
 		t.Errorf("after it was forgotten: %v (-want +got):\n%s", err, diff)
 	}
-	if all, err := s.Boots(t.Context(), 0, 10); err != nil || len(all) != 1 {
+	if all, err := s.Boots(t.Context(), "", 0, 10); err != nil || len(all) != 1 {
 		t.Errorf("pruned, there are %d (%v)", len(all), err)
 	}
 }
@@ -185,7 +190,7 @@ func TestLongReadsAreBesideTheJournal(t *testing.T) {
 	defer journal.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	if _, err := s.Boots(ctx, 0, 10); err != nil {
+	if _, err := s.Boots(ctx, "", 0, 10); err != nil {
 		t.Errorf("boots: %v", err)
 	}
 	if _, err := s.Usage(ctx, UsageQuery{By: "job", UID: -1}); err != nil {

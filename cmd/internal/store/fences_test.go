@@ -68,11 +68,11 @@ func TestAYoungJournalSaysWhetherItReplacesAnother(t *testing.T) {
 
 func TestAnInstanceKeepsItsAccount(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "burst.db"))
-	i := power.Instance{Instance: cloud.Instance{ID: "i-1"}, Provider: "east", Account: "123456789012 in us-east-1"}
+	i := power.Instance{Instance: cloud.Instance{ID: "i-1"}, Provider: "east", Account: "123456789012 in us-east-1", Shown: true}
 	if err := s.CommitPower(t.Context(), power.Change{Instances: []power.Instance{i}}); err != nil {
 		t.Fatal(err)
 	}
-	if st, err := s.LoadPower(t.Context()); err != nil || len(st.Instances) != 1 || st.Instances[0].Account != i.Account {
+	if st, err := s.LoadPower(t.Context()); err != nil || len(st.Instances) != 1 || st.Instances[0] != i {
 		t.Errorf("%+v, %v", st.Instances, err)
 	}
 }

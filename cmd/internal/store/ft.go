@@ -141,11 +141,12 @@ func scanEviction(scan scanner) (e ft.Eviction, err error) {
 
 // Attempts counts the attempts of a job after the given one that were evicted, and
 // after the last one for which it was held: whoever let it go has seen those. An
-// attempt that is being evicted counts; one that was left where it is does not.
+// attempt that is being evicted counts; one that was left where it is does not, nor one that
+// the site's budget ended.
 func (s *Store) Attempts(ctx context.Context, job uint32, after int) (n int, err error) {
 	err = s.db.QueryRowContext(ctx, `SELECT count(DISTINCT restarts) FROM evictions WHERE job = ?1 AND restarts > ?2 AND began > `+earlierJob+`
 		AND restarts > (SELECT coalesce(max(restarts), -1) FROM evictions WHERE job = ?1 AND hold AND began > `+earlierJob+`)
-		AND (stage IN ('signalled', 'requeued') OR ending = 'moved')`, job, after).Scan(&n)
+		AND kind <> ?3 AND (stage IN ('signalled', 'requeued') OR ending = 'moved')`, job, after, ft.Spent).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("counting the evictions of job %d: %w", job, err)
 	}

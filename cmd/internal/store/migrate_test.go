@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -221,6 +222,29 @@ func TestAJournalWithReasonsForServers(t *testing.T) {
 	for _, i := range st.Instances {
 		if i.Serves != (i.ID == "i-s1") {
 			t.Errorf("%s: Serves %v", i.ID, i.Serves)
+		}
+	}
+}
+
+// TestAJournalWithoutWhoToldTheEnd: what was closed with burstd's own time was not told.
+func TestAJournalWithoutWhoToldTheEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "burst.db")
+	db, run := ofVersion(t, path, 17)
+	for id, times := range map[string][2]int{"i-lives": {0, 0}, "i-told": {1_000_000, 2_000_001}, "i-guessed": {2_000_001, 2_000_001}} {
+		run(`INSERT INTO instances (id, provider, account, token, pool, type, zone, market, state, addr, hostname, node, doomed, failed, console, launched, ended, gone)
+			VALUES (?, 'east', '', '', 'p', '', '', '', '', '', '', '', '', 0, 0, 1, ?, ?)`, id, times[0], times[1])
+		if times[1] > 0 {
+			run(`INSERT INTO bills (instance, launched, ended, gone, registered) VALUES (?, 1, ?, ?, -1)`, id+"-forgotten", times[0], times[1])
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, path)
+	for _, table := range []string{"SELECT id FROM instances", "SELECT instance FROM bills"} {
+		all, err := query(t.Context(), s.db, table+" WHERE guessed", func(scan scanner) (id string, err error) { err = scan(&id); return id, err })
+		if err != nil || len(all) != 1 || !strings.HasPrefix(all[0], "i-guessed") {
+			t.Errorf("%s: %v, %v", table, all, err)
 		}
 	}
 }

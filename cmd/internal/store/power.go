@@ -59,10 +59,10 @@ func (s *Store) LoadPower(ctx context.Context) (power.State, error) {
 			WHERE gone > 0 AND token IN (SELECT token FROM launches WHERE resolved = 0) ORDER BY id`, scanInstance); err != nil {
 			return err
 		}
-		if st.Holds, err = query(ctx, tx, `SELECT job, restarts, start, why, tries, norequeue, released FROM holds ORDER BY job`,
+		if st.Holds, err = query(ctx, tx, `SELECT job, start, why, tries, norequeue, released FROM holds ORDER BY job`,
 			func(scan scanner) (h power.Hold, err error) {
 				var start int64
-				err = scan(&h.Job, &h.Restarts, &start, &h.Why, &h.Tries, &h.NoRequeue, &h.Released)
+				err = scan(&h.Job, &start, &h.Why, &h.Tries, &h.NoRequeue, &h.Released)
 				h.Start = toTime(start)
 				return h, err
 			}); err != nil {
@@ -112,12 +112,12 @@ func scanLaunch(scan scanner) (l power.Launch, err error) {
 	return l, nil
 }
 
-const instanceColumns = `id, provider, account, token, pool, type, zone, market, state, addr, hostname, node, doomed, failed, console, serves, launched, ended, gone`
+const instanceColumns = `id, provider, account, token, pool, type, zone, market, state, addr, hostname, node, doomed, failed, console, serves, shown, launched, ended, gone, guessed`
 
 func scanInstance(scan scanner) (i power.Instance, err error) {
 	var launched, ended, gone int64
 	err = scan(&i.ID, &i.Provider, &i.Account, &i.Token, &i.Pool, &i.Offering.Type, &i.Offering.Zone, &i.Offering.Market, &i.State,
-		&i.Addr, &i.Hostname, &i.Assigned, &i.Doomed, &i.Failed, &i.Console, &i.Serves, &launched, &ended, &gone)
+		&i.Addr, &i.Hostname, &i.Assigned, &i.Doomed, &i.Failed, &i.Console, &i.Serves, &i.Shown, &launched, &ended, &gone, &i.Guessed)
 	i.Launched, i.Ended, i.Gone = toTime(launched), toTime(ended), toTime(gone)
 	return i, err
 }
@@ -158,8 +158,9 @@ func putPower(ctx context.Context, tx *sql.Tx, c power.Change) error {
 		putInstance(&w, i)
 	}
 	for _, h := range c.Holds {
-		w.put(`INSERT OR REPLACE INTO holds (job, restarts, start, why, tries, norequeue, released) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-			h.Job, h.Restarts, fromTime(h.Start), h.Why, h.Tries, h.NoRequeue, h.Released)
+		// restarts was never anything else, and nobody reads it: the column stays for an older burstd.
+		w.put(`INSERT OR REPLACE INTO holds (job, restarts, start, why, tries, norequeue, released) VALUES (?, -1, ?, ?, ?, ?, ?)`,
+			h.Job, fromTime(h.Start), h.Why, h.Tries, h.NoRequeue, h.Released)
 	}
 	for _, j := range c.DropHolds {
 		w.put(`DELETE FROM holds WHERE job = ?`, j)
@@ -184,8 +185,8 @@ func putPower(ctx context.Context, tx *sql.Tx, c power.Change) error {
 
 func putInstance(w *writer, i power.Instance) {
 	w.put(`INSERT OR REPLACE INTO instances (`+instanceColumns+`)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, i.ID, i.Provider, i.Account, i.Token, i.Pool, i.Offering.Type, i.Offering.Zone, i.Offering.Market,
-		i.State, i.Addr, i.Hostname, i.Assigned, i.Doomed, i.Failed, i.Console, i.Serves, fromTime(i.Launched), fromTime(i.Ended), fromTime(i.Gone))
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, i.ID, i.Provider, i.Account, i.Token, i.Pool, i.Offering.Type, i.Offering.Zone, i.Offering.Market,
+		i.State, i.Addr, i.Hostname, i.Assigned, i.Doomed, i.Failed, i.Console, i.Serves, i.Shown, fromTime(i.Launched), fromTime(i.Ended), fromTime(i.Gone), i.Guessed)
 }
 
 // NodeOf is the node that the instance serves now; empty: none.

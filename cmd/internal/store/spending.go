@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/burst-hpc/burst/cloud/price"
 	"github.com/burst-hpc/burst/cmd/internal/ledger"
@@ -15,6 +16,17 @@ import (
 type SpendingQuery struct {
 	Periods []price.Span
 	Jobs    []uint32
+	// Raised says for whom instances are that no job has had yet, by their ids.
+	Raised map[string]Owner
+	// Beside reads beside the journal's connection, so that nobody who writes has to wait. It sees, too, all
+	// that was committed before.
+	Beside bool
+}
+
+// Owner is a job that an instance's time is counted to.
+type Owner struct {
+	Job           uint32
+	User, Account string
 }
 
 // Spending is what budgets count of the ledger, and what it has still to book, of one moment.
@@ -26,7 +38,7 @@ type Spending struct {
 	Jobs      map[uint32]Sums // of each job, since the last one of its id has ended for good
 }
 
-// Spent is what a user has used in a period under an account.
+// Spent is what counts to a user in a period under an account.
 type Spent struct {
 	Period        int // of the query's
 	User, Account string
@@ -39,56 +51,195 @@ type Sums struct {
 	Unpriced float64 // hours of the others
 }
 
-// sums are in SQL those of rows u that are cut by two times in microseconds.
-func sums(from, to string) string {
-	hours := "share * (min(u.until, " + to + ") - max(u.began, " + from + ")) / 3.6e9"
-	return "coalesce(sum(" + hours + " * usd_per_hour), 0), coalesce(sum(" + hours + ") FILTER (WHERE usd_per_hour IS NULL), 0)"
+// owners says to whom an instance's rows count, which are in their order: to the job that had the time; where none had, to
+// that which had the instance last, or else first, as it was raised and idle for that; or for whom it is raised.
+func owners(rows []ledger.Row, raised Owner) []Owner {
+	of := func(r ledger.Row) Owner { return Owner{r.Job, r.User, r.Account} }
+	now := raised
+	if i := slices.IndexFunc(rows, func(r ledger.Row) bool { return r.Job > 0 }); i >= 0 {
+		now = of(rows[i])
+	}
+	all := make([]Owner, len(rows))
+	for i, r := range rows {
+		if r.Job > 0 {
+			now = of(r)
+		}
+		all[i] = now
+	}
+	return all
 }
 
-// Spending reads all of it in one transaction: nothing is booked in between.
+// spends sums up what is spent.
+type spends struct {
+	SpendingQuery
+	days  calendar
+	spans []span // the periods
+	sums  map[spentKey]Sums
+	since map[uint32]int64 // of the jobs, in microseconds
+	jobs  map[uint32]Sums
+}
+
+type spentKey struct {
+	period        int
+	user, account string
+}
+
+// add adds USD, and seconds without a price.
+func (u *spends) add(k spentKey, usd, unpriced float64) {
+	s := u.sums[k]
+	u.sums[k] = Sums{s.USD + usd, s.Unpriced + unpriced/3600}
+}
+
+// rows adds those of one instance, as far as they lie in the spans.
+func (u *spends) rows(rows []ledger.Row, spans ...periodSpan) {
+	for i, o := range owners(rows, u.Raised[rows[0].Instance]) {
+		for _, in := range spans {
+			if from, to := max(fromTime(rows[i].From), in.from), min(fromTime(rows[i].To), in.to); from < to {
+				a := amountOf(rows[i], from, to)
+				u.add(spentKey{in.period, o.User, o.Account}, a.usd, a.unpriced)
+			}
+		}
+	}
+}
+
+// periodSpan is a span of a period.
+type periodSpan struct {
+	period int
+	span
+}
+
+// Spending reads all of it of one moment: nothing is booked in between.
 func (s *Store) Spending(ctx context.Context, q SpendingQuery) (sp Spending, err error) {
-	spans := make([][2]int64, len(q.Periods))
-	for i, p := range q.Periods {
-		spans[i] = [2]int64{fromTime(p.From), fromTime(p.To)}
+	u := spends{SpendingQuery: q, days: s.days, sums: map[spentKey]Sums{}, since: map[uint32]int64{}, jobs: map[uint32]Sums{}}
+	for _, p := range q.Periods {
+		u.spans = append(u.spans, span{fromTime(p.From), fromTime(p.To)})
 	}
-	periods, err := json.Marshal(spans)
-	if err != nil {
-		return sp, err
-	}
-	jobs, err := json.Marshal(append([]uint32{}, q.Jobs...))
-	if err != nil {
-		return sp, err
-	}
-	sp.Jobs = map[uint32]Sums{}
-	err = s.tx(ctx, func(tx *sql.Tx) (err error) {
-		if sp.Instances, sp.Rows, err = loadUsage(ctx, tx); err != nil {
+	read := func(q querier) (err error) {
+		if sp.Instances, sp.Rows, err = loadUsage(ctx, q); err != nil {
 			return err
 		}
-		// CROSS JOIN: SQLite goes through the periods, and of each finds the rows by their end.
-		if sp.Spent, err = query(ctx, tx, `WITH p AS MATERIALIZED (SELECT key, value->>0 AS since, value->>1 AS till FROM json_each(?))
-			SELECT p.key, user, account, `+sums("p.since", "p.till")+`
-			FROM p CROSS JOIN usage u WHERE u.until > p.since AND u.began < p.till AND u.until > u.began
-			GROUP BY p.key, user, account`, func(scan scanner) (s Spent, err error) {
-			err = scan(&s.Period, &s.User, &s.Account, &s.USD, &s.Unpriced)
-			return s, err
-		}, string(periods)); err != nil {
+		if err := u.live(ctx, q); err != nil {
 			return err
 		}
-		_, err = query(ctx, tx, `SELECT job, `+sums("since", "u.until")+` FROM (SELECT j.value AS id,
-				(SELECT coalesce(max(ended), 0) FROM runs r WHERE r.job = j.value AND NOT r.open) AS since FROM json_each(?) j)
-			CROSS JOIN usage u WHERE u.job = id AND u.job > 0 AND u.until > since GROUP BY job`, func(scan scanner) (none struct{}, err error) {
-			var job uint32
-			var s Sums
-			err = scan(&job, &s.USD, &s.Unpriced)
-			sp.Jobs[job] = s
-			return none, err
-		}, string(jobs))
-		return err
-	})
+		for n, in := range u.spans {
+			if err := u.ended(ctx, q, periodSpan{n, in}); err != nil {
+				return err
+			}
+		}
+		return u.own(ctx, q)
+	}
+	if q.Beside {
+		err = s.beside(ctx, func(q querier) error { return atOnce(ctx, q, func() error { return read(q) }) })
+	} else {
+		err = s.tx(ctx, func(tx *sql.Tx) error { return read(tx) })
+	}
 	if err != nil {
 		return Spending{}, fmt.Errorf("reading what is spent: %w", err)
 	}
+	for k, sums := range u.sums {
+		if sums.Unpriced < residue/3600 { // nothing is launched while there is any
+			sums.Unpriced = 0
+		}
+		sp.Spent = append(sp.Spent, Spent{k.period, k.user, k.account, sums})
+	}
+	sp.Jobs = u.jobs
 	return sp, nil
+}
+
+// live adds the instances that are not at their end in the ledger. Of what was before the periods
+// no more is read than from the last row of a job on: what follows counts to it.
+func (u *spends) live(ctx context.Context, q querier) error {
+	if len(u.spans) == 0 {
+		return nil
+	}
+	var all []periodSpan
+	first := u.spans[0].from
+	for n, in := range u.spans {
+		all, first = append(all, periodSpan{n, in}), min(first, in.from)
+	}
+	return eachInstance(ctx, q, func(rows []ledger.Row, _ life) error {
+		u.rows(rows, all...)
+		return nil
+	}, `(instance, began, job) IN (
+		WITH live AS MATERIALIZED (SELECT instance, coalesce((SELECT max(began) FROM usage b WHERE b.instance = o.instance AND job > 0 AND until <= ?), 0) AS last
+			FROM (SELECT DISTINCT instance FROM usage WHERE open) o)
+		SELECT u.instance, u.began, u.job FROM live CROSS JOIN usage u ON u.instance = live.instance AND u.began >= live.last)`, first)
+}
+
+// ended adds the others: of whole days their sums, of other days their rows.
+func (u *spends) ended(ctx context.Context, q querier, in periodSpan) error {
+	whole, partly := u.days.within(in.span)
+	if whole.first < whole.end {
+		for sign, text := range []string{ // what is for a user is taken from nobody's
+			`SELECT user, account, sum(usd), sum(unpriced) FROM usage_dims d CROSS JOIN usage_days u ON u.dim = d.id AND day >= ? AND day < ? GROUP BY user, account`,
+			`SELECT user, account, sum(usd), sum(unpriced) FROM usage_for WHERE day >= ? AND day < ? GROUP BY user, account`,
+		} {
+			if _, err := query(ctx, q, text, func(scan scanner) (none struct{}, err error) {
+				k := spentKey{period: in.period}
+				var usd, unpriced float64
+				if err = scan(&k.user, &k.account, &usd, &unpriced); err == nil {
+					u.add(k, usd, unpriced)
+					u.add(spentKey{period: in.period}, -float64(sign)*usd, -float64(sign)*unpriced)
+				}
+				return none, err
+			}, whole.first, whole.end); err != nil {
+				return err
+			}
+		}
+	}
+	for _, day := range partly {
+		begin, end := u.days.begin(day), u.days.begin(day+1)
+		cut := periodSpan{in.period, span{max(in.from, begin), min(in.to, end)}}
+		if err := eachInstance(ctx, q, func(rows []ledger.Row, _ life) error {
+			u.rows(rows, cut)
+			return nil
+		}, `instance NOT IN (SELECT instance FROM usage WHERE open) AND instance IN (SELECT instance FROM usage_nights WHERE day = ?
+			UNION SELECT instance FROM usage WHERE until > ? AND until <= ?)`, day+1, begin, end); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// own adds what the jobs have used that are asked for.
+func (u *spends) own(ctx context.Context, q querier) error {
+	if len(u.Jobs) == 0 {
+		return nil
+	}
+	jobs, err := json.Marshal(u.Jobs)
+	if err != nil {
+		return err
+	}
+	if _, err := query(ctx, q, `SELECT value, (SELECT coalesce(max(ended), 0) FROM runs r WHERE r.job = value AND NOT r.open) FROM json_each(?)`, func(scan scanner) (none struct{}, err error) {
+		var job uint32
+		var since int64
+		err = scan(&job, &since)
+		u.since[job] = since
+		return none, err
+	}, string(jobs)); err != nil {
+		return err
+	}
+	var raised []string
+	for id, o := range u.Raised {
+		if _, asked := u.since[o.Job]; asked {
+			raised = append(raised, id)
+		}
+	}
+	also, err := json.Marshal(raised)
+	if err != nil {
+		return err
+	}
+	return eachInstance(ctx, q, func(rows []ledger.Row, _ life) error {
+		for i, o := range owners(rows, u.Raised[rows[0].Instance]) {
+			since, asked := u.since[o.Job]
+			if from, to := max(fromTime(rows[i].From), since), fromTime(rows[i].To); asked && o.Job > 0 && from < to {
+				a := amountOf(rows[i], from, to)
+				s := u.jobs[o.Job]
+				u.jobs[o.Job] = Sums{s.USD + a.usd, s.Unpriced + a.unpriced/3600}
+			}
+		}
+		return nil
+	}, `instance IN (SELECT instance FROM usage WHERE job > 0 AND job IN (SELECT value FROM json_each(?)) UNION SELECT value FROM json_each(?))`, string(jobs), string(also))
 }
 
 // HasEvent says whether an event of the kind is kept whose text begins so.

@@ -20,7 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	"modernc.org/sqlite"
 )
 
 //go:embed schema/*.sql
@@ -82,15 +82,26 @@ const busyTimeout = "busy_timeout(10000)"
 func connect(path string, pragmas ...string) (*sql.DB, error) {
 	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + url.Values{"_pragma": append(pragmas, busyTimeout),
 		"_txlock": {"immediate"}}.Encode()
-	db, err := sql.Open("sqlite", dsn)
-	if err == nil {
-		db.SetMaxOpenConns(1) // one writer; its reads are short
+	connector, err := sqlite.NewConnector(dsn)
+	if err != nil {
+		return nil, err
 	}
-	return db, err
+	db := sql.OpenDB(keeper{connector})
+	db.SetMaxOpenConns(1) // one writer; its reads are short
+	return db, nil
 }
 
 // Close ends the use of the journal.
 func (s *Store) Close() error { return errors.Join(s.long.Close(), s.db.Close()) }
+
+// Schema is the version of the schema that Open brings a journal to.
+func Schema() int {
+	files, err := fs.Glob(schema, "schema/*.sql")
+	if err != nil { // of a bad pattern alone
+		panic(err)
+	}
+	return len(files)
+}
 
 // migrate applies schema/NNN.sql in order; user_version counts them.
 func (s *Store) migrate(ctx context.Context) error {

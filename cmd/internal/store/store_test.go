@@ -3,10 +3,12 @@ package store
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,8 +22,19 @@ import (
 	"github.com/burst-hpc/burst/slurm/power"
 )
 
+// open is Open. Where there is no journal yet it puts an empty one there, which takes
+// longer to make, version by version of its schema, than most tests do with it.
 func open(t *testing.T, path string) *Store {
 	t.Helper()
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		text, err := empty()
+		if err == nil {
+			err = os.WriteFile(path, text, 0o640)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	s, err := Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
@@ -29,6 +42,23 @@ func open(t *testing.T, path string) *Store {
 	t.Cleanup(func() { s.Close() })
 	return s
 }
+
+var empty = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "journal")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "burst.db")
+	s, err := Open(context.Background(), path)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
 
 var at = time.UnixMicro(1_795_000_000_123_456)
 
@@ -43,7 +73,7 @@ func sample() power.Change {
 			Request: cloud.LaunchRequest{Token: "t1", Cluster: "x", Pool: "p", Offering: spot, Count: 1, Tags: map[string]string{"a": "b"}, AllOrNothing: true}}},
 		Instances: []power.Instance{{Provider: "east", Assigned: "c1", Doomed: "d",
 			Instance: cloud.Instance{ID: "i-1", Token: "t1", Pool: "p", Offering: spot, State: cloud.Running, Addr: "10.0.0.1", Hostname: "h", Launched: at}}},
-		Holds:    []power.Hold{{Job: 7, Restarts: -1, Start: at, Why: "w", Tries: 3, NoRequeue: true, Released: true}},
+		Holds:    []power.Hold{{Job: 7, Start: at, Why: "w", Tries: 3, NoRequeue: true, Released: true}},
 		Coolings: []power.Cooling{{Provider: "east", Offering: spot, Cooldown: fleet.Cooldown{Failures: 2, Until: at}}},
 		Events:   []power.Event{{Time: at, Kind: "k", Node: "c1", Instance: "i-1", Pool: "p", Job: 7, Text: "text"}},
 	}
@@ -241,7 +271,7 @@ func TestANewerSchemaIsRefused(t *testing.T) {
 // a small tmpfs, needs root; otherwise SQLite's own limit on pages stands in for it.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
-	mounted := os.Getuid() == 0 && syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=512k") == nil
+	mounted := os.Getuid() == 0 && syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=768k") == nil
 	if mounted {
 		t.Cleanup(func() {
 			if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {

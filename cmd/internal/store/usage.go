@@ -20,12 +20,12 @@ const unbooked = `SELECT ` + bookedColumns + ` FROM instances WHERE gone = 0
 		AND NOT EXISTS (SELECT 1 FROM usage WHERE instance = id)
 	ORDER BY id`
 
-const bookedColumns = `id, provider, pool, type, zone, market, node, launched, ended, gone`
+const bookedColumns = `id, provider, token, pool, type, zone, market, node, launched, ended, gone`
 
-// scanBooked reads what the ledger needs of an instance.
+// scanBooked reads what the ledger and budgets need of an instance.
 func scanBooked(scan scanner) (i power.Instance, err error) {
 	var launched, ended, gone int64
-	err = scan(&i.ID, &i.Provider, &i.Pool, &i.Offering.Type, &i.Offering.Zone, &i.Offering.Market, &i.Assigned, &launched, &ended, &gone)
+	err = scan(&i.ID, &i.Provider, &i.Token, &i.Pool, &i.Offering.Type, &i.Offering.Zone, &i.Offering.Market, &i.Assigned, &launched, &ended, &gone)
 	i.Launched, i.Ended, i.Gone = toTime(launched), toTime(ended), toTime(gone)
 	return i, err
 }
@@ -45,11 +45,11 @@ func (s *Store) LoadUsage(ctx context.Context) ([]power.Instance, []ledger.Row, 
 	return instances, rows, nil
 }
 
-func loadUsage(ctx context.Context, tx *sql.Tx) (instances []power.Instance, rows []ledger.Row, err error) {
-	if instances, err = query(ctx, tx, unbooked, scanBooked); err != nil {
+func loadUsage(ctx context.Context, q querier) (instances []power.Instance, rows []ledger.Row, err error) {
+	if instances, err = query(ctx, q, unbooked, scanBooked); err != nil {
 		return nil, nil, err
 	}
-	rows, err = query(ctx, tx, `SELECT `+rowColumns+`
+	rows, err = query(ctx, q, `SELECT `+rowColumns+`
 		FROM usage WHERE instance IN (SELECT instance FROM usage WHERE open) AND (open OR EXISTS (SELECT 1 FROM instances WHERE id = instance AND gone > 0))
 		ORDER BY instance, began, job`, scanUsage)
 	return instances, rows, err
@@ -123,6 +123,7 @@ func (s *Store) pruneUsage(ctx context.Context, before time.Time) error {
 		{`DELETE FROM bills WHERE gone < ? AND NOT EXISTS (SELECT 1 FROM usage WHERE usage.instance = bills.instance)`, old},
 		{`DELETE FROM usage_days WHERE day < ?`, s.days.day(old)},
 		{`DELETE FROM usage_jobs WHERE day < ?`, s.days.day(old)},
+		{`DELETE FROM usage_for WHERE day < ?`, s.days.day(old)},
 		{`DELETE FROM usage_nights WHERE day < ?`, s.days.day(old)},
 		{`DELETE FROM usage_dims WHERE ?1 AND id NOT IN (SELECT dim FROM usage_days)`, true},
 	} {

@@ -15,6 +15,9 @@ import (
 // rows is open. They change in the transaction that writes the rows, so that at any
 // moment they are the rows' sums.
 
+// residue is how many seconds may be left of sums in floating point from which all has been taken away again.
+const residue = 1e-3
+
 // dayKey and jobKey are the keys of usage_days and usage_jobs, and daySum and jobSum
 // what is added to a row.
 type dayKey struct{ dim, day int64 }
@@ -23,6 +26,12 @@ type jobKey struct {
 	day int
 	job uint32
 	dim int64
+}
+
+// forKey is the key of usage_for.
+type forKey struct {
+	day           int
+	user, account string
 }
 
 type daySum struct {
@@ -44,11 +53,12 @@ type adder struct {
 	dims   map[dim]int64
 	byDay  map[dayKey]daySum
 	byJob  map[jobKey]jobSum
+	byFor  map[forKey]jobSum
 	nights map[int][]string // instances by day
 }
 
 func (s *Store) adder(w *writer, sign int) *adder {
-	return &adder{w: w, days: s.days, sign: sign, dims: map[dim]int64{}, byDay: map[dayKey]daySum{}, byJob: map[jobKey]jobSum{}, nights: map[int][]string{}}
+	return &adder{w: w, days: s.days, sign: sign, dims: map[dim]int64{}, byDay: map[dayKey]daySum{}, byJob: map[jobKey]jobSum{}, byFor: map[forKey]jobSum{}, nights: map[int][]string{}}
 }
 
 // instance adds an instance, by all of its rows.
@@ -81,6 +91,18 @@ func (a *adder) instance(rows []ledger.Row, l life) error {
 		j.parts += a.sign
 		j.ofJob += n(p.job)
 		a.byJob[kj] = j
+	}
+	for i, o := range owners(rows, Owner{}) {
+		if rows[i].Job > 0 || o.Job == 0 {
+			continue
+		}
+		for _, p := range a.days.split(rows[i:i+1], life{registered: -1}, span{}) {
+			k := forKey{p.day, o.User, o.Account}
+			f := a.byFor[k]
+			f.add(p.amount, float64(a.sign))
+			f.parts += a.sign
+			a.byFor[k] = f
+		}
 	}
 	begun, end := begins(rows), ends(rows)
 	for day := a.days.day(begun) + 1; a.days.begin(day) < end; day++ {
@@ -142,6 +164,14 @@ func (a *adder) write() error {
 			a.w.put(`DELETE FROM usage_jobs WHERE day = ? AND job = ? AND dim = ? AND parts = 0`, k.day, k.job, k.dim)
 		}
 	}
+	for k, f := range a.byFor {
+		a.w.put(`INSERT INTO usage_for (day, user, account, parts, usd, unpriced) VALUES (?, ?, ?, ?, ?, ?)
+			ON CONFLICT DO UPDATE SET parts = parts + excluded.parts, usd = usd + excluded.usd, unpriced = unpriced + excluded.unpriced`,
+			k.day, k.user, k.account, f.parts, f.usd, f.unpriced)
+		if a.sign < 0 {
+			a.w.put(`DELETE FROM usage_for WHERE day = ? AND user = ? AND account = ? AND parts = 0`, k.day, k.user, k.account)
+		}
+	}
 	for day, ids := range a.nights {
 		for _, id := range ids {
 			if a.sign > 0 {
@@ -153,6 +183,7 @@ func (a *adder) write() error {
 	}
 	clear(a.byDay)
 	clear(a.byJob)
+	clear(a.byFor)
 	clear(a.nights)
 	return a.w.err
 }
@@ -170,8 +201,8 @@ func (s *Store) unsumUsage(w *writer, ids string) error {
 // sumUsage adds those of the instances that are at their end now to the sums, and notes
 // how their providers told their time.
 func (s *Store) sumUsage(w *writer, ids string) error {
-	w.put(`INSERT OR IGNORE INTO bills (instance, launched, ended, gone, registered)
-		SELECT id, launched, ended, gone, (SELECT CASE count(*) WHEN 0 THEN -1 ELSE coalesce(min(nullif(registered, 0)), 0) END
+	w.put(`INSERT OR IGNORE INTO bills (instance, launched, ended, gone, guessed, registered)
+		SELECT id, launched, ended, gone, guessed, (SELECT CASE count(*) WHEN 0 THEN -1 ELSE coalesce(min(nullif(registered, 0)), 0) END
 			FROM boots b WHERE b.node = i.node AND b.instance = i.id)
 		FROM instances i WHERE id IN (`+atEnd+`) AND gone > 0`, ids)
 	if w.err != nil {
@@ -216,7 +247,7 @@ func (s *Store) keepDays(ctx context.Context) error {
 	}
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		w := writer{ctx: ctx, tx: tx}
-		for _, table := range []string{"usage_days", "usage_jobs", "usage_nights", "usage_dims"} {
+		for _, table := range []string{"usage_days", "usage_jobs", "usage_for", "usage_nights", "usage_dims"} {
 			w.put(`DELETE FROM ` + table)
 		}
 		w.put(`INSERT OR REPLACE INTO meta (key, value) VALUES ('usage_zone', ?)`, zone)

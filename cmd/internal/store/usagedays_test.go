@@ -66,10 +66,15 @@ func plainly(days calendar, rows []ledger.Row, q UsageQuery) []Usage {
 			to = q.Until
 		}
 		for from.Before(to) && (q.UID < 0 || r.UID == q.UID) {
-			y, m, d := from.In(days.zone).Date()
 			end := to
-			if night := time.Date(y, m, d+1, 0, 0, 0, 0, days.zone); q.By == "day" && night.Before(end) {
-				end = night
+			if q.By == "day" { // no zone's day begins within a quarter of an hour
+				const quarter = 15 * time.Minute
+				for end = from.Truncate(quarter).Add(quarter); end.Before(to) && end.In(days.zone).Day() == from.In(days.zone).Day(); {
+					end = end.Add(quarter)
+				}
+				if end.After(to) {
+					end = to
+				}
 			}
 			key := map[string]string{"job": fmt.Sprint(r.Job), "user": r.User, "account": r.Account, "pool": r.Pool, "provider": r.Provider,
 				"offering": "m/a/spot", "day": from.In(days.zone).Format(time.DateOnly)}[q.By]
@@ -110,10 +115,48 @@ func plainly(days calendar, rows []ledger.Row, q UsageQuery) []Usage {
 	return sums
 }
 
+// zonesOf are zones of which some change their clocks in the days of the drawn instances: Berlin's go ahead at 2, the Azores' at
+// midnight, so that a day has none, and Santiago's go back at midnight, which is then an hour later.
+func zonesOf(t *testing.T) []*time.Location {
+	return []*time.Location{time.UTC, mustZone(t, "Europe/Berlin"), mustZone(t, "Asia/Kathmandu"), mustZone(t, "Atlantic/Azores"), mustZone(t, "America/Santiago")}
+}
+
+// TestDaysBegin at their first moment, also where clocks go forward or back at midnight, or a day is left out.
+func TestDaysBegin(t *testing.T) {
+	for _, c := range []struct{ zone, day, begin string }{
+		{"America/Santiago", "2026-09-06", "2026-09-06T04:00:00Z"}, // 24:00 is 01:00
+		{"America/Santiago", "2026-04-05", "2026-04-05T04:00:00Z"}, // 24:00 was 23:00
+		{"America/Havana", "2026-03-08", "2026-03-08T05:00:00Z"},
+		{"America/Havana", "2026-11-01", "2026-11-01T04:00:00Z"}, // 01:00 is 00:00 once more
+		{"Atlantic/Azores", "2026-03-29", "2026-03-29T01:00:00Z"},
+		{"Atlantic/Azores", "2026-10-25", "2026-10-25T00:00:00Z"},
+		{"Asia/Beirut", "2026-03-29", "2026-03-28T22:00:00Z"},
+		{"Pacific/Apia", "2011-12-31", "2011-12-30T10:00:00Z"}, // the 30th was left out
+		{"Pacific/Apia", "2011-12-30", "2011-12-30T10:00:00Z"},
+	} {
+		days := calendar{mustZone(t, c.zone)}
+		date, err := time.Parse(time.DateOnly, c.day)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := toTime(days.begin(int(date.Unix() / 86400))).UTC().Format(time.RFC3339); got != c.begin {
+			t.Errorf("%s of %s begins at %s, want %s", c.day, c.zone, got, c.begin)
+		}
+	}
+	for _, zone := range append(zonesOf(t), mustZone(t, "America/Havana"), mustZone(t, "America/Nuuk"), mustZone(t, "Africa/Cairo"), mustZone(t, "Asia/Beirut")) {
+		days := calendar{zone}
+		for day := 20000; day < 23000; day++ { // to 2032
+			if at := days.begin(day); days.day(at) != day || days.day(at-1) != day-1 {
+				t.Errorf("%s of %s begins at %v", days.date(day), zone, toTime(at).UTC())
+			}
+		}
+	}
+}
+
 // TestSumsAreTheRows: whatever is asked, the sums by day and what is read beside them come to
 // what the rows are, also after rows were written twice, and the zone has changed.
 func TestSumsAreTheRows(t *testing.T) {
-	zones := []*time.Location{time.UTC, mustZone(t, "Europe/Berlin"), mustZone(t, "Asia/Kathmandu")} // Berlin's clocks go ahead in these days
+	zones := zonesOf(t)
 	path := filepath.Join(t.TempDir(), "burst.db")
 	s := open(t, path)
 	rapid.Check(t, func(t *rapid.T) {

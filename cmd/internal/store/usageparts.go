@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"sort"
 	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/ledger"
@@ -53,9 +54,16 @@ func (c calendar) day(us int64) int {
 	return int(time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Unix() / 86400)
 }
 
-// begin is a day's first moment.
+// begin is a day's first moment; of a day that a zone leaves out the next one's.
 func (c calendar) begin(day int) int64 {
-	return time.Date(1970, 1, 1+day, 0, 0, 0, 0, c.zone).UnixMicro()
+	at := time.Date(1970, 1, 1+day, 0, 0, 0, 0, c.zone).UnixMicro()
+	if c.day(at) == day && c.day(at-1) < day {
+		return at
+	}
+	// There is no midnight, or there are two, as the clocks are set then: what Date gives may lie a day off.
+	const around = 48 * 3600
+	from := at/1e6 - around
+	return 1e6 * (from + int64(sort.Search(2*around, func(n int) bool { return c.day(1e6*(from+int64(n))) >= day })))
 }
 
 func (c calendar) date(day int) string {

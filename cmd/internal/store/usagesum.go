@@ -92,6 +92,11 @@ func (s *Store) Usage(ctx context.Context, q UsageQuery) ([]Usage, error) {
 	}
 	var all []Usage
 	for _, r := range u.rows {
+		for _, seconds := range []*float64{&r.Unpriced, &r.Unknown} {
+			if *seconds < residue {
+				*seconds = 0
+			}
+		}
 		all = append(all, *r)
 	}
 	slices.SortFunc(all, func(a, b Usage) int {
@@ -181,7 +186,7 @@ func (c calendar) within(in span) (whole dayspan, partly []int) {
 // touched is a condition for the rows of instances at their end that the sums of the whole days do not
 // count, or of which they lack a part: those that were there when these begin, and on the other days.
 func touched(c calendar, whole dayspan, partly []int) (where string, args []any) {
-	where = `NOT EXISTS (SELECT 1 FROM usage o WHERE o.open AND o.instance = usage.instance) AND instance IN (SELECT instance FROM usage_nights WHERE day = ?`
+	where = `instance NOT IN (SELECT instance FROM usage WHERE open) AND instance IN (SELECT instance FROM usage_nights WHERE day = ?`
 	args = []any{whole.first}
 	for _, day := range partly {
 		where += ` UNION SELECT instance FROM usage_nights WHERE day = ? UNION SELECT instance FROM usage WHERE until > ? AND until <= ?`

@@ -142,6 +142,8 @@ func (w *week) end(i *weekInstance, tells bool) {
 		if !i.Ended.After(i.Launched) {
 			i.Ended = w.now
 		}
+	} else {
+		i.Ended, i.Guessed = i.Gone, true // as the engine does
 	}
 	i.Ended, i.Gone = i.Ended.Truncate(time.Microsecond), i.Gone.Truncate(time.Microsecond)
 	delete(w.nodes, i.Assigned)
@@ -296,6 +298,9 @@ func (w *week) check(jobs int) {
 		}
 		if !told {
 			guessed++
+		}
+		if b.Guessed == told {
+			w.Errorf("%s: the end was told: %v; the journal has the contrary", i.ID, told)
 		}
 		if charged < billed {
 			free++

@@ -87,13 +87,13 @@ var programs = []string{
 
 // internals are the rooms of cmd/internal.
 var internals = []string{
-	"agent", "api", "bench", "benchft", "chaos", "cli", "clouds", "config", "crash", "daemon", "demo", "e2e", "endpoint", "handover", "history", "imaging", "jobword", "journald", "ledger", "munge", "nodeapi",
-	"paidhour", "quick", "rehearse", "rig", "spending", "spool", "srun", "steprecord", "stopall", "store", "tree", "vacated",
+	"agent", "api", "bench", "benchft", "chaos", "cli", "clouds", "config", "crash", "daemon", "demo", "e2e", "endpoint", "firstfile", "handover", "history", "hostcheck", "imaging", "jobword", "journald", "ledger", "munge", "nodeapi",
+	"paidhour", "passwd", "quick", "rehearse", "resumetest", "rig", "spending", "spool", "srun", "steprecord", "stopall", "store", "tree", "vacated",
 }
 
 // top is what may lie at the top, besides names that begin with a dot.
 var top = []string{
-	"cmd", "slurm", "cloud", "ft", "contrib", "packaging", "docs", "build",
+	"cmd", "slurm", "cloud", "ft", "contrib", "packaging", "docs", "build", "dist",
 	"go.mod", "go.sum", "Makefile", "README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md",
 }
 

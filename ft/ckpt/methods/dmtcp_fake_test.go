@@ -44,7 +44,7 @@ while [ $# -gt 0 ]; do [ "$1" != --port-file ] || port=$2; shift; done
 dirname $port >$fake/work
 . $fake/coordinator`)
 	write("coordinator", "echo 'Updating process Information after exec()'; echo 4321 >$port; . $fake/until")
-	write("until", "while [ ! -s $fake/pid ] || kill -0 $(cat $fake/pid); do sleep 0.05; done 2>/dev/null")
+	write("until", "while [ ! -s $fake/pid ] || { read pid <$fake/pid; kill -0 $pid; }; do sleep 0.1; done 2>/dev/null")
 	write("dmtcp_command", "read work <$fake/work; read images <$fake/images; for what; do :; done\n"+fakePrelude+command)
 	return dir
 }

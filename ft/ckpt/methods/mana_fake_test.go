@@ -39,7 +39,7 @@ while [ $# -gt 0 ]; do [ "$1" != --port-file ] || port=$2; shift; done
 dirname $port >$fake/work
 rm -f $fake/pid
 echo 'Updating process Information after exec()'; echo 4321 >$port
-while [ ! -s $fake/pid ] || kill -0 $(cat $fake/pid); do sleep 0.05; done 2>/dev/null`,
+while [ ! -s $fake/pid ] || { read pid <$fake/pid; kill -0 $pid; }; do sleep 0.1; done 2>/dev/null`,
 		"bin/dmtcp_command": `read work <$fake/work; read images <$fake/images; for what; do :; done
 case $what in -s) [ ! -s $fake/pid ] || printf 'NUM_PEERS=2\nRUNNING=yes\n';; esac
 ` + fakePrelude + `

@@ -110,7 +110,7 @@ echo "began at $i, halt=$SCR_HALT_EXIT"; echo ready $$
 while [ $i -lt "$1" ]; do
 	i=$((i+1)); echo at $i; sleep 0.02
 	[ "$2" = every ] && [ $((i % 10)) = 0 ] && save
-	[ "$2 $i" != "every 15" ] || until [ -e go ]; do sleep 0.02; done
+	[ "$2 $i" != "every 15" ] || until [ -e go ]; do sleep 0.1; done
 	if [ -e .scr/halt.scr ] && [ "$2" != deaf ]; then [ "$2" = empty ] || save; exit 1; fi
 done
 echo "done $i"`,

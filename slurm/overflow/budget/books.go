@@ -41,6 +41,7 @@ type Books struct {
 	spent map[Key]Sum
 	held  map[Key]Sum
 	at    map[Key]Period
+	real  bool // what is not booked yet counts to owners only since they have had it
 }
 
 // Open adds up what is committed. Spent is what the ledger has booked, at least of the
@@ -59,19 +60,36 @@ func Open(caps Caps, now time.Time, spent map[Key]Sum, committed []Commitment) *
 	return b
 }
 
+// Clone are the same books: what is committed in one does not count in the other.
+func (b *Books) Clone() *Books {
+	c := *b
+	c.held, c.at = maps.Clone(b.held), maps.Clone(b.at)
+	return &c
+}
+
 // add adds up a commitment, by each cap that it counts under.
 func (b *Books) add(to map[Key]Sum, c Commitment) {
 	b.count(to, c, Scope{Kind: Cluster}, c.Until)
-	until := map[Scope]time.Time{}
+	until, since := map[Scope]time.Time{}, map[Scope]time.Time{}
 	for _, o := range c.Owners {
-		for _, s := range []Scope{{User, o.User}, {Account, o.Account}, {Job, strconv.FormatUint(uint64(o.Job), 10)}} {
-			if s.Name != "" && o.Until.After(until[s]) { // jobs of one share the instance: it is paid once
+		for _, s := range []Scope{{User, o.User}, {Account, AccountName(o.Account)}, {Job, strconv.FormatUint(uint64(o.Job), 10)}} {
+			if s.Name == "" {
+				continue
+			}
+			if had, ok := since[s]; !ok || o.Since.Before(had) {
+				since[s] = o.Since
+			}
+			if o.Until.After(until[s]) { // jobs of one share the instance: it is paid once
 				until[s] = o.Until
 			}
 		}
 	}
 	for s, at := range until {
-		b.count(to, c, s, at)
+		own := c
+		if b.real && since[s].After(c.From) {
+			own.From = since[s]
+		}
+		b.count(to, own, s, at)
 	}
 }
 
@@ -90,7 +108,10 @@ func (b *Books) count(to map[Key]Sum, c Commitment, s Scope, until time.Time) {
 	}
 }
 
-// periods are those of the scope's caps that a time reaches into.
+// ahead is how many months are looked ahead: a time limit may be of any length.
+const ahead = 13
+
+// periods are those of the scope's caps that a time reaches into, as far as is looked ahead.
 func (b *Books) periods(s Scope, from, to time.Time) []Period {
 	if s.Kind == Job {
 		if b.jobCap(s) > 0 {
@@ -100,6 +121,9 @@ func (b *Books) periods(s Scope, from, to time.Time) []Period {
 	}
 	var all []Period
 	limits := b.caps.of(s)
+	if end := from.AddDate(0, ahead, 0); to.After(end) {
+		to = end
+	}
 	if limits.Day > 0 {
 		for p := b.caps.Day(from); p.From.Before(to); p = b.caps.Day(p.To) {
 			all = append(all, p)
@@ -138,31 +162,53 @@ const roundoff = 1e-9
 // Try commits what a launch can cost, if that fits under each cap, or says which one is
 // in the way longest: all of it is committed or nothing.
 func (b *Books) Try(launch ...Commitment) (Refusal, bool) {
-	more := map[Key]Sum{}
+	more, in := b.judge(launch)
+	if len(in) > 0 {
+		return in[0], false
+	}
+	for k, s := range more {
+		b.held[k] = b.held[k].plus(s)
+	}
+	return Refusal{}, true
+}
+
+// Against are all caps that are in the way of a launch, in the period in which each is so longest; that
+// which is so longest comes first. Nothing is committed.
+func (b *Books) Against(launch ...Commitment) []Refusal {
+	_, in := b.judge(launch)
+	return in
+}
+
+func (b *Books) judge(launch []Commitment) (more map[Key]Sum, in []Refusal) {
+	more = map[Key]Sum{}
 	for _, c := range launch {
 		b.add(more, c)
 	}
-	var worst Refusal
 	for _, k := range slices.SortedFunc(maps.Keys(more), compare) {
 		have := b.spent[k].plus(b.held[k])
-		r := Refusal{Scope: k.Scope, Period: b.at[k], Cap: b.cap(k), Left: b.cap(k) - have.USD, Needs: more[k].USD}
+		r := Refusal{Scope: k.Scope, Period: b.at[k], Cap: b.cap(k), Left: b.cap(k) - have.USD, Needs: more[k].USD, Spent: b.spent[k].USD}
 		switch all := have.plus(more[k]); {
 		case all.Unpriced > 0:
 			r.Unpriced = cmp.Or(all.What, "part of what was used")
 		case have.USD+more[k].USD <= r.Cap+roundoff:
 			continue
 		}
-		if worst == (Refusal{}) || r.longer(worst) {
-			worst = r
+		if last := len(in) - 1; last < 0 || in[last].Scope != r.Scope {
+			in = append(in, r)
+		} else if r.longer(in[last]) {
+			in[last] = r
 		}
 	}
-	if worst != (Refusal{}) {
-		return worst, false
-	}
-	for k, s := range more {
-		b.held[k] = b.held[k].plus(s)
-	}
-	return Refusal{}, true
+	slices.SortStableFunc(in, func(x, y Refusal) int {
+		switch {
+		case x.longer(y):
+			return -1
+		case y.longer(x):
+			return 1
+		}
+		return 0
+	})
+	return more, in
 }
 
 func compare(a, b Key) int {

@@ -12,6 +12,7 @@
 package budget
 
 import (
+	"strings"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud/price"
@@ -33,13 +34,16 @@ type Scope struct {
 	Name string // of the account or user, the job's id; empty: the cluster
 }
 
+// AccountName is an account as Slurm writes it, whatever its users write.
+func AccountName(name string) string { return strings.ToLower(name) }
+
 // Limits are the caps of one scope in USD; 0: none.
 type Limits struct{ Day, Month float64 }
 
 // Caps are all there are. The zero Caps cap nothing.
 type Caps struct {
 	Cluster  Limits
-	Accounts map[string]Limits
+	Accounts map[string]Limits // by AccountName
 	Users    map[string]Limits
 	Jobs     map[uint32]float64 // jobs' own, in USD over all their attempts
 	// Location is where days and months begin; nil: UTC.
@@ -117,6 +121,9 @@ type Owner struct {
 	User, Account string
 	// Until is when the instance is of no use to it any more, by its time limit.
 	Until time.Time
+	// Since is when it was given the instance, of what Real counts; zero: not known, and all that is not
+	// booked yet counts.
+	Since time.Time
 }
 
 // Commitment is what an instance can still cost.

@@ -87,6 +87,32 @@ func TestTry(t *testing.T) {
 	}
 }
 
+// TestPublic: what all users can read has no amounts.
+func TestPublic(t *testing.T) {
+	month := Caps{}.Month(noon)
+	for want, r := range map[string]Refusal{
+		"account physics's budget for 2026-01 is used up":                                                {Scope: Scope{Account, "physics"}, Period: month, Cap: 300, Left: -1, Needs: 20},
+		"the cluster's budget for 2026-01-30: by the time limit this could cost more than is left of it": {Scope: Scope{Kind: Cluster}, Period: Caps{}.Day(noon), Cap: 300, Left: 10, Needs: 20},
+		"job 7's budget: by the time limit this could cost more than all of it":                          {Scope: Scope{Job, "7"}, Period: Period{Length: Whole}, Cap: 30, Left: 30, Needs: 45},
+		"user ann's budget for 2026-01: the price of x is not known, and there is no unknown_price":      {Scope: Scope{User, "ann"}, Period: month, Cap: 300, Left: 10, Unpriced: "x"},
+	} {
+		if got := r.Public(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestVeryLongLimits: no limit is looked into for more than some months.
+func TestVeryLongLimits(t *testing.T) {
+	b := Open(Caps{Cluster: Limits{Day: 25, Month: 800}}, noon, nil, []Commitment{launch(200 * 365 * 24 * time.Hour)})
+	if n := len(b.held); n < 13*30 || n > 14*32 {
+		t.Errorf("it is committed in %d periods", n)
+	}
+	if r, ok := b.Try(launch(364 * 24 * time.Hour)); ok || r.To.Sub(noon) < 362*24*time.Hour {
+		t.Errorf("%v, %v", r, ok)
+	}
+}
+
 // TestTogether: the launches of a job are committed all or none.
 func TestTogether(t *testing.T) {
 	b := Open(Caps{Cluster: Limits{Day: 5}}, noon, nil, nil)
@@ -192,7 +218,7 @@ func TestNeverOver(t *testing.T) {
 					c.From = booked
 					if now.After(i.end) { // it has ended
 						c.Until = i.end
-						c.Owners = []Owner{{i.Owners[0].Job, i.Owners[0].User, "", i.end}}
+						c.Owners = []Owner{{Job: i.Owners[0].Job, User: i.Owners[0].User, Until: i.end}}
 					}
 					committed = append(committed, c)
 				}
@@ -204,7 +230,7 @@ func TestNeverOver(t *testing.T) {
 			d := time.Duration(rapid.IntRange(1, 72*60).Draw(t, "limit")) * time.Minute
 			c := Commitment{What: "x", Launched: now, From: now, Until: now.Add(d), USDPerHour: rapid.SampledFrom([]float64{0.1, 1, 7}).Draw(t, "price"),
 				Increment: rapid.SampledFrom([]price.Increment{price.PerSecond, price.PerHour, fourWeeks}).Draw(t, "increment"),
-				Owners:    []Owner{{rapid.Uint32Range(1, 3).Draw(t, "job"), rapid.SampledFrom(users).Draw(t, "user"), "", now.Add(d)}}}
+				Owners:    []Owner{{Job: rapid.Uint32Range(1, 3).Draw(t, "job"), User: rapid.SampledFrom(users).Draw(t, "user"), Until: now.Add(d)}}}
 			if _, ok := books().Try(c); ok {
 				life := time.Duration(rapid.Int64Range(1, int64(d)).Draw(t, "life"))
 				all = append(all, instance{c, now.Add(life)})

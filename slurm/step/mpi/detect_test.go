@@ -1,6 +1,7 @@
 package mpi
 
 import (
+	"debug/elf"
 	"errors"
 	"io/fs"
 	"os"
@@ -23,20 +24,28 @@ func TestDetectReal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	openmpi := OpenMPI4
+	if strings.Contains(string(w.output("mpicc.openmpi", "--showme:version")), "Open MPI 5.") { // Debian 13's
+		openmpi = OpenMPI5
+	}
 	for _, c := range []struct {
 		mpicc, library string
 		kind           Kind
+		major          int
 		pmi            []PMI
 	}{
-		{"mpicc.openmpi", "libmpi.so.40", OpenMPI4, []PMI{PMIx}},
-		{"mpicc.mpich", "libmpich.so.12", MPICH, []PMI{PMI2}},
+		{"mpicc.openmpi", "libmpi.so.40", openmpi, map[Kind]int{OpenMPI4: 4, OpenMPI5: 5}[openmpi], []PMI{PMIx}},
+		{"mpicc.mpich", "libmpich.so.12", MPICH, 4, []PMI{PMI2}},
 	} {
 		w.run(c.mpicc, "-o", c.mpicc+".out", source)
 		f, err := Detect("", filepath.Join(w.dir, c.mpicc+".out"), os.Getenv)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f.Kind != c.kind || major(f.Version) != 4 || !slices.Equal(f.PMI, c.pmi) || filepath.Base(f.Library) != c.library || f.Missing != "" {
+		if c.kind == MPICH && hidesVersion(t, f.Library) {
+			c.major = major("") // of Debian 13's nobody can tell
+		}
+		if f.Kind != c.kind || major(f.Version) != c.major || !slices.Equal(f.PMI, c.pmi) || filepath.Base(f.Library) != c.library || f.Missing != "" {
 			t.Errorf("%s: %+v", c.mpicc, f)
 		}
 		if launcher := FindLauncher(f, os.Getenv); launcher == "" || !c.kind.owns(launcher) || strings.HasPrefix(launcher, "/bin/") {
@@ -48,6 +57,21 @@ func TestDetectReal(t *testing.T) {
 			}
 		}
 	}
+}
+
+// hidesVersion says whether an MPICH does not export the symbol of its version.
+func hidesVersion(t *testing.T, library string) bool {
+	t.Helper()
+	file, err := elf.Open(library)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	symbols, err := file.DynamicSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return !slices.ContainsFunc(symbols, func(s elf.Symbol) bool { return strings.HasSuffix(s.Name, "_Version_string") })
 }
 
 // TestDetectByWhatTheLibrarySays has libraries that say of themselves what the real ones do,

@@ -36,6 +36,7 @@ type Backend struct {
 	control
 	history
 	overflows
+	explains
 }
 
 var _ api.Backend = (*Backend)(nil)

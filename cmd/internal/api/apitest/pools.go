@@ -9,11 +9,11 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/api"
 )
 
-// Boots returns those of the job that SetBoots set.
-func (b *Backend) Boots(_ context.Context, job uint32, last int) ([]api.Boot, error) {
+// Boots returns those of the node and the job that SetBoots set.
+func (b *Backend) Boots(_ context.Context, node string, job uint32, last int) ([]api.Boot, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	all := slices.DeleteFunc(slices.Clone(b.boots), func(o api.Boot) bool { return job != 0 && o.Job != job })
+	all := slices.DeleteFunc(slices.Clone(b.boots), func(o api.Boot) bool { return job != 0 && o.Job != job || node != "" && o.Node != node })
 	return all[max(0, len(all)-last):], b.fail
 }
 

@@ -1,0 +1,48 @@
+package firstfile
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/burst-hpc/burst/cmd/internal/endpoint"
+)
+
+// Next are the commands that come after the file is written at path, with what each is for; user is SlurmUser.
+func Next(f Found, a Answers, path, user string) []string {
+	conf := first(f.SlurmConf, "/etc/slurm/slurm.conf")
+	rows := [][2]string{}
+	add := func(command, why string) { rows = append(rows, [2]string{command, why}) }
+	if path != endpoint.DefaultPath {
+		add("cp "+path+" "+endpoint.DefaultPath, "where slurmctld's programs and burstd read it")
+	}
+	switch a["provider"] {
+	case "local":
+		add("mkdir -p /etc/systemd/system/burstd.service.d", "its nodes run users' jobs: burstd must be root")
+		add("cp /usr/share/doc/burst/burstd-local.conf /etc/systemd/system/burstd.service.d/local.conf", "")
+		add("systemctl daemon-reload", "")
+	case "aws":
+		add("burst aws check", "credentials, permissions, network; docs/aws.md, of the MUNGE key too")
+	case "vultr":
+		if !f.APIKey {
+			add(fmt.Sprintf("install -m 0400 -o %s /dev/stdin %s", user, a["api-key-file"]), "paste the API key, then Ctrl-D")
+		}
+		add(fmt.Sprintf("ssh-keygen -q -t ed25519 -N '' -f %s && chown %s %[1]s", a["ssh-key"], user), "unless there is one")
+		if path, sent := strings.CutPrefix(a["munge-key"], "ssh:"); sent && !f.MungeKey {
+			add(fmt.Sprintf("install -m 0400 -o %s /etc/munge/munge.key %s", user, path), "the copy that nodes are given")
+		}
+	}
+	add("burst check", "what is wrong, and what to do; again after each step")
+	add("burst genconf --diff >burst.diff", "what to change in "+conf+": look at it, some is by hand")
+	add("patch -p1 -d / <burst.diff", "the same files on all hosts")
+	add("systemctl restart slurmctld", "")
+	add("systemctl enable --now burstd", "")
+	add("sbatch -p "+a["partition"]+" --wrap hostname", "the first job; burst events --follow")
+	lines := make([]string, len(rows))
+	for i, r := range rows {
+		lines[i] = "  " + r[0]
+		if r[1] != "" {
+			lines[i] = fmt.Sprintf("  %-42s  # %s", r[0], r[1])
+		}
+	}
+	return lines
+}

@@ -1,0 +1,67 @@
+package spending
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/power"
+)
+
+// wouldNode begins the names of nodes that are not ordered: no node of Slurm's has such a name.
+const wouldNode = "\x00"
+
+// Asked are books that were opened for questions: of what is asked nothing is kept.
+type Asked struct{ o *opened }
+
+// Ask opens the books to ask of jobs that have no nodes yet, or which Slurm does not know: one that is not
+// submitted has an id which none of Slurm's has. own is the jobs' own budget; nil: as for others.
+func (k *Keeper) Ask(ctx context.Context, s power.Standing, own *Own, jobs ...slurm.Job) (*Asked, error) {
+	asked := *k
+	latest := k.Latest()
+	if latest == nil {
+		return nil, errors.New("slurmctld has not answered yet")
+	}
+	snap := *latest
+	if snap.Jobs = maps.Clone(snap.Jobs); snap.Jobs == nil {
+		snap.Jobs = map[uint32]slurm.Job{}
+	}
+	if s.Nodes = maps.Clone(s.Nodes); s.Nodes == nil {
+		s.Nodes = map[string]power.Node{}
+	}
+	ours := map[uint32]bool{}
+	for _, j := range jobs {
+		snap.Jobs[j.ID], ours[j.ID] = j, true
+		name := wouldNode + fmt.Sprint("job", j.ID) // so that its own budget is read
+		s.Nodes[name] = power.Node{Name: name, Phase: power.Wanted, Job: j.ID}
+	}
+	asked.Latest = func() *slurm.Snapshot { return &snap }
+	asked.Own = func(of slurm.Job) (Own, bool) {
+		switch {
+		case ours[of.ID] && own != nil:
+			return *own, true
+		case k.Own == nil:
+			return Own{}, true
+		}
+		return k.Own(of)
+	}
+	o, err := asked.open(ctx, s, true)
+	if err != nil {
+		return nil, err
+	}
+	return &Asked{o}, nil
+}
+
+// Would says whether the launch could be made now for one of the jobs, whatever its nodes are called.
+func (a *Asked) Would(j slurm.Job, l power.Launch) power.Refusal {
+	o := *a.o
+	o.books, o.Nodes, l.Nodes = o.books.Clone(), map[string]power.Node{}, nil
+	for range l.Request.Count {
+		name := wouldNode + fmt.Sprint(len(l.Nodes))
+		l.Nodes = append(l.Nodes, name)
+		o.Nodes[name] = power.Node{Name: name, Pool: l.Request.Pool, Phase: power.Wanted, Job: j.ID}
+	}
+	return o.afford(l)
+}

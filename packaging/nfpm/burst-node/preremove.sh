@@ -1,0 +1,21 @@
+#!/bin/sh
+# deb: "remove", or "upgrade" and the like; rpm: 0, or 1 for an upgrade.
+set -e
+
+case "$1" in
+remove | 0) ;;
+*) exit 0 ;; # it runs on until its new version starts it again
+esac
+
+# rpm removes this one although burst has refused: `burst stop-all` is in here.
+if [ -z "${BURST_ABANDON:-}" ] && command -v burstd >/dev/null && [ -n "$(burstd --unended 2>&1 || echo "cannot be told")" ]; then
+	echo "burst-node: NOT REMOVED: with what burstd watches, \`burst\` is needed" >&2
+	echo "burst-node: was burstd moved to another host? remove it with BURST_ABANDON=1 in the environment" >&2
+	exit 1
+fi
+if [ -d /run/systemd/system ]; then
+	systemctl disable --now burst-agent.service || :
+elif command -v systemctl >/dev/null 2>&1; then
+	systemctl --no-reload disable burst-agent.service >/dev/null 2>&1 || :
+fi
+exit 0

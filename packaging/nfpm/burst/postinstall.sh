@@ -1,0 +1,48 @@
+#!/bin/sh
+# deb: "configure" and the version before; rpm: 1, or 2 for an upgrade. May run twice, and
+# in a root where no systemd runs.
+set -e
+
+case "$1" in
+configure | [1-9]*) ;;
+*) exit 0 ;;
+esac
+
+# Burst has no user of its own: burstd is SlurmUser, whom Slurm's packages or the site make, with
+# the same uid on all hosts.
+tmpfiles=/usr/lib/tmpfiles.d/burst.conf
+[ ! -e /etc/tmpfiles.d/burst.conf ] || tmpfiles=/etc/tmpfiles.d/burst.conf
+# shellcheck disable=SC2046 # three words: mode, user and group of the spool's line
+set -- $(sed -n 's,^d[[:space:]]*/var/spool/burst[[:space:]]*\([0-7]*\)[[:space:]]*\([^[:space:]]*\)[[:space:]]*\([^[:space:]]*\).*,\1 \2 \3,p' "$tmpfiles")
+mode=${1:-} owner=${2:-} group=${3:-}
+if [ -z "$owner" ] || [ -L /var/spool/burst ]; then
+	: # the site has its spool elsewhere
+elif ! getent passwd "$owner" >/dev/null || ! getent group "$group" >/dev/null; then
+	echo "burst: no user $owner, or no group $group: burstd and the spool must be SlurmUser's" >&2
+	echo "burst: see \"Is your SlurmUser not slurm?\" in the guide for admins" >&2
+else
+	# As systemd-tmpfiles does at each boot, which not all roots have. Each time: an installation
+	# may have been interrupted between two of these.
+	mkdir -p -m "$mode" /var/spool/burst
+	chown "$owner:$group" /var/spool/burst
+	chmod "$mode" /var/spool/burst
+fi
+
+# The service is never started here for the first time: it has to be configured before.
+if [ -d /run/systemd/system ]; then
+	systemctl daemon-reload || :
+	# Orders under way are in the journal: the new burstd goes on with them. One that has failed, as
+	# the older one does after a downgrade, was started once, and try-restart leaves it alone; on a
+	# host that it was moved away from it is not enabled.
+	verb=try-restart
+	if systemctl is-failed --quiet burstd.service; then
+		if systemctl is-enabled --quiet burstd.service; then
+			systemctl reset-failed burstd.service || :
+			verb=start
+		else
+			echo "burst: burstd has failed before and is not enabled: if it is to run here, systemctl enable --now burstd" >&2
+		fi
+	fi
+	systemctl "$verb" burstd.service || echo "burst: burstd has not started again: see systemctl status burstd, then systemctl start burstd" >&2
+fi
+exit 0

@@ -1,0 +1,40 @@
+#!/bin/sh
+# deb: "remove", or "upgrade" and the like; rpm: 0, or 1 for an upgrade.
+set -e
+
+case "$1" in
+remove | 0) ;;
+*) exit 0 ;; # it runs on until its new version starts it again
+esac
+
+# left is what nobody would watch any more: it costs money until somebody finds it.
+left() {
+	[ -z "${BURST_ABANDON:-}" ] && command -v burstd >/dev/null || return 0
+	burstd --unended 2>&1 || echo "burst: what lives in the clouds cannot be told"
+}
+
+refuse() {
+	echo "burst: NOT REMOVED: nobody would watch these any more, and they cost money:" >&2
+	echo "$1" | head -n 20 >&2
+	echo "burst: was burstd moved to another host, which watches them? then nothing is to be ended or started here:" >&2
+	echo "burst: remove it with BURST_ABANDON=1 in the environment" >&2
+	echo "burst: else end them with \`burst stop-all\`, with burstd running, and wait until \`burst nodes\` shows none" >&2
+	echo "burst: or leave them to yourself, with BURST_ABANDON=1 too" >&2
+	exit 1
+}
+
+lives=$(left)
+[ -z "$lives" ] || refuse "$lives"
+if [ -d /run/systemd/system ]; then
+	active=$(systemctl is-active burstd.service || :)
+	systemctl stop burstd.service || :
+	lives=$(left) # what it has launched meanwhile
+	if [ -n "$lives" ]; then
+		[ "$active" != active ] || systemctl --no-block start burstd.service || :
+		refuse "$lives"
+	fi
+	systemctl disable burstd.service || :
+elif command -v systemctl >/dev/null 2>&1; then
+	systemctl --no-reload disable burstd.service >/dev/null 2>&1 || :
+fi
+exit 0

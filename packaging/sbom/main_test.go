@@ -1,0 +1,30 @@
+package main
+
+import (
+	"os"
+	"runtime"
+	"slices"
+	"testing"
+)
+
+// TestDescribe reads this test's own program, twice, as one of two architectures.
+func TestDescribe(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := describe("1.2.3", []string{self, self})
+	if err != nil {
+		t.Fatal(err)
+	}
+	std := "pkg:golang/std@" + runtime.Version()
+	if !slices.ContainsFunc(b.Components, func(c component) bool { return c.Ref == std }) {
+		t.Errorf("no component %s in %+v", std, b.Components)
+	}
+	if len(b.Dependencies) != 2 || b.Dependencies[0].Ref != "burst" || len(b.Dependencies[0].On) != 1 {
+		t.Errorf("burst is to depend on one program: %+v", b.Dependencies)
+	}
+	if _, err := describe("1.2.3", []string{"main.go"}); err == nil {
+		t.Error("a source is a program")
+	}
+}

@@ -1,0 +1,227 @@
+#!/bin/bash
+# Tries the packages of the folder named in roots of their own: releases of Debian by debootstrap,
+# which their own systemd boots, and rpm's --root. Each is installed, bursts jobs, is upgraded from
+# an earlier schema while they run, boot and wait, refuses to be removed while an instance lives, is
+# removed and purged. Needs root. Nothing of it touches this machine's packages or daemons: what
+# starts in a root has namespaces of its own, and ends with them.
+# RELEASES="bookworm trixie" are those tried; MIRROR=URL is another mirror; OLDER=COMMIT is the
+# version before; AGAIN= leaves out the second build. Exit code 3: it cannot be tried here.
+set -euo pipefail
+umask 022
+export LC_ALL=C
+PATH=$PATH:/usr/sbin:/sbin
+
+if [ $# != 1 ] || ! [ -e "$1/SHA256SUMS" ]; then
+	echo "test-packages: error: which folder of packages? packaging/test-packages.sh FOLDER" >&2
+	exit 2
+fi
+packages=$(cd "$1" && pwd)
+here=$(cd "$(dirname "$0")" && pwd)
+roots=$here/../build/roots
+arch=$(dpkg --print-architecture)
+releases=${RELEASES:-bookworm trixie}
+commit=${OLDER:-e0e7363f4c733b1ed206b7057d12720d0619e248} # the last one of schema 12
+work=$(mktemp -d)
+trap 'rm -rf --one-file-system "$work"' EXIT
+
+say() { echo "== $*"; }
+fail() {
+	echo "test-packages: error: $*" >&2
+	exit 1
+}
+
+# cannot is for what this host lacks, which says nothing of the packages.
+cannot() {
+	echo "test-packages: error: NOT TESTED here: $*" >&2
+	exit 3
+}
+[ "$(id -u)" = 0 ] || cannot "roots of Debian need root"
+cgroup=$(findmnt -t cgroup2 -no TARGET | head -n 1)/burst-packages-$$
+{ mkdir "$cgroup" && rmdir "$cgroup" && unshare --mount --pid --net --uts --ipc --cgroup --fork true; } || cannot "no cgroup2, or no namespaces, which a root's systemd needs"
+
+. "$here/roots.sh"
+tools debootstrap:debootstrap rpm:rpm unshare:util-linux
+(cd "$packages" && sha256sum --quiet -c SHA256SUMS) || fail "SHA256SUMS does not hold"
+
+# listing is every path of root $1, but for what dpkg and rpm note about themselves.
+listing() {
+	find "$1" -xdev \( -path "$1/var/lib/dpkg" -o -path "$1/var/lib/rpm" -o -path "$1/usr/lib/sysimage" -o -path "$1/var/log" \
+		-o -path "$1/var/cache" -o -path "$1/var/lib/systemd" -o -path "$1/tmp" -o -path "$1/run" -o -path "$1/proc" -o -path "$1/dev" \) -prune -o -printf '%P %M %u:%g\n' | sort
+}
+
+# has fails unless path $2 of root $1 has mode and owner $3.
+has() {
+	local is
+	is=$(chroot "$1" stat -c '%a %U:%G' "$2") || fail "$2 is missing"
+	[ "$is" = "$3" ] || fail "$2 is $is, not $3"
+}
+
+# built makes the programs of the version before, once, and says where; nowhere if the clone has no such commit.
+built() {
+	local to=$roots/$commit-$arch
+	if [ ! -e "$to/done" ]; then
+		git -C "$here" cat-file -e "$commit^{commit}" 2>/dev/null || return 0
+		rm -rf "$to"
+		mkdir -p "$to/src"
+		git -C "$here/.." archive "$commit" | tar -x -C "$to/src"
+		(cd "$to/src" && CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X github.com/burst-hpc/burst/cmd/internal/cli.Version=0.0.0~a" -o "$to/bin/" ./cmd/burst*) >&2
+		cp "$to/src/cmd/burst/burst.toml" "$to/src"/packaging/systemd/*.service "$to"
+		rm -rf "$to/src"
+		touch "$to/done"
+	fi
+	echo "$to"
+}
+
+# older makes packages of the version before, into $1: its programs, units and burst.toml, the scripts of today.
+older() {
+	local deb name from program unit
+	from=$(built)
+	[ -n "$from" ] || echo "NOT TESTED: an upgrade from an earlier schema: this clone has no commit $commit" >&2
+	for deb in "$packages"/burst*_"$arch".deb; do
+		name=$(basename "$deb")
+		dpkg-deb -R "$deb" "$work/deb"
+		sed -i -E 's/^Version: .*/Version: 0.0.0~a-1/; s/burst-node \(= [^)]*\)/burst-node (= 0.0.0~a-1)/' "$work/deb/DEBIAN/control"
+		for program in "$work"/deb/usr/bin/* "$work"/deb/usr/sbin/*; do
+			[ -z "$from" ] || [ ! -e "$program" ] || cp "$from/bin/${program##*/}" "$program" 2>/dev/null || rm "$program" # it had no such program yet
+		done
+		for unit in "$work"/deb/usr/lib/systemd/system/*; do
+			[ -z "$from" ] || cp "$from/${unit##*/}" "$unit" 2>/dev/null || rm "$unit"
+		done
+		if [ "${name%%_*}" = burst ] && [ -n "$from" ]; then
+			cp "$from/burst.toml" "$work/deb/etc/burst/"
+		fi
+		dpkg-deb -b --root-owner-group -Znone "$work/deb" "$1/${name%%_*}_old.deb" >/dev/null
+		rm -rf "$work/deb"
+	done
+}
+
+installed() {
+	local said
+	said=$(chroot "$1" sh -c 'for p in burst burstd burst-agent burst-srun; do $p --version || exit; done && burst --help >/dev/null && burst check --help >/dev/null' 2>&1) || fail "the programs: $said"
+	[ "$(awk '{ print $NF }' <<<"$said" | sort -u | wc -l)" = 1 ] || fail "programs of several versions: $said"
+	has "$1" /etc/burst/burst.toml "644 root:root"
+	has "$1" /usr/sbin/burstd "755 root:root"
+	has "$1" /usr/sbin/burst-resume "755 root:root"
+	has "$1" /usr/lib/systemd/system/burstd.service "644 root:root"
+	has "$1" /var/spool/burst "750 slurm:slurm"
+	[ "$(chroot "$1" readlink -f /usr/lib/burst/shim/srun)" = /usr/bin/burst-srun ] || fail "the shim is no burst-srun"
+}
+
+# What Slurm, munge and systemd leave where they have run.
+others='^(etc/slurm|var/lib/slurm|var/spool/slurm|etc/munge|var/lib/munge|pkg|etc/mtab|root/.ssh|var/lib/private|var/tmp)'
+
+debian() {
+	local release=$1 root=$work/$1 before name
+	base "$release"
+	cp -a "$roots/$release" "$root"
+	mkdir -p "$root/pkg"
+	echo head >"$root/etc/hostname"
+	older "$root/pkg"
+	for name in burst burst-node; do
+		cp "$packages/$name"_*_"$arch".deb "$root/pkg/${name}_new.deb"
+	done
+	before=$(listing "$root")
+	dpkg_in() { chroot "$root" env DEBIAN_FRONTEND=noninteractive dpkg --force-confold "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$release: dpkg $*"; }; }
+	as_before() {
+		diff <(grep -Ev "$others" <<<"$before") <(listing "$root" | grep -Ev "$others") >&2 || fail "$release: this differs from before"
+	}
+	both() { echo "/pkg/burst-node_$1.deb /pkg/burst_$1.deb"; }
+	# shellcheck disable=SC2046 # two words
+	chroot_installs() { dpkg_in -i $(both "$1"); installed "$root"; }
+
+	say "$release: install, each script twice, and installations that are killed"
+	chroot_installs new
+	for name in burst-node burst; do
+		for _ in 1 2; do
+			chroot "$root" "/var/lib/dpkg/info/$name.postinst" configure 0.0.0~a-1 || fail "$release: $name.postinst again"
+		done
+	done
+	installed "$root"
+	rmdir "$root/var/spool/burst" && mkdir "$root/var/spool/burst" # as after a kill within postinst
+	for time in 0.1 0.4 0.8 1.2 1.6; do
+		# shellcheck disable=SC2046
+		(timeout -s KILL "$time" chroot "$root" dpkg --force-confold -i $(both new) || :) >/dev/null 2>&1
+		chroot "$root" dpkg --configure -a >/dev/null 2>&1 || : # what was killed within its unpacking is to be installed again
+	done
+	chroot_installs new
+	dpkg_in -r burst burst-node
+	for name in burst-node burst; do
+		chroot "$root" "/var/lib/dpkg/info/$name.postrm" remove || fail "$release: $name.postrm again"
+	done
+	# shellcheck disable=SC2046
+	dpkg_in --unpack $(both new)
+	dpkg_in -r burst burst-node
+	dpkg_in -P burst burst-node
+	as_before
+
+	say "$release: its systemd boots: jobs burst, and run, boot and wait through an upgrade"
+	chroot_installs old
+	cp "$here/test-packages-job.sh" "$root/pkg/job.sh"
+	"$here/test-packages-boot.sh" "$root" || fail "$release: the jobs have not gone as they should"
+	grep -q '^# the site was here' "$root/etc/burst/burst.toml" || fail "$release: upgrade or removal have lost what the site has written"
+	[ -e "$root/var/lib/burst/burst.db" ] || fail "$release: a removal has lost the journal"
+	[ ! -e "$root/usr/sbin/burstd" ] || fail "$release: a removal has left burstd"
+	cp "$root"/pkg/burst.db* "$work/"
+
+	say "$release: removed and kept, purged and nothing left"
+	for _ in 1 2; do
+		chroot "$root" /var/lib/dpkg/info/burst.postrm purge || fail "$release: burst.postrm purge again"
+	done
+	dpkg_in -P burst burst-node
+	as_before
+	rm -rf --one-file-system "$root"
+}
+
+# In rpm's world: the root has a shell, for the scripts, and rpm's database is its own.
+rpms() {
+	local root=$work/rpm from=$roots/${releases%% *} before machine
+	machine=$(uname -m)
+	cp -a "$from" "$root"
+	rpm_in() { rpm --root "$root" --nodeps "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "rpm $*"; }; }
+	rpm --root "$root" --initdb
+	# What RHEL's package filesystem has, and is therefore nobody's to remove.
+	mkdir -p "$root"/usr/share/{bash-completion/completions,fish/vendor_completions.d,zsh/site-functions}
+	before=$(listing "$root")
+	say "rpm: install, upgrade, erase"
+	rpm_in -i --ignorearch "$packages"/burst-*."$machine".rpm
+	installed "$root"
+	rpm_in -V burst burst-node
+	echo "# the site was here" >>"$root/etc/burst/burst.toml"
+	# Over itself, which calls the scripts of an upgrade.
+	rpm_in -U --force "$packages"/burst-*."$machine".rpm
+	installed "$root"
+	grep -q '^# the site was here' "$root/etc/burst/burst.toml" || fail "rpm: the upgrade has lost what the site has written"
+	say "rpm: refused while instances live"
+	mkdir "$root/var/lib/burst"
+	cp "$work"/burst.db* "$root/var/lib/burst/"
+	! rpm --root "$root" --nodeps -e burst burst-node >"$work/log" 2>&1 || fail "rpm: erased although instances live"
+	grep -E '^(burst|burst-node|error): ' "$work/log"
+	rpm_in -V burst burst-node --nomtime --nosize --nofiledigest
+	rm -r "$root/var/lib/burst"
+	rpm_in -e burst burst-node
+	[ -e "$root/etc/burst/burst.toml.rpmsave" ] || fail "rpm: the erasure has lost what the site has written"
+	rm -r "$root/etc/burst" "$root/var/spool/burst"
+	diff <(echo "$before") <(listing "$root") >&2 || fail "rpm: this differs from before"
+	rm -rf --one-file-system "$root"
+}
+
+# again builds the same sources in another folder, with the same version.
+again() {
+	local copy=$work/copy version
+	version=$(cd "$packages" && echo burst-*.cdx.json)
+	version=${version#burst-}
+	mkdir "$copy"
+	(cd "$here/.." && git ls-files -z | tar -c --null -T -) | tar -x -C "$copy"
+	say "built again in another folder"
+	BURST_COMMIT=$(cd "$here/.." && "$here/packages.sh" --commit) BURST_VERSION=${version%.cdx.json} SOURCE_DATE_EPOCH=$(stat -c %Y "$packages/SHA256SUMS") "$copy/packaging/packages.sh" "$work/again" >"$work/log" 2>&1 ||
+		{ cat "$work/log" >&2; fail "the second build"; }
+	diff "$packages/SHA256SUMS" "$work/again/SHA256SUMS" >&2 || fail "two builds of the same sources differ"
+	say "bit by bit the same: $(wc -l <"$packages/SHA256SUMS") files"
+}
+
+[ -z "${AGAIN-yes}" ] || again
+for release in $releases; do
+	debian "$release"
+done
+rpms
+say "all packages install, burst, upgrade and go"

@@ -1,0 +1,72 @@
+package overflow
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// early says why it is too early to move the job; "": it is time.
+func (d *decider) early(j *job, r *Rule) string {
+	if j.Reason != "Resources" && j.Reason != "Priority" && !forNodes(j) {
+		return "stays for now: it waits for " + cmp.Or(j.Reason, "Slurm to look at it") + ", not for Resources or Priority"
+	}
+	if r.After == 0 && r.StartsLater == 0 || r.After > 0 && d.waited(j) >= r.After || r.StartsLater > 0 && j.Start.Sub(d.Now) > r.StartsLater {
+		return ""
+	}
+	text := fmt.Sprintf("stays for now: %s; rule %s moves it", d.waits(j, r), r.Name)
+	if r.After > 0 {
+		text += " after " + short(r.After)
+	}
+	if r.After > 0 && r.StartsLater > 0 {
+		text += ", or"
+	}
+	if r.StartsLater > 0 {
+		text += " if Slurm says that it starts in more than " + short(r.StartsLater)
+	}
+	return text
+}
+
+// forNodes says that the reason is Slurm's for a job that is the next, while nodes that it could have
+// are down or kept, as for a maintenance: squeue has it in words, or with "_" between them. Of a job that
+// names its nodes "not available" is about those.
+func forNodes(j *job) bool {
+	return strings.HasPrefix(strings.ReplaceAll(j.Reason, "_", " "), "Nodes required for job are DOWN, DRAINED") ||
+		strings.HasPrefix(j.Reason, "ReqNodeNotAvail") && j.Required == ""
+}
+
+func (d *decider) waited(j *job) time.Duration {
+	if j.Eligible.IsZero() {
+		return 0
+	}
+	return d.Now.Sub(j.Eligible)
+}
+
+func (d *decider) waits(j *job, r *Rule) string {
+	reason := j.Reason
+	if forNodes(j) {
+		reason = "Resources"
+	}
+	text := fmt.Sprintf("waits %s for %s", short(d.waited(j)), reason)
+	if in := j.Start.Sub(d.Now); r.StartsLater > 0 && !j.Start.IsZero() && in > 0 {
+		text += ", starts in " + short(in)
+	}
+	return text
+}
+
+// short is a time for people: "12m", "1h30m", "40s".
+func short(t time.Duration) string {
+	unit := time.Second
+	if t >= 10*time.Minute {
+		unit = time.Minute
+	}
+	text := t.Truncate(unit).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}

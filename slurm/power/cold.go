@@ -1,0 +1,67 @@
+package power
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/fleet"
+)
+
+// Cold is an offering of a source that is not asked for before a time, since it failed.
+type Cold struct {
+	Offering cloud.Offering
+	Until    time.Time
+	Why      string // "no capacity", …; after a start of burstd it says no more than that it failed
+}
+
+// Now is what a source would be asked for first for so many nodes, all or nothing, the zero one if
+// nothing is left of it; and what cools down, in the pool's order.
+func (e *Engine) Now(source Pool, nodes int, now time.Time) (first cloud.Offering, cold []Cold) {
+	e.mu.Lock()
+	cool := map[cloud.Offering]fleet.Cooldown{}
+	for _, o := range source.Fleet.Offerings() {
+		key := coolKey{source.Provider, o}
+		c := e.mem.cool[key].Whole(nodes, now)
+		if c.Failures == 0 || !now.Before(c.Until) {
+			continue
+		}
+		cool[o] = c
+		why := "it has failed"
+		if r, known := e.market.why[key]; known {
+			why = phrase(cmp.Or(r.kind, cloud.Capacity))
+		}
+		cold = append(cold, Cold{o, c.Until, why})
+	}
+	e.mu.Unlock()
+	q := fleet.Query{Cool: cool, Now: now}
+	if e.cfg.Price != nil {
+		q.Price = func(o cloud.Offering) (float64, bool) { return e.cfg.Price(source.Provider, o) }
+	}
+	if e.cfg.Cores != nil {
+		q.Cores = func(t string) (int, bool) { return e.cfg.Cores(source.Provider, t) }
+	}
+	return source.Fleet.Choose(q).Offering, cold
+}
+
+// because notes why an offering failed; the zero refusal: it has not. Others than Run read it.
+func (e *Engine) because(key coolKey, r refusal) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.market.why[key] = r; r == (refusal{}) {
+		delete(e.market.why, key)
+	}
+}
+
+// Coming are the nodes that were ordered and are not up.
+func (e *Engine) Coming() []Node {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var all []Node
+	for _, n := range e.mem.nodes {
+		if n.Phase == Wanted || n.Phase == Launching || n.Phase == Booting {
+			all = append(all, n)
+		}
+	}
+	return all
+}
