@@ -42,17 +42,13 @@ func (d *Daemon) Explain(ctx context.Context, ask api.ExplainAsk) ([]api.Explain
 	if err != nil {
 		return nil, &api.Error{Status: http.StatusBadRequest, Message: err.Error()}
 	}
-	snap, err := d.watcher.Fresh(ctx, time.Now().Add(-2*time.Second))
+	now := time.Now()
+	snap, rows, err := d.rowsOf(ctx, now.Add(-2*time.Second), ask.UID, id, task)
+	if err == nil && len(rows) == 0 { // it may have been submitted since
+		snap, rows, err = d.rowsOf(ctx, now, ask.UID, id, task)
+	}
 	if err != nil {
 		return nil, err
-	}
-	var rows []slurm.Job
-	for _, rowID := range slices.Sorted(maps.Keys(snap.Jobs)) {
-		j := snap.Jobs[rowID]
-		if j.ID != id && j.ArrayID != id && j.HetID != id || ask.UID >= 0 && j.UID != ask.UID || task >= 0 && !slices.Contains(j.ArrayTasks(), task) {
-			continue
-		}
-		rows = append(rows, j)
 	}
 	if len(rows) == 0 {
 		return d.explainGone(ctx, ask, id, task)
@@ -74,6 +70,21 @@ func (d *Daemon) Explain(ctx context.Context, ask api.ExplainAsk) ([]api.Explain
 		all[len(all)-1].Details = append(all[len(all)-1].Details, fmt.Sprintf("%d more of its tasks are not shown: name one, as in %d_7", more, id))
 	}
 	return all, nil
+}
+
+// rowsOf are the rows of a job, or of one task of it, that Slurm has shown at since or later; a UID below 0 may see all.
+func (d *Daemon) rowsOf(ctx context.Context, since time.Time, uid int, id uint32, task int) (snap *slurm.Snapshot, rows []slurm.Job, err error) {
+	if snap, err = d.watcher.Fresh(ctx, since); err != nil {
+		return nil, nil, err
+	}
+	for _, rowID := range slices.Sorted(maps.Keys(snap.Jobs)) {
+		j := snap.Jobs[rowID]
+		if j.ID != id && j.ArrayID != id && j.HetID != id || uid >= 0 && j.UID != uid || task >= 0 && !slices.Contains(j.ArrayTasks(), task) {
+			continue
+		}
+		rows = append(rows, j)
+	}
+	return snap, rows, nil
 }
 
 // jobNamed reads "7" or "7_3".

@@ -188,6 +188,16 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestExplainNew: a job of this very moment is known, though Slurm was asked for jobs a moment before.
+func TestExplainNew(t *testing.T) {
+	s := explaining(t, power.State{}, waiting("5", "N/A", "main"))
+	s.explain(api.ExplainAsk{Job: "5", UID: 1000})
+	s.rows = append(s.rows, waiting("6", "N/A", "main"))
+	if e := s.explain(api.ExplainAsk{Job: "6", UID: 1000}); e.Job != "6" {
+		t.Errorf("%+v", e)
+	}
+}
+
 // TestExplainHeld: a job that is held has no nodes, though Slurm shows it with those that it had.
 func TestExplainHeld(t *testing.T) {
 	for state, places := range map[string]int{"SPECIAL_EXIT": 0, "SIGNALING": 1} {
