@@ -70,9 +70,14 @@ while ! [ -e stop ]; do sleep 0.1; done
 
 	first := runs(0)
 	s.announce(first, cloud.Notice{Kind: cloud.Rebalance})
-	s.wait(20*time.Second, "another node is up, and the first is drained", func() bool { return drained(first) && s.live() == 2 })
+	ready := ""
+	s.wait(20*time.Second, "another node is launched, and the first is drained", func() bool {
+		if all := s.since(id); len(all) == 2 {
+			ready = all[1].Node // none, before burstd has given it one
+		}
+		return drained(first) && s.live() == 2 && ready != ""
+	})
 	runs(0) // it has stayed
-	ready := s.since(id)[1].Node
 	s.wait(20*time.Second, "the other node is idle", func() bool { st := s.node(ready).State; return st.Base == "IDLE" && len(st.Flags) == 1 })
 	if err := s.Control.Evict(first, 30*time.Second); err != nil {
 		t.Fatal(err)
