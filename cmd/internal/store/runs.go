@@ -208,7 +208,7 @@ func tell(ctx context.Context, q querier, t *Told) (err error) {
 		until = 0
 	}
 	_, err = query(ctx, q, `SELECT coalesce(sum(s), 0), coalesce(sum(s * usd_per_hour / 3600), 0), coalesce(sum(s) FILTER (WHERE usd_per_hour IS NULL), 0)
-		FROM (SELECT usd_per_hour, share * (until - began) / 1e6 AS s FROM usage WHERE job > 0 AND job = ?1 AND until > ?2 AND (?3 = 0 OR began <= ?3))`,
+		FROM (SELECT usd_per_hour, share * (until - began) / 1e6 AS s FROM usage WHERE job > 0 AND job = ?1 AND began > ?2 AND (?3 = 0 OR began <= ?3))`,
 		func(scan scanner) (struct{}, error) { return struct{}{}, scan(&t.Seconds, &t.USD, &t.Unpriced) }, t.Job, since, until)
 	return err
 }

@@ -115,6 +115,12 @@ func TestAnIdTwiceOnADay(t *testing.T) {
 			got[u.Key] = [2]Unused{u.Lost, u.Checkpoints}
 		}
 	}
+	if cost, err := s.RunCost(t.Context(), second); err != nil || cost.Seconds != 2000 {
+		t.Errorf("the second has had %g s of instances, %v", cost.Seconds, err)
+	}
+	if runs := told(t, s, RunsQuery{UID: 1008}); len(runs) != 1 || runs[0].Seconds != 2000 {
+		t.Errorf("the runs are %+v", runs)
+	}
 	want := map[string][2]Unused{"u7": {{Seconds: 102, USD: 0.102}}, "u8": {{}, {Seconds: 20, USD: 0.02}}}
 	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
