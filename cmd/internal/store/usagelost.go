@@ -111,7 +111,8 @@ func (s *Store) keepLost(ctx context.Context) error {
 	})
 }
 
-// pruneLost forgets what was taken of runs that ended before the day of a time.
+// pruneLost forgets what was taken of runs that ended before the day of a time. Of one that began before it and ended
+// later all is kept, though the ledger forgets its first rows.
 func (s *Store) pruneLost(ctx context.Context, old int64) error {
 	day := s.days.day(old)
 	return s.tx(ctx, func(tx *sql.Tx) error {
