@@ -60,7 +60,7 @@ func TestTheJournalDoesNotGrow(t *testing.T) {
 				w.life(job, now)
 				r := over(run(job, 1))
 				r.Submitted, r.Ended = now, now
-				if err := putRuns(t.Context(), tx, []history.Run{r}); err != nil {
+				if err := s.putRuns(t.Context(), tx, []history.Run{r}); err != nil {
 					return err
 				}
 			}

@@ -94,7 +94,7 @@ func (s *Store) LastRuns(ctx context.Context, jobs []uint32) (all []history.Run,
 func (s *Store) PutRuns(ctx context.Context, runs []history.Run) error {
 	for len(runs) > 0 {
 		n := min(usageBatch, len(runs))
-		if err := s.tx(ctx, func(tx *sql.Tx) error { return putRuns(ctx, tx, runs[:n]) }); err != nil {
+		if err := s.tx(ctx, func(tx *sql.Tx) error { return s.putRuns(ctx, tx, runs[:n]) }); err != nil {
 			return fmt.Errorf("writing the history of runs: %w", err)
 		}
 		runs = runs[n:]
@@ -102,9 +102,11 @@ func (s *Store) PutRuns(ctx context.Context, runs []history.Run) error {
 	return nil
 }
 
-func putRuns(ctx context.Context, tx *sql.Tx, runs []history.Run) error {
+func (s *Store) putRuns(ctx context.Context, tx *sql.Tx, runs []history.Run) error {
 	w := writer{ctx: ctx, tx: tx}
+	var jobs []uint32
 	for _, r := range runs {
+		jobs = append(jobs, r.Job)
 		w.put(`INSERT INTO runs (`+runColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET open = excluded.open, array = excluded.array, task = excluded.task, het = excluded.het, name = excluded.name,
 			uid = excluded.uid, user = excluded.user, account = excluded.account, partition = excluded.partition, pool = excluded.pool, types = excluded.types,
@@ -126,7 +128,7 @@ func putRuns(ctx context.Context, tx *sql.Tx, runs []history.Run) error {
 			iteration = ?11 WHERE job = ?1 AND submitted = ?2`, r.Job, fromTime(r.Submitted), d.Ranks, micros(d.Computing), d.Checkpoints, micros(d.Writing), d.Evictions,
 			micros(d.Lost), d.LostUnknown, d.LostIterations, d.Iteration)
 	}
-	return w.err
+	return s.countLost(&w, jobs)
 }
 
 // micros is a time in microseconds; -1: not known.
@@ -206,7 +208,7 @@ func tell(ctx context.Context, q querier, t *Told) (err error) {
 		until = 0
 	}
 	_, err = query(ctx, q, `SELECT coalesce(sum(s), 0), coalesce(sum(s * usd_per_hour / 3600), 0), coalesce(sum(s) FILTER (WHERE usd_per_hour IS NULL), 0)
-		FROM (SELECT usd_per_hour, share * (until - began) / 1e6 AS s FROM usage WHERE job > 0 AND job = ?1 AND until > ?2 AND (?3 = 0 OR began <= ?3))`,
+		FROM (SELECT usd_per_hour, share * (until - began) / 1e6 AS s FROM usage WHERE job > 0 AND job = ?1 AND began > ?2 AND (?3 = 0 OR began <= ?3))`,
 		func(scan scanner) (struct{}, error) { return struct{}{}, scan(&t.Seconds, &t.USD, &t.Unpriced) }, t.Job, since, until)
 	return err
 }

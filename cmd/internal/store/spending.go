@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -206,17 +205,14 @@ func (u *spends) own(ctx context.Context, q querier) error {
 	if len(u.Jobs) == 0 {
 		return nil
 	}
-	jobs, err := json.Marshal(u.Jobs)
-	if err != nil {
-		return err
-	}
+	jobs := list(u.Jobs)
 	if _, err := query(ctx, q, `SELECT value, (SELECT coalesce(max(ended), 0) FROM runs r WHERE r.job = value AND NOT r.open) FROM json_each(?)`, func(scan scanner) (none struct{}, err error) {
 		var job uint32
 		var since int64
 		err = scan(&job, &since)
 		u.since[job] = since
 		return none, err
-	}, string(jobs)); err != nil {
+	}, jobs); err != nil {
 		return err
 	}
 	var raised []string
@@ -224,10 +220,6 @@ func (u *spends) own(ctx context.Context, q querier) error {
 		if _, asked := u.since[o.Job]; asked {
 			raised = append(raised, id)
 		}
-	}
-	also, err := json.Marshal(raised)
-	if err != nil {
-		return err
 	}
 	return eachInstance(ctx, q, func(rows []ledger.Row, _ life) error {
 		for i, o := range owners(rows, u.Raised[rows[0].Instance]) {
@@ -239,7 +231,7 @@ func (u *spends) own(ctx context.Context, q querier) error {
 			}
 		}
 		return nil
-	}, `instance IN (SELECT instance FROM usage WHERE job > 0 AND job IN (SELECT value FROM json_each(?)) UNION SELECT value FROM json_each(?))`, string(jobs), string(also))
+	}, `instance IN (SELECT instance FROM usage WHERE job > 0 AND job IN (SELECT value FROM json_each(?)) UNION SELECT value FROM json_each(?))`, jobs, list(raised))
 }
 
 // HasEvent says whether an event of the kind is kept whose text begins so.

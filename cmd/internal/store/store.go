@@ -69,8 +69,10 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	if err := s.migrate(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the journal %s: %w", path, err), s.Close())
 	}
-	if err := s.keepDays(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("opening the journal %s: %w", path, err), s.Close())
+	for _, keep := range []func(context.Context) error{s.keepDays, s.keepLost} {
+		if err := keep(ctx); err != nil {
+			return nil, errors.Join(fmt.Errorf("opening the journal %s: %w", path, err), s.Close())
+		}
 	}
 	return s, nil
 }

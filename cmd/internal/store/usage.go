@@ -91,7 +91,11 @@ func (s *Store) putUsage(ctx context.Context, tx *sql.Tx, rows []ledger.Row) err
 	if err := s.unsumUsage(&w, ids); err != nil {
 		return err
 	}
+	var jobs []uint32
 	for _, r := range rows {
+		if r.Job > 0 {
+			jobs = append(jobs, r.Job)
+		}
 		w.put(`INSERT INTO usage (`+rowColumns+`)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET until = excluded.until, share = excluded.share, usd_per_hour = excluded.usd_per_hour,
@@ -104,7 +108,10 @@ func (s *Store) putUsage(ctx context.Context, tx *sql.Tx, rows []ledger.Row) err
 	if w.err != nil {
 		return w.err
 	}
-	return s.sumUsage(&w, ids)
+	if err := s.sumUsage(&w, ids); err != nil {
+		return err
+	}
+	return s.countLost(&w, jobs)
 }
 
 // usageKeep is how much longer the ledger is kept than other closed records:
@@ -131,5 +138,5 @@ func (s *Store) pruneUsage(ctx context.Context, before time.Time) error {
 			return err
 		}
 	}
-	return nil
+	return s.pruneLost(ctx, old)
 }

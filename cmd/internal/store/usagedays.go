@@ -231,30 +231,43 @@ func instancesOf(rows []ledger.Row) string {
 			ids = append(ids, r.Instance)
 		}
 	}
-	text, err := json.Marshal(ids)
+	return list(ids)
+}
+
+// list is a list for json_each.
+func list[T string | uint32](all []T) string {
+	text, err := json.Marshal(all)
 	if err != nil {
-		panic(err) // strings have a form
+		panic(err) // strings and numbers have a form
 	}
 	return string(text)
 }
 
 // keepDays makes the sums anew if they are not there, or of another time zone.
 func (s *Store) keepDays(ctx context.Context) error {
+	tables := []string{"usage_days", "usage_jobs", "usage_for", "usage_nights", "usage_dims"}
+	return s.keepSums(ctx, "usage_zone", tables, func(w *writer) error {
+		return s.sum(w, s.adder(w, 1), `instance NOT IN (SELECT instance FROM usage WHERE open)`)
+	})
+}
+
+// keepSums makes tables of sums anew if they are not of the present time zone, as meta has it under the key.
+func (s *Store) keepSums(ctx context.Context, key string, tables []string, sum func(*writer) error) error {
 	zone := s.days.print()
 	var known string
-	if err := s.db.QueryRowContext(ctx, `SELECT coalesce((SELECT value FROM meta WHERE key = 'usage_zone'), '')`).Scan(&known); err != nil || known == zone {
+	if err := s.db.QueryRowContext(ctx, `SELECT coalesce((SELECT value FROM meta WHERE key = ?), '')`, key).Scan(&known); err != nil || known == zone {
 		return err
 	}
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		w := writer{ctx: ctx, tx: tx}
-		for _, table := range []string{"usage_days", "usage_jobs", "usage_for", "usage_nights", "usage_dims"} {
+		for _, table := range tables {
 			w.put(`DELETE FROM ` + table)
 		}
-		w.put(`INSERT OR REPLACE INTO meta (key, value) VALUES ('usage_zone', ?)`, zone)
+		w.put(`INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)`, key, zone)
 		if w.err != nil {
 			return w.err
 		}
-		return s.sum(&w, s.adder(&w, 1), `instance NOT IN (SELECT instance FROM usage WHERE open)`)
+		return sum(&w)
 	})
 }
 

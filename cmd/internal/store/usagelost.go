@@ -2,92 +2,162 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"math"
+	"slices"
 )
 
-// lostRun is a run that has lost work, or written checkpoints.
+// What evictions and checkpoints took is a part of the instances' time that a run had: as much of it as
+// of the run's own time, and at the price that it had on the whole. It is the whole run's, on the day of its end, since
+// nobody knows when what of it was. It is kept of each run that has ended (lost_runs), and summed up by day (lost_days); both
+// change in the transaction that writes the run or rows of its job, so that at any moment they are what those come to.
+
+// What of a run's time is kept, as use in lost_runs.
+const (
+	redone  = "lost"    // work that was done again
+	writing = "writing" // of checkpoints
+)
+
+// lostRun is a row of lost_runs, but for what was taken.
 type lostRun struct {
-	part                   // of its end
-	first, last    int     // its days
-	redone, writes float64 // of its time, from 0 to 1
-	seconds, usd   float64 // of its instances, with their shares
+	job                      uint32
+	submitted, ended         int64
+	uid                      int
+	user, account, pool, use string
 }
 
-// lost adds what evictions and checkpoints took of the runs that have ended in the span, as their
-// steps and evictions tell: work that was done again, and the writing. Both are priced as the
-// run's instances were, on the whole, with their shares, by the sums of the run's days. They are the whole run's, on
-// the day of its end, since nobody knows when what of it was: more than its share of the span, maybe. A job may be of
-// several providers and offerings: by these it is not summed up.
+// lostNow selects of the jobs in ?1, a list in JSON, the runs that have ended and had lost or written any, with what the
+// ledger has of their instances. A row of it is the run's in which it began: Slurm gives ids again. What was booked under
+// the id before the run had started is none's of which the journal knows.
+const lostNow = `SELECT r.job, r.submitted, r.ended, r.uid, r.user, r.account, r.pool, max(r.lost, 0), max(r.writing, 0),
+		r.ran + iif(r.begun > 0, max(0, r.ended - r.begun), 0), sum(u.share * (u.until - u.began)) / 1e6,
+		sum(u.share * (u.until - u.began) * coalesce(u.usd_per_hour, 0)) / 3.6e9
+	FROM json_each(?1) j CROSS JOIN runs r ON r.job = j.value CROSS JOIN usage u ON u.job > 0 AND u.job = r.job AND u.until > r.started
+		AND u.began <= r.ended AND u.began > (SELECT coalesce(max(b.ended), 0) FROM runs b WHERE b.job = r.job AND b.submitted < r.submitted)
+	WHERE NOT r.open AND (r.lost > 0 OR r.writing > 0) GROUP BY r.job, r.submitted`
+
+// countLost has lost_runs and lost_days be right of the jobs, of which runs or rows were written.
+func (s *Store) countLost(w *writer, jobs []uint32) error {
+	if w.err != nil {
+		return w.err
+	}
+	of := list(slices.Compact(slices.Sorted(slices.Values(jobs))))
+	have, now := map[lostRun]Unused{}, map[lostRun]Unused{}
+	if _, err := query(w.ctx, w.tx, `SELECT job, submitted, use, ended, uid, user, account, pool, seconds, usd FROM lost_runs WHERE job IN (SELECT value FROM json_each(?))`,
+		func(scan scanner) (none struct{}, err error) {
+			var r lostRun
+			var u Unused
+			err = scan(&r.job, &r.submitted, &r.use, &r.ended, &r.uid, &r.user, &r.account, &r.pool, &u.Seconds, &u.USD)
+			have[r] = u
+			return none, err
+		}, of); err != nil {
+		return err
+	}
+	if _, err := query(w.ctx, w.tx, lostNow, func(scan scanner) (none struct{}, err error) {
+		var r lostRun
+		var lost, wrote, wall float64
+		var all Unused
+		err = scan(&r.job, &r.submitted, &r.ended, &r.uid, &r.user, &r.account, &r.pool, &lost, &wrote, &wall, &all.Seconds, &all.USD)
+		for use, took := range map[string]float64{redone: lost, writing: wrote} {
+			if took > 0 && wall > 0 && all.Seconds > 0 {
+				part := min(took, wall) / wall
+				r.use = use
+				now[r] = Unused{part * all.Seconds, part * all.USD}
+			}
+		}
+		return none, err
+	}, of); err != nil {
+		return err
+	}
+	for r, u := range have {
+		if next, ok := now[r]; ok && next == u {
+			delete(now, r)
+			continue
+		}
+		w.put(`DELETE FROM lost_runs WHERE ended = ? AND job = ? AND submitted = ? AND use = ?`, r.ended, r.job, r.submitted, r.use)
+		s.addLost(w, r, u, -1)
+	}
+	for r, u := range now {
+		w.put(`INSERT INTO lost_runs (job, submitted, use, ended, uid, user, account, pool, seconds, usd) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			r.job, r.submitted, r.use, r.ended, r.uid, r.user, r.account, r.pool, u.Seconds, u.USD)
+		s.addLost(w, r, u, 1)
+	}
+	return w.err
+}
+
+// addLost adds what was taken of a run to the sums, or with sign -1 takes it away.
+func (s *Store) addLost(w *writer, r lostRun, u Unused, sign int) {
+	day := s.days.day(r.ended)
+	w.put(`INSERT INTO lost_days (day, uid, user, account, pool, use, runs, seconds, usd) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET runs = runs + excluded.runs, seconds = seconds + excluded.seconds, usd = usd + excluded.usd`,
+		day, r.uid, r.user, r.account, r.pool, r.use, sign, float64(sign)*u.Seconds, float64(sign)*u.USD)
+	if sign < 0 {
+		w.put(`DELETE FROM lost_days WHERE day = ? AND uid = ? AND user = ? AND account = ? AND pool = ? AND use = ? AND runs = 0`, day, r.uid, r.user, r.account, r.pool, r.use)
+	}
+}
+
+// keepLost makes lost_runs and lost_days anew if they are not there, or of another time zone.
+func (s *Store) keepLost(ctx context.Context) error {
+	return s.keepSums(ctx, "lost_zone", []string{"lost_runs", "lost_days"}, func(w *writer) error {
+		jobs, err := query(ctx, w.tx, `SELECT DISTINCT job FROM runs WHERE NOT open AND (lost > 0 OR writing > 0)`, func(scan scanner) (job uint32, err error) {
+			return job, scan(&job)
+		})
+		for some := range slices.Chunk(jobs, 20*usageBatch) {
+			if err := s.countLost(w, some); err != nil {
+				return err
+			}
+		}
+		return err
+	})
+}
+
+// pruneLost forgets what was taken of runs that ended before the day of a time. Of one that began before it and ended
+// later all is kept, though the ledger forgets its first rows.
+func (s *Store) pruneLost(ctx context.Context, old int64) error {
+	day := s.days.day(old)
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		w := writer{ctx: ctx, tx: tx}
+		w.put(`DELETE FROM lost_runs WHERE ended < ?`, s.days.begin(day))
+		w.put(`DELETE FROM lost_days WHERE day < ?`, day)
+		return w.err
+	})
+}
+
+// lost adds what evictions and checkpoints took of the runs that have ended in the span, of whole days by their sums. A job
+// may be of several providers and offerings: by these it is not summed up.
 func (u *usageSums) lost(ctx context.Context, q querier, in span) error {
 	if u.By == "provider" || u.By == "offering" {
 		return nil
+	}
+	add := func(text string, args ...any) error {
+		_, err := query(ctx, q, text, func(scan scanner) (none struct{}, err error) {
+			var p part
+			var use string
+			var took Unused
+			if err = scan(&p.job, &p.user, &p.account, &p.pool, &p.day, &use, &took.Seconds, &took.USD); err != nil {
+				return none, err
+			}
+			row := u.row(p)
+			of := map[string]*Unused{redone: &row.Lost, writing: &row.Checkpoints}[use]
+			of.Seconds, of.USD = of.Seconds+took.Seconds, of.USD+took.USD
+			return none, nil
+		}, args...)
+		return err
 	}
 	end := in.to
 	if end == 0 {
 		end = math.MaxInt64
 	}
-	runs := map[uint32][]*lostRun{}
-	first, last := math.MaxInt32, -1
-	_, err := query(ctx, q, `SELECT job, user, account, pool, started, ended, max(lost, 0), max(writing, 0), ran + ended - begun AS wall
-		FROM runs WHERE NOT open AND ended >= ?1 AND ended < ?2 AND (lost > 0 OR writing > 0) AND (?3 < 0 OR uid = ?3) AND ran + ended > begun`, func(scan scanner) (none struct{}, err error) {
-		var r lostRun
-		var started, ended int64
-		var wall float64
-		if err = scan(&r.job, &r.user, &r.account, &r.pool, &started, &ended, &r.redone, &r.writes, &wall); err != nil {
-			return none, err
-		}
-		r.first, r.last = u.days.day(started), u.days.day(ended)
-		r.day, r.redone, r.writes = r.last, min(r.redone, wall)/wall, min(r.writes, wall)/wall
-		first, last = min(first, r.first), max(last, r.last)
-		runs[r.job] = append(runs[r.job], &r)
-		return none, nil
-	}, in.from, end, u.UID)
-	if err != nil || len(runs) == 0 {
-		return err
+	const runs = `SELECT job, user, account, pool, ?4, use, seconds, usd FROM lost_runs WHERE ended >= ?1 AND ended < ?2 AND (?3 < 0 OR uid = ?3)`
+	if u.By == "job" {
+		return add(runs, in.from, end, u.UID, 0)
 	}
-	add := func(job uint32, from, to int, seconds, usd float64) {
-		for _, r := range runs[job] {
-			if from <= r.last && to >= r.first {
-				r.seconds, r.usd = r.seconds+seconds, r.usd+usd
-			}
+	whole, partly := u.days.within(in)
+	for _, day := range partly {
+		if err := add(runs, max(in.from, u.days.begin(day)), min(end, u.days.begin(day+1)), u.UID, day); err != nil {
+			return err
 		}
 	}
-	if _, err := query(ctx, q, `SELECT day, job, sum(seconds), sum(usd) FROM usage_jobs WHERE day >= ?1 AND day <= ?2 AND job > 0
-		AND (?3 < 0 OR dim IN (SELECT id FROM usage_dims WHERE uid = ?3)) GROUP BY day, job`, func(scan scanner) (none struct{}, err error) {
-		var day int
-		var job uint32
-		var seconds, usd float64
-		if err = scan(&day, &job, &seconds, &usd); err == nil {
-			add(job, day, day, seconds, usd)
-		}
-		return none, err
-	}, first, last, u.UID); err != nil {
-		return err
-	}
-	// The sums have no instance that is not at its end.
-	if _, err := query(ctx, q, `SELECT job, began, until, share * (until - began) / 1e6, coalesce(usd_per_hour, 0) / 3600 FROM usage
-		WHERE instance IN (SELECT instance FROM usage WHERE open) AND job > 0 AND (?1 < 0 OR uid = ?1)`, func(scan scanner) (none struct{}, err error) {
-		var job uint32
-		var from, to int64
-		var seconds, usd float64
-		if err = scan(&job, &from, &to, &seconds, &usd); err == nil {
-			add(job, u.days.day(from), u.days.day(to), seconds, seconds*usd)
-		}
-		return none, err
-	}, u.UID); err != nil {
-		return err
-	}
-	for _, all := range runs {
-		for _, r := range all {
-			if r.seconds <= 0 {
-				continue // of none of ours
-			}
-			row := u.row(r.part)
-			for took, of := range map[*Unused]float64{&row.Lost: r.redone, &row.Checkpoints: r.writes} {
-				took.Seconds += of * r.seconds
-				took.USD += of * r.usd
-			}
-		}
-	}
-	return nil
+	return add(`SELECT ?4, user, account, pool, day, use, sum(seconds), sum(usd) FROM lost_days WHERE day >= ?1 AND day < ?2 AND (?3 < 0 OR uid = ?3)
+		GROUP BY use, `+u.By, whole.first, whole.end, u.UID, math.MaxUint32)
 }

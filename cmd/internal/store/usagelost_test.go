@@ -1,12 +1,18 @@
 package store
 
 import (
+	"context"
 	"math"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/burst-hpc/burst/cmd/internal/history"
+	"github.com/burst-hpc/burst/cmd/internal/ledger"
+	"github.com/burst-hpc/burst/ft/session"
 )
 
 // TestWhatEvictionsCost: a run's lost work and its checkpoints are parts of its time, at its price.
@@ -28,12 +34,10 @@ func whatEvictionsCost(t *testing.T, lives bool) {
 	r := history.Run{Job: 7, Submitted: at, Started: at, Begun: sec(400), Ran: 400 * time.Second, Ended: sec(1000), UID: 1007, User: "u7", Account: "a", Pool: "p", State: "COMPLETED"}
 	before := r // a run then, of none of ours
 	before.Job, before.Submitted, before.Started, before.Begun, before.Ended = 8, sec(-3*86400), sec(-3*86400), sec(-3*86400), sec(1000-3*86400)
-	if err := s.PutRuns(t.Context(), []history.Run{before, r}); err != nil {
-		t.Fatal(err)
+	for _, r := range []history.Run{before, r} {
+		stepEnds(t, s, r, 100*time.Second, 50*time.Second)
 	}
-	if _, err := s.db.Exec(`UPDATE runs SET lost = 100000000, writing = 50000000`); err != nil {
-		t.Fatal(err)
-	}
+	writeRuns(t, s, before, r)
 	for _, tt := range []struct {
 		name string
 		q    UsageQuery
@@ -50,14 +54,91 @@ func whatEvictionsCost(t *testing.T, lives bool) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var lost, ckpt Unused
-			for _, u := range all {
-				lost, ckpt = Unused{lost.Seconds + u.Lost.Seconds, lost.USD + u.Lost.USD}, Unused{ckpt.Seconds + u.Checkpoints.Seconds, ckpt.USD + u.Checkpoints.USD}
-			}
+			lost, ckpt := lostOf(all)
 			near := func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 			if !near(lost.Seconds, 150*tt.part) || !near(lost.USD, 0.15*tt.part) || !near(ckpt.Seconds, 75*tt.part) || !near(ckpt.USD, 0.075*tt.part) {
 				t.Errorf("%+v %+v", lost, ckpt)
 			}
 		})
+	}
+}
+
+// stepEnds has a step of the run's last attempt tell what was lost, and what the writing of checkpoints took.
+func stepEnds(t interface {
+	Helper()
+	Fatal(...any)
+	Context() context.Context
+}, s *Store, r history.Run, lost, wrote time.Duration) {
+	t.Helper()
+	k := session.Key{Job: r.Job, Attempt: r.Restarts, Step: "0"}
+	c := session.Change{Opened: []session.Session{{UID: r.UID, Hello: session.Hello{Key: k, Token: "t"}}},
+		Closed: []session.End{{Key: k, Token: "t", Summary: &session.Summary{Lost: lost, Writing: wrote}}}}
+	if err := s.CommitSession(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func lostOf(all []Usage) (lost, ckpt Unused) {
+	for _, u := range all {
+		lost = Unused{lost.Seconds + u.Lost.Seconds, lost.USD + u.Lost.USD}
+		ckpt = Unused{ckpt.Seconds + u.Checkpoints.Seconds, ckpt.USD + u.Checkpoints.USD}
+	}
+	return lost, ckpt
+}
+
+// TestAnIdTwiceOnADay: each of two jobs that Slurm has given one id, on one day, is charged its own time.
+func TestAnIdTwiceOnADay(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "burst.db"))
+	sec := func(n int) time.Time { return at.Add(time.Duration(n) * time.Second) }
+	first := history.Run{Job: 7, Submitted: at, Started: at, Begun: at, Ended: sec(1000), UID: 1007, User: "u7", Account: "a", Pool: "p", State: "COMPLETED"}
+	second := first
+	second.Submitted, second.Started, second.Begun, second.Ended = sec(2000), sec(2000), sec(2000), sec(3000)
+	second.UID, second.User = 1008, "u8"
+	row := func(id string, from, to int) ledger.Row {
+		r := usageRow(id, 7, from, to)
+		r.Open = false
+		return r
+	}
+	// What was booked of the first goes on after its end, as far as Slurm had told of that.
+	putRows(t, s, row("i-0", -500, -100), row("i-1", 0, 1020), row("i-2", 2000, 3000), row("i-3", 2000, 3000))
+	stepEnds(t, s, first, 100*time.Second, 0)
+	writeRuns(t, s, first)
+	stepEnds(t, s, second, 0, 10*time.Second)
+	writeRuns(t, s, second)
+	all, err := s.Usage(t.Context(), UsageQuery{By: "user", UID: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string][2]Unused{}
+	for _, u := range all {
+		if u.Lost != (Unused{}) || u.Checkpoints != (Unused{}) {
+			got[u.Key] = [2]Unused{u.Lost, u.Checkpoints}
+		}
+	}
+	if cost, err := s.RunCost(t.Context(), second); err != nil || cost.Seconds != 2000 {
+		t.Errorf("the second has had %g s of instances, %v", cost.Seconds, err)
+	}
+	if runs := told(t, s, RunsQuery{UID: 1008}); len(runs) != 1 || runs[0].Seconds != 2000 {
+		t.Errorf("the runs are %+v", runs)
+	}
+	want := map[string][2]Unused{"u7": {{Seconds: 102, USD: 0.102}}, "u8": {{}, {Seconds: 20, USD: 0.02}}}
+	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestLostOfAJobThatNeverCameBack: it was requeued, waited, and Slurm forgot it: its time is that of its attempts.
+func TestLostOfAJobThatNeverCameBack(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "burst.db"))
+	r := usageRow("i-1", 7, 0, 1000)
+	r.Open = false
+	putRows(t, s, r)
+	waits := history.Run{Job: 7, Submitted: at, Started: at, Ran: 1000 * time.Second, Ended: at.Add(9000 * time.Second), UID: 1007, User: "u7", Account: "a", Pool: "p",
+		State: history.Unknown, Restarts: 1}
+	stepEnds(t, s, waits, 100*time.Second, 0)
+	writeRuns(t, s, waits)
+	all, err := s.Usage(t.Context(), UsageQuery{By: "job", UID: -1})
+	if lost, _ := lostOf(all); err != nil || math.Abs(lost.Seconds-100) > 1e-9 || math.Abs(lost.USD-0.1) > 1e-9 {
+		t.Errorf("%+v, %v", lost, err)
 	}
 }
