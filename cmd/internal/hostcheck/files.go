@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -120,7 +121,7 @@ func (h *Host) spool(_ context.Context, s Site) []conf.Finding {
 	if owner := int(info.Sys().(*syscall.Stat_t).Uid); owner != 0 && owner != s.SlurmUser.UID && owner != s.Burstd.UID {
 		return but(f, conf.Wrong, "It is uid %d's, who may give burstd orders by it, and SlurmUser is %s: %s", owner, s.SlurmUser.Name, mend)
 	}
-	if file, user := h.tmpfiles(path); user != "" && user != s.SlurmUser.Name {
+	if file, user := h.tmpfiles(path); user != "" && user != s.SlurmUser.Name && user != strconv.Itoa(s.SlurmUser.UID) {
 		return but(f, conf.Wrong, "At each boot %s gives it to %s, and SlurmUser is %s: copy that line to /etc/tmpfiles.d/burst.conf, and write %[3]s there.", file, user, s.SlurmUser.Name)
 	}
 	return []conf.Finding{f}
