@@ -109,8 +109,9 @@ older_rpms() {
 	nfpm=$(sed -n 's/^nfpm=//p' "$here/packages.sh")
 	for name in burst burst-node; do
 		mkdir "$tree"
-		rpm --root "$tree" --nodeps --noscripts --ignorearch -i "$packages/$name"-[0-9]*."$(uname -m)".rpm
-		rm -rf "$tree/var" "$tree/usr/lib/sysimage"
+		rpm --root "$tree" --nodeps --noscripts --ignorearch -i "$packages/$name"-[0-9]*."$(uname -m)".rpm >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "rpm: a tree of $name"; }
+		find "$tree" -mindepth 1 -maxdepth 1 ! -name usr ! -name etc -exec rm -rf {} + # its own database, wherever rpm has it
+		rm -rf "$tree/usr/lib/sysimage"
 		older "$tree" "$from"
 		if [ -e "$tree/etc" ]; then
 			mv "$tree/etc/burst/burst.toml" "$work/old.toml"
