@@ -13,6 +13,9 @@ if [ $# != 1 ]; then
 fi
 nfpm=github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.44.0
 
+# Whoever gives packages to others says who answers for them: BURST_MAINTAINER="Name <address>".
+maintainer=${BURST_MAINTAINER:-Burst maintainers <burst-hpc@users.noreply.github.com>}
+
 # version is git's description as packages sort it: a release over what comes before it, and
 # under what comes after. BURST_VERSION is another one, for tests of upgrades.
 version() {
@@ -20,9 +23,11 @@ version() {
 	if [ -n "${BURST_VERSION:-}" ]; then
 		echo "$BURST_VERSION"
 	elif said=$(git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null); then
-		# v1.2.0-rc1-3-gabc-dirty: 1.2.0~rc1+3.gabc+dirty
-		sed -E 's/^v//; s/-dirty$/+dirty/; s/-([0-9]+)-(g[0-9a-f]+)/+\1.\2/; s/-/~/; s/-/./g' <<<"$said"
-	elif said=$(git log -1 --format=%cd.%h --abbrev=12 --date=format-local:%Y%m%d%H%M%S 2>/dev/null); then
+		# v1.2.0-rc1-3-gabc-dirty: 1.2.0~rc1+3.gabc.dirty; v1.2.0-dirty: 1.2.0+0.dirty, below the next commit
+		sed -E 's/^v//; s/-([0-9]+)-(g[0-9a-f]+)(-dirty)?$/+\1.\2\3/; s/^([^+]*)-dirty$/\1+0.dirty/; s/-dirty$/.dirty/; s/-/~/; s/-/./g' <<<"$said"
+	elif said=$(git log -1 --format=%cd --date=format-local:%Y%m%d%H%M%S 2>/dev/null); then
+		# Of the commits of one second the number of those before it decides.
+		said=$said.$(git rev-list --count HEAD).g$(git rev-parse --short=12 HEAD)
 		[ -z "$(git status --porcelain)" ] || said=$said.dirty
 		echo "0.0.0~git$said"
 	else
@@ -51,6 +56,7 @@ out=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
 VERSION=$(version)
 [[ $VERSION =~ ^[0-9][A-Za-z0-9.+~]*$ ]] || { echo "packages: error: no version of a package: $VERSION" >&2; exit 1; }
+[[ $maintainer =~ ^[^\<\>\|\&\\\"]+\ \<[^\ @\<\>\|\&\\\"]+@[^\ @\<\>\|\&\\\"]+\>$ ]] || { echo "packages: error: no maintainer, as in \"Name <address>\": $maintainer" >&2; exit 2; }
 # Where there is no git: the newest file's time would be another one with each copy.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 1767225600)}
 export VERSION SOURCE_DATE_EPOCH
@@ -105,7 +111,7 @@ document() {
 
 		  * What has changed is in changelog.gz.
 
-		 -- Burst maintainers <burst-hpc@users.noreply.github.com>  $(date -d "@$SOURCE_DATE_EPOCH" '+%a, %d %b %Y %H:%M:%S +0000')
+		 -- $maintainer  $(date -d "@$SOURCE_DATE_EPOCH" '+%a, %d %b %Y %H:%M:%S +0000')
 	EOF
 }
 
@@ -150,7 +156,7 @@ pack() {
 		triggers='deb: { triggers: { activate_noawait: [ldconfig] }, compression: gzip }'
 		[ "$2" = deb ] || libc=", \"libc.so.6($glibc)(64bit)\""
 	fi
-	sed -e "s|@ARCH@|$1|; s|@VERSION@|$VERSION|; s|@TREE@|$work/$1-$2/$3|; s|@CONF@|$work/burst.toml|; s|@LIBC@|$libc|" \
+	sed -e "s|@ARCH@|$1|; s|@VERSION@|$VERSION|; s|@TREE@|$work/$1-$2/$3|; s|@CONF@|$work/burst.toml|; s|@LIBC@|$libc|; s|@MAINTAINER@|$maintainer|" \
 		-e "s|@MTIME@|$(date -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)|" \
 		${triggers:+-e "s|^deb: .*|$triggers|"} "packaging/nfpm/$3.yaml" >"$work/nfpm.yaml"
 	go run "$nfpm" package --config "$work/nfpm.yaml" --packager "$2" --target "$work/out/" >"$work/log" 2>&1 ||

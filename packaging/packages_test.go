@@ -1,9 +1,12 @@
 package packaging
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -14,13 +17,13 @@ func TestPackageVersions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	dir, when := t.TempDir(), "2026-11-23T01:02:03Z"
 	run := func(name string, args ...string) string {
 		t.Helper()
 		cmd := exec.Command(name, args...)
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "BURST_VERSION=", "BURST_COMMIT=", "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir),
-			"GIT_AUTHOR_DATE=2026-11-23T01:02:03Z", "GIT_COMMITTER_DATE=2026-11-23T01:02:03Z")
+			"GIT_AUTHOR_DATE="+when, "GIT_COMMITTER_DATE="+when)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%s %v: %v\n%s", name, args, err, out)
@@ -57,25 +60,81 @@ func TestPackageVersions(t *testing.T) {
 	git("init", "-q")
 	write("1")
 	git("add", "file")
-	git("commit", "-q", "-m", "1")
-	want("0.0.0~git20261123010203." + git("rev-parse", "--short=12", "HEAD"))
+	hash := func(length string) string { return "g" + git("rev-parse", "--short="+length, "HEAD") }
+	for i := range 11 { // all of one second, and the tenth above the ninth
+		git("commit", "-q", "--allow-empty", "-m", strconv.Itoa(i))
+		want(fmt.Sprintf("0.0.0~git20261123010203.%d.%s", i+1, hash("12")))
+	}
+	write("dirty")
+	want("0.0.0~git20261123010203.11." + hash("12") + ".dirty")
+	git("checkout", "-q", "file")
+	when = "2026-11-23T01:02:04Z"
+	git("commit", "-q", "--allow-empty", "-m", "later")
+	want("0.0.0~git20261123010204.12." + hash("12"))
+	git("tag", "v0.9.0")
+	want("0.9.0")
+	git("commit", "-q", "--allow-empty", "-m", "after 0.9.0")
+	want("0.9.0+1." + hash("7"))
 	git("tag", "v1.2.0-rc1")
 	want("1.2.0~rc1")
-	git("commit", "-q", "--allow-empty", "-m", "2")
-	after := "+1.g" + git("rev-parse", "--short", "HEAD")
-	want("1.2.0~rc1" + after)
+	for i := range 10 {
+		git("commit", "-q", "--allow-empty", "-m", strconv.Itoa(i))
+		want(fmt.Sprintf("1.2.0~rc1+%d.%s", i+1, hash("7")))
+	}
+	git("tag", "v1.2.0-rc2")
+	want("1.2.0~rc2")
+	git("commit", "-q", "--allow-empty", "-m", "after rc2")
 	git("tag", "v1.2.0")
 	want("1.2.0")
 	commit(git("rev-parse", "HEAD"))
 	write("2")
 	commit(git("rev-parse", "HEAD") + "-dirty")
-	want("1.2.0+dirty")
+	want("1.2.0+0.dirty")
+	git("checkout", "-q", "file")
+	git("commit", "-q", "--allow-empty", "-m", "after 1.2.0")
+	want("1.2.0+1." + hash("7"))
+	write("2")
+	want("1.2.0+1." + hash("7") + ".dirty")
+	git("checkout", "-q", "file")
+	git("commit", "-q", "--allow-empty", "-m", "still after 1.2.0")
+	want("1.2.0+2." + hash("7"))
+	git("tag", "v1.2.1")
+	want("1.2.1")
 
-	if _, err := exec.LookPath("dpkg"); err != nil {
-		return
+	dpkg, noDpkg := exec.LookPath("dpkg")
+	rpm, noRPM := exec.LookPath("rpm")
+	for i, v := range versions {
+		if !regexp.MustCompile(`^[0-9][A-Za-z0-9.+~]*$`).MatchString(v) {
+			t.Errorf("%q is no version for both", v)
+		}
+		if noDpkg == nil {
+			run(dpkg, "--validate-version", v+"-1")
+		}
+		if i == 0 {
+			continue
+		}
+		if noDpkg == nil {
+			run(dpkg, "--compare-versions", versions[i-1]+"-1", "lt", v+"-1")
+		}
+		if noRPM == nil {
+			if said := run(rpm, "--eval", fmt.Sprintf("%%{lua:print(rpm.vercmp(%q, %q))}", versions[i-1]+"-1", v+"-1")); said != "-1" {
+				t.Errorf("for rpm %s comes after %s: %s", versions[i-1], v, said)
+			}
+		}
 	}
-	for i := range versions[1:] {
-		run("dpkg", "--compare-versions", versions[i], "lt", versions[i+1])
+	if noDpkg != nil && noRPM != nil {
+		t.Skip("neither dpkg nor rpm says how they sort")
+	}
+}
+
+// TestMaintainer: packages say who answers for them, in the form that both kinds have, or are not made.
+func TestMaintainer(t *testing.T) {
+	for _, wrong := range []string{"somebody", "a@b.example", "<a@b.example>", "A <a>", "A <a@b.example> x", `A "B" <a@b.example>`, "A|B <a@b.example>"} {
+		cmd := exec.Command("./packages.sh", t.TempDir())
+		cmd.Env = append(os.Environ(), "BURST_MAINTAINER="+wrong, "PATH=/usr/bin:/bin")
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "no maintainer") {
+			t.Errorf("%s: %v\n%s", wrong, err, out)
+		}
 	}
 }
 

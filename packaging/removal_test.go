@@ -4,8 +4,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/burst-hpc/burst/packaging/progtest"
 )
@@ -13,13 +15,6 @@ import (
 // TestRemoval: neither package goes while the journal has an instance, or cannot be read, unless
 // the admin says that the instances are abandoned.
 func TestRemoval(t *testing.T) {
-	bin := t.TempDir()
-	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("systemctl", `echo "systemctl $*"`) // never this host's
 	for _, tt := range []struct {
 		name, burstd, env string
 		refused           string
@@ -30,17 +25,16 @@ func TestRemoval(t *testing.T) {
 		{name: "it says nothing of why", burstd: "exit 1", refused: "cannot be told"},
 		{name: "abandoned", burstd: "echo instance i-1", env: "BURST_ABANDON=1"},
 	} {
-		write("burstd", `[ "$*" = --unended ] || exit 9`+"\n"+tt.burstd)
 		for _, pkg := range []string{"burst", "burst-node"} {
 			for _, step := range []string{"remove", "0"} { // deb's word, and rpm's
-				cmd := exec.Command("sh", "nfpm/"+pkg+"/preremove.sh", step)
-				cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), tt.env)
-				out, err := cmd.CombinedOutput()
-				said := string(out)
+				dir := t.TempDir()
+				write(t, "#!/bin/sh\n[ \"$*\" = --unended ] || exit 9\n"+tt.burstd+"\n", 0o755, dir, "bin/burstd")
+				write(t, "", 0o644, dir, "active")
+				said, err := scripted(t, dir, pkg+"/preremove.sh", []string{tt.env}, step)
 				switch {
 				case tt.refused == "" && (err != nil || strings.Contains(said, "NOT REMOVED")):
 					t.Errorf("%s: %s %s: %v\n%s", tt.name, pkg, step, err, said)
-				case tt.refused != "" && (err == nil || !strings.Contains(said, pkg+": NOT REMOVED") || strings.Contains(said, "systemctl")):
+				case tt.refused != "" && (err == nil || !strings.Contains(said, pkg+": NOT REMOVED") || exists(dir, "asked")):
 					t.Errorf("%s: %s %s is not refused: %v\n%s", tt.name, pkg, step, err, said)
 				case tt.refused != "" && (!strings.Contains(said, "moved to another host") || !strings.Contains(said, "BURST_ABANDON=1")):
 					t.Errorf("%s: %s %s does not ask whether another host has burstd:\n%s", tt.name, pkg, step, said)
@@ -50,6 +44,227 @@ func TestRemoval(t *testing.T) {
 					t.Errorf("%s: it does not say %q:\n%s", tt.name, tt.refused, said)
 				}
 			}
+		}
+	}
+}
+
+// scripted runs the package's script with its folders below dir, where systemctl notes what it is asked in the
+// file "asked" and answers as if burstd runs as long as the file "active" is there.
+func scripted(t *testing.T, dir, script string, env []string, args ...string) (said string, err error) {
+	t.Helper()
+	text, err := os.ReadFile("nfpm/" + script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sub := range []string{"bin", "run/systemd/system", "etc/systemd/system/multi-user.target.wants", "etc/slurm", "usr/lib/tmpfiles.d", "var/spool"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	systemctl := `#!/bin/sh
+case "$*" in
+is-active*) [ -e ` + dir + `/active ] ;;
+stop*) echo "$*" >>` + dir + `/asked; rm -f ` + dir + `/active ;;
+*try-restart*) echo "$*" >>` + dir + `/asked ;;
+*start*) echo "$*" >>` + dir + `/asked; touch ` + dir + `/active ;;
+is-failed*) exit 1 ;;
+*disable*) echo "$*" >>` + dir + `/asked ;;
+esac
+`
+	if err := os.WriteFile(filepath.Join(dir, "bin/systemctl"), []byte(systemctl), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	here := strings.NewReplacer(" /run/", " "+dir+"/run/", ">/run/", ">"+dir+"/run/", "/var/", dir+"/var/", "/etc/", dir+"/etc/", "=/usr/lib/tmpfiles.d", "="+dir+"/usr/lib/tmpfiles.d")
+	cmd := exec.Command("sh", append([]string{"-c", here.Replace(string(text)), "script"}, args...)...)
+	cmd.Env = append(append(os.Environ(), "PATH="+dir+"/bin:/usr/bin:/bin"), env...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func exists(path ...string) bool {
+	_, err := os.Lstat(filepath.Join(path...))
+	return err == nil
+}
+
+func write(t *testing.T, text string, mode os.FileMode, path ...string) {
+	t.Helper()
+	to := filepath.Join(path...)
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRemovalLooksTwice: what burstd has launched while it was being stopped refuses the removal, too, and burstd is started again,
+// if it ran.
+func TestRemovalLooksTwice(t *testing.T) {
+	for _, ran := range []bool{true, false} {
+		dir := t.TempDir()
+		write(t, `#!/bin/sh
+n=$(cat `+dir+`/looks 2>/dev/null || echo 0); echo $((n + 1)) >`+dir+`/looks
+[ $n = 0 ] || echo instance i-2
+`, 0o755, dir, "bin/burstd")
+		if ran {
+			write(t, "", 0o644, dir, "active")
+		}
+		for _, step := range []string{"remove", "0"} {
+			os.Remove(filepath.Join(dir, "looks"))
+			os.Remove(filepath.Join(dir, "asked"))
+			said, err := scripted(t, dir, "burst/preremove.sh", nil, step)
+			asked, _ := os.ReadFile(filepath.Join(dir, "asked"))
+			want := "stop burstd.service\n--no-block start burstd.service\n"
+			if !ran {
+				want = ""
+			}
+			if err == nil || !strings.Contains(said, "instance i-2") || string(asked) != want || exists(dir, "active") != ran || exists(dir, "run/burst-removal") {
+				t.Errorf("%s, it ran: %v: %v, systemctl was asked %q:\n%s", step, ran, err, asked, said)
+			}
+		}
+	}
+}
+
+// TestRemovalIsInterrupted: a burstd, or an agent, that a removal has stopped runs again when the package is configured,
+// or the removal is given up; not after one that was carried out, and not one that did not run.
+func TestRemovalIsInterrupted(t *testing.T) {
+	for pkg, unit := range map[string]string{"burst": "burstd.service", "burst-node": "burst-agent.service"} {
+		for _, tt := range []struct {
+			name, then string
+			ran, gone  bool
+			again      bool
+		}{
+			{name: "configured", then: "configure", ran: true, again: true},
+			{name: "rpm installs it again", then: "1", ran: true, again: true},
+			{name: "given up", then: "abort-remove", ran: true, again: true},
+			{name: "another package's affair", then: "abort-deconfigure", ran: true, again: true},
+			{name: "an upgrade is given up", then: "abort-upgrade", ran: true, again: true},
+			{name: "it did not run", then: "configure"},
+			{name: "removed, and installed again", then: "configure", ran: true, gone: true},
+		} {
+			dir := t.TempDir()
+			write(t, "#!/bin/sh\n", 0o755, dir, "bin/burstd")
+			write(t, "", 0o644, dir, "usr/lib/tmpfiles.d/burst.conf")
+			link := filepath.Join(dir, "etc/systemd/system/multi-user.target.wants", unit)
+			write(t, "", 0o644, link)
+			if err := os.Remove(link); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(filepath.Join(dir, "usr/lib", unit), link); err != nil {
+				t.Fatal(err)
+			}
+			if tt.ran {
+				write(t, "", 0o644, dir, "active")
+			}
+			steps := [][]string{{"preremove.sh", "remove"}}
+			if tt.gone {
+				steps = append(steps, []string{"postremove.sh", "remove"})
+			}
+			for _, step := range append(steps, []string{"postinstall.sh", tt.then, "1.0-1"}) {
+				if said, err := scripted(t, dir, pkg+"/"+step[0], nil, step[1:]...); err != nil {
+					t.Fatalf("%s, %s: %v: %v\n%s", pkg, tt.name, step, err, said)
+				}
+			}
+			asked, _ := os.ReadFile(filepath.Join(dir, "asked"))
+			if exists(dir, "active") != tt.again || strings.Contains(string(asked), "disable") {
+				t.Errorf("%s, %s: systemctl was asked %q", pkg, tt.name, asked)
+			}
+			if exists(link) == tt.gone {
+				t.Errorf("%s, %s: enabled: %v", pkg, tt.name, !tt.gone)
+			}
+		}
+	}
+}
+
+// TestPurge: a purge deletes the journal that its package has left, and no other.
+func TestPurge(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		burstd  string // what it says of what lives at the removal
+		env     []string
+		between func(dir string)
+		keeps   string // why; empty: all is deleted
+	}{
+		{name: "nothing has happened since"},
+		{name: "make install since", between: func(dir string) { write(t, "#!/bin/sh\n", 0o755, dir, "bin/burstd") }, keeps: "another burstd"},
+		{name: "make install since, abandoned", env: []string{"BURST_ABANDON=1"}, between: func(dir string) { write(t, "#!/bin/sh\n", 0o755, dir, "bin/burstd") }, keeps: "another burstd"},
+		{name: "written since", between: func(dir string) {
+			later := time.Now().Add(time.Minute)
+			if err := os.Chtimes(filepath.Join(dir, "var/lib/burst/burst.db"), later, later); err != nil {
+				t.Fatal(err)
+			}
+		}, keeps: "somebody has written it"},
+		{name: "made since", between: func(dir string) { os.Remove(filepath.Join(dir, "var/lib/burst/.removed")) }, keeps: "was not there"},
+		{name: "instances were abandoned at the removal", burstd: "instance i-1", env: []string{"BURST_ABANDON=1"}},
+		{name: "instances were abandoned, a purge later", burstd: "instance i-1", env: []string{"BURST_ABANDON=1"}, between: func(string) {}, keeps: "instance i-1"},
+	} {
+		dir := t.TempDir()
+		write(t, "#!/bin/sh\necho '"+tt.burstd+"'\n", 0o755, dir, "bin/burstd")
+		write(t, "journal", 0o640, dir, "var/lib/burst/burst.db")
+		write(t, "order", 0o640, dir, "var/spool/burst/1")
+		do := func(script, step string, env []string) string {
+			said, err := scripted(t, dir, "burst/"+script, env, step)
+			if err != nil {
+				t.Fatalf("%s: %s %s: %v\n%s", tt.name, script, step, err, said)
+			}
+			return said
+		}
+		do("preremove.sh", "remove", tt.env)
+		os.Remove(filepath.Join(dir, "bin/burstd"))
+		do("postremove.sh", "remove", tt.env)
+		if !exists(dir, "var/lib/burst/burst.db") {
+			t.Errorf("%s: the removal deletes the journal", tt.name)
+		}
+		if tt.between != nil {
+			tt.between(dir)
+			if tt.burstd != "" {
+				tt.env = nil
+			}
+		}
+		said := do("postremove.sh", "purge", tt.env)
+		kept := exists(dir, "var/lib/burst/burst.db") && exists(dir, "var/spool/burst/1")
+		if kept != (tt.keeps != "") || kept && !(strings.Contains(said, "NOT DELETED") && strings.Contains(said, tt.keeps)) {
+			t.Errorf("%s: kept: %v:\n%s", tt.name, kept, said)
+		}
+	}
+}
+
+// TestSpoolOwner: an installation makes the spool for SlurmUser; one that the site has given to somebody stays.
+func TestSpoolOwner(t *testing.T) {
+	for _, tt := range []struct {
+		name, conf string
+		owner      int // of the folder before; -1: there is none
+		want       int // afterwards
+		says       string
+	}{
+		{name: "new", owner: -1, want: 4242},
+		{name: "left by an installation that was killed", owner: 0, want: 4242},
+		{name: "the site's", owner: 4343, want: 4343},
+		{name: "new, SlurmUser is another", conf: "ClusterName=x\nslurmuser = hpc # ours\n", owner: -1, want: -1, says: "SlurmUser is hpc"},
+		{name: "SlurmUser is that user", conf: "SlurmUser=slurm(64030)\n", owner: -1, want: 4242},
+	} {
+		dir := t.TempDir()
+		spool := filepath.Join(dir, "var/spool/burst")
+		write(t, "d "+spool+" 0750 slurm slurm -\n", 0o644, dir, "usr/lib/tmpfiles.d/burst.conf")
+		write(t, tt.conf, 0o644, dir, "etc/slurm/slurm.conf")
+		// chown and stat need root, and a user slurm: the owner is in a file.
+		write(t, "#!/bin/sh\n[ \"$1\" = slurm:slurm ] && echo 4242 >"+dir+"/owner\n", 0o755, dir, "bin/chown")
+		write(t, "#!/bin/sh\ncat "+dir+"/owner 2>/dev/null || echo 0\n", 0o755, dir, "bin/stat")
+		write(t, "#!/bin/sh\n", 0o755, dir, "bin/getent")
+		if tt.owner >= 0 {
+			if err := os.MkdirAll(spool, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			write(t, strconv.Itoa(tt.owner), 0o644, dir, "owner")
+		}
+		said, err := scripted(t, dir, "burst/postinstall.sh", nil, "configure")
+		owner := -1
+		if exists(spool) {
+			text, _ := os.ReadFile(filepath.Join(dir, "owner"))
+			owner, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+		}
+		if err != nil || owner != tt.want || !strings.Contains(said, tt.says) || tt.says == "" && said != "" {
+			t.Errorf("%s: %v, the owner is %d, want %d:\n%s", tt.name, err, owner, tt.want, said)
 		}
 	}
 }

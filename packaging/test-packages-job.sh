@@ -179,7 +179,7 @@ echo "it was not tried again; with schema $was burstd runs"
 
 packages -r burst burst-node || { cat /tmp/dpkg.log >&2; fail "the removal"; }
 [ "$(systemctl is-active burstd || :)" = inactive ] || fail "burstd runs on: $(systemctl is-active burstd)"
-[ ! -e /etc/systemd/system/multi-user.target.wants/burstd.service ] || fail "burstd is enabled still"
+[ ! -L /etc/systemd/system/multi-user.target.wants/burstd.service ] || fail "burstd is enabled still"
 rm -rf /etc/hosts /srv/jobs /usr/local/sbin/slow-slurmd /etc/systemd/system/burstd.service.d
 systemctl stop slurmctld munge
 echo "removed when nothing lived"

@@ -72,26 +72,55 @@ built() {
 	echo "$to"
 }
 
-# older makes packages of the version before, into $1: its programs, units and burst.toml, the scripts of today.
+# older puts the programs and units of the version before, in $2, into the tree $1 in place of today's; $2 empty: it stays.
 older() {
-	local deb name from program unit
+	local file
+	[ -n "$2" ] || return 0
+	for file in "$1"/usr/bin/* "$1"/usr/sbin/*; do
+		[ ! -e "$file" ] || cp "$2/bin/${file##*/}" "$file" 2>/dev/null || rm "$file" # it had no such program yet
+	done
+	for file in "$1"/usr/lib/systemd/system/*; do
+		cp "$2/${file##*/}" "$file" 2>/dev/null || rm "$file"
+	done
+	if [ -e "$1/etc/burst/burst.toml" ]; then
+		cp "$2/burst.toml" "$1/etc/burst/"
+	fi
+}
+
+# older_debs makes packages of the version before, into $1: its programs, units and burst.toml, the scripts of today.
+older_debs() {
+	local deb name from
 	from=$(built)
 	[ -n "$from" ] || echo "NOT TESTED: an upgrade from an earlier schema: this clone has no commit $commit" >&2
 	for deb in "$packages"/burst*_"$arch".deb; do
 		name=$(basename "$deb")
 		dpkg-deb -R "$deb" "$work/deb"
 		sed -i -E 's/^Version: .*/Version: 0.0.0~a-1/; s/burst-node \(= [^)]*\)/burst-node (= 0.0.0~a-1)/' "$work/deb/DEBIAN/control"
-		for program in "$work"/deb/usr/bin/* "$work"/deb/usr/sbin/*; do
-			[ -z "$from" ] || [ ! -e "$program" ] || cp "$from/bin/${program##*/}" "$program" 2>/dev/null || rm "$program" # it had no such program yet
-		done
-		for unit in "$work"/deb/usr/lib/systemd/system/*; do
-			[ -z "$from" ] || cp "$from/${unit##*/}" "$unit" 2>/dev/null || rm "$unit"
-		done
-		if [ "${name%%_*}" = burst ] && [ -n "$from" ]; then
-			cp "$from/burst.toml" "$work/deb/etc/burst/"
-		fi
+		older "$work/deb" "$from"
 		dpkg-deb -b --root-owner-group -Znone "$work/deb" "$1/${name%%_*}_old.deb" >/dev/null
 		rm -rf "$work/deb"
+	done
+}
+
+# older_rpms does so in rpm's world.
+older_rpms() {
+	local name from tree=$work/tree nfpm
+	from=$(built)
+	nfpm=$(sed -n 's/^nfpm=//p' "$here/packages.sh")
+	for name in burst burst-node; do
+		mkdir "$tree"
+		rpm --root "$tree" --nodeps --noscripts --ignorearch -i "$packages/$name"-[0-9]*."$(uname -m)".rpm >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "rpm: a tree of $name"; }
+		find "$tree" -mindepth 1 -maxdepth 1 ! -name usr ! -name etc -exec rm -rf {} + # its own database, wherever rpm has it
+		rm -rf "$tree/usr/lib/sysimage"
+		older "$tree" "$from"
+		if [ -e "$tree/etc" ]; then
+			mv "$tree/etc/burst/burst.toml" "$work/old.toml"
+			rm -r "$tree/etc"
+		fi
+		sed "s|@ARCH@|$arch|; s|@VERSION@|0.0.0~a|; s|@TREE@|$tree|; s|@CONF@|$work/old.toml|; s|@LIBC@||; s|@MTIME@|2026-01-01T00:00:00Z|; s|@MAINTAINER@|of before|" \
+			"$here/nfpm/$name.yaml" >"$work/nfpm.yaml"
+		(cd "$here/.." && go run "$nfpm" package --config "$work/nfpm.yaml" --packager rpm --target "$1/") >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "nfpm: $name of before"; }
+		rm -rf "$tree"
 	done
 }
 
@@ -116,7 +145,7 @@ debian() {
 	cp -a "$roots/$release" "$root"
 	mkdir -p "$root/pkg"
 	echo head >"$root/etc/hostname"
-	older "$root/pkg"
+	older_debs "$root/pkg"
 	for name in burst burst-node; do
 		cp "$packages/$name"_*_"$arch".deb "$root/pkg/${name}_new.deb"
 	done
@@ -182,13 +211,20 @@ rpms() {
 	# What RHEL's package filesystem has, and is therefore nobody's to remove.
 	mkdir -p "$root"/usr/share/{bash-completion/completions,fish/vendor_completions.d,zsh/site-functions}
 	before=$(listing "$root")
-	say "rpm: install, upgrade, erase"
-	rpm_in -i --ignorearch "$packages"/burst-*."$machine".rpm
-	installed "$root"
+	say "rpm: install, upgrade from the version before, erase"
+	mkdir "$work/old"
+	older_rpms "$work/old"
+	rpm_in -i --ignorearch "$work"/old/burst-*."$machine".rpm
 	rpm_in -V burst burst-node
+	cp "$root/usr/sbin/burstd" "$work/burstd"
 	echo "# the site was here" >>"$root/etc/burst/burst.toml"
-	# Over itself, which calls the scripts of an upgrade.
-	rpm_in -U --force "$packages"/burst-*."$machine".rpm
+	rpm_in -U --ignorearch "$packages"/burst-*."$machine".rpm
+	installed "$root"
+	rpm_in -V burst-node
+	[ "$(rpm --root "$root" -q burst burst-node | wc -l)" = 2 ] && ! rpm --root "$root" -q burst burst-node | grep -q 0.0.0~a || fail "rpm: the version before is there still"
+	! cmp -s "$root/usr/sbin/burstd" "$work/burstd" || fail "rpm: the upgrade has left the programs of before"
+	# Over itself, which calls the scripts of an upgrade, too.
+	rpm_in -U --force --ignorearch "$packages"/burst-*."$machine".rpm
 	installed "$root"
 	grep -q '^# the site was here' "$root/etc/burst/burst.toml" || fail "rpm: the upgrade has lost what the site has written"
 	say "rpm: refused while instances live"

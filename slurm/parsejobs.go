@@ -22,7 +22,7 @@ var jobFields = []struct {
 	{"UserName", func(j *Job, v string) error { j.User = known(v); return nil }},
 	{"Account", func(j *Job, v string) error { j.Account = known(v); return nil }},
 	{"Partition", func(j *Job, v string) error { j.Partition = known(v); return nil }},
-	{"State", func(j *Job, v string) error { j.State = strings.ToUpper(v); return nil }},
+	{"State", func(j *Job, v string) error { j.State = baseState(v); return nil }},
 	{"Reason", func(j *Job, v string) error { j.Reason = known(v); return nil }},
 	{"Requeue", func(j *Job, v string) error { return parseBool(v, &j.Requeue) }},
 	{"BatchFlag", func(j *Job, v string) error { return parseBatch(v, &j.Batch) }},
@@ -41,6 +41,15 @@ var jobFields = []struct {
 	{"Feature", func(j *Job, v string) error { j.Features = unset(v); return nil }},
 	{"ReqNodes", func(j *Job, v string) error { j.Required = known(v); return nil }},
 	{"TimeLimit", func(j *Job, v string) error { j.TimeLimit, _ = ParseLimit(v); return nil }}, // what is not understood is none: no job may make a reading fail
+}
+
+// baseState is a job's state as all versions have it: EXPEDITING, since 25.11, is PENDING of a job
+// that is to start again before all others (--requeue=expedite).
+func baseState(v string) string {
+	if v = strings.ToUpper(v); v == "EXPEDITING" {
+		return "PENDING"
+	}
+	return v
 }
 
 // jobFormat is squeue's -O for jobFields.

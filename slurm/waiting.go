@@ -18,7 +18,8 @@ type Waiting struct {
 	Licenses string `json:"licenses,omitempty"`  // as "matlab:2,x"
 	Total    int    `json:"total,omitempty"`     // MiB of all its nodes; 0: not known
 	MaxNodes int    `json:"max_nodes,omitempty"` // that it may get, and of one without --nodes those that Slurm thinks it needs; 0: not known
-	Whole    bool   `json:"whole,omitempty"`     // it gets whole nodes (--exclusive)
+	Whole    bool   `json:"whole,omitempty"`     // it gets whole nodes (--exclusive), or may: see Unread
+	Unread   string `json:"unread,omitempty"`    // squeue's word for that, if nobody here knows it
 	WorkDir  string `json:"work_dir"`
 	Stdin    string `json:"stdin,omitempty"`
 	Stdout   string `json:"stdout,omitempty"`
@@ -30,7 +31,8 @@ type waitingField struct {
 	set  func(w *Waiting, v string) error
 }
 
-// waitingFields are squeue's names of it: those of Job, of Needs, and these.
+// waitingFields are squeue's names of it: those of Job, of Needs, and these. Of a field that it does not know
+// squeue prints nothing, and says so on stderr only.
 var waitingFields = func() (all []waitingField) {
 	for _, f := range jobFields {
 		all = append(all, waitingField{f.name, func(w *Waiting, v string) error { return f.set(&w.Job, v) }})
@@ -47,11 +49,17 @@ var waitingFields = func() (all []waitingField) {
 		waitingField{"Licenses", text(func(w *Waiting) *string { return &w.Licenses })},
 		waitingField{"tres-alloc", func(w *Waiting, v string) error { return parseTotal(v, &w.Total) }},
 		waitingField{"MaxNodes", func(w *Waiting, v string) error { return parseCount(v, &w.MaxNodes) }},
-		waitingField{"OverSubscribe", func(w *Waiting, v string) error { w.Whole = v == "NO"; return nil }},
 		waitingField{"WorkDir", text(func(w *Waiting) *string { return &w.WorkDir })},
 		waitingField{"STDIN", text(func(w *Waiting) *string { return &w.Stdin })},
 		waitingField{"STDOUT", text(func(w *Waiting) *string { return &w.Stdout })},
 		waitingField{"STDERR", text(func(w *Waiting) *string { return &w.Stderr })},
+		waitingField{"OverSubscribe", func(w *Waiting, v string) error { w.setWhole(oversubscribe, "OverSubscribe", v); return nil }},
+		waitingField{"Exclusive", func(w *Waiting, v string) error { // after OverSubscribe
+			if v != "" {
+				w.setWhole(exclusive, "Exclusive", v)
+			}
+			return nil
+		}},
 	)
 }()
 
@@ -75,6 +83,23 @@ func waitingFormat(mark string) string {
 		names[i] = f.name
 	}
 	return squeueFormat(names, mark)
+}
+
+// Slurm's words for which of a job's nodes others may use too, and whether it gets them whole.
+// Up to 25.11 OverSubscribe says all of it. From 26.05 on Exclusive does, and OverSubscribe only
+// whether CPUs are shared: it is NO of nearly every job. src/common/slurm_protocol_defs.c of each.
+var (
+	oversubscribe = map[string]bool{"NO": true, "TOPO": true, "YES": false, "OK": false, "USER": false, "MCS": false}
+	exclusive     = map[string]bool{"NODE": true, "TOPO": true, "NO": false, "USER": false, "MCS": false}
+)
+
+// setWhole takes a job whose word is not known for one of whole nodes: it fits on fewer.
+func (w *Waiting) setWhole(words map[string]bool, field, v string) {
+	whole, known := words[strings.ToUpper(v)]
+	w.Whole, w.Unread = whole || !known, ""
+	if !known {
+		w.Unread = field + "=" + v
+	}
 }
 
 // parseWaiting reads what squeue printed for waitingFormat(mark).

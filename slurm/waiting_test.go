@@ -12,7 +12,7 @@ func row(mark string, change map[string]string) string {
 	have := map[string]string{"JobID": "13", "ArrayJobID": "13", "ArrayTaskID": "N/A", "UserID": "1000", "UserName": "ada", "Account": "phys", "Partition": "onprem", "State": "PENDING",
 		"Reason": "Resources", "NumCPUs": "3", "NumNodes": "2-3", "MinCPUs": "1", "NumTasks": "3", "MinMemory": "100M", "QOS": "(null)", "TimeLimit": "1-02:04:00", "PriorityLong": "103",
 		"Licenses": "matlab:1", "tres-alloc": "cpu=3,mem=300M,node=2,billing=3", "WorkDir": "/home/ada", "STDIN": "/dev/null", "STDOUT": "/home/ada/slurm-13.out", "STDERR": "/tmp/x.err",
-		"SubmitTime": "1700000000", "EligibleTime": "1700000001", "StartTime": "N/A"}
+		"SubmitTime": "1700000000", "EligibleTime": "1700000001", "StartTime": "N/A", "OverSubscribe": "OK", "Exclusive": ""}
 	var b strings.Builder
 	for _, f := range waitingFields {
 		v := have[f.name]
@@ -40,8 +40,42 @@ func TestParseWaiting(t *testing.T) {
 	if all, err := parseWaiting([]byte(row("mX", map[string]string{"TimeLimit": "5 min"})), "mX"); err != nil || len(all) != 1 || all[0].TimeLimit != 0 {
 		t.Errorf("one job's limit, which is not understood, fails the reading of all: %v", err)
 	}
+	if all, err := parseWaiting([]byte(row("mX", map[string]string{"State": "EXPEDITING"})), "mX"); err != nil || all[0].State != "PENDING" {
+		t.Errorf("a job that is to start again before all others: %+v, %v", all, err)
+	}
 	if all, err := parseWaiting(nil, "mX"); err != nil || len(all) != 0 {
 		t.Error(all, err)
+	}
+}
+
+// TestWhole: what squeue says of --exclusive, of 25.11 and before and of 26.05, and words of versions to come.
+func TestWhole(t *testing.T) {
+	for _, tt := range []struct {
+		share, exclusive string // exclusive "": squeue does not know the field
+		whole            bool
+		unread           string
+	}{
+		{share: "OK"},
+		{share: "YES"},
+		{share: "USER"},
+		{share: "MCS"},
+		{share: "NO", whole: true},
+		{share: "TOPO", whole: true},
+		{share: "NODE", whole: true, unread: "OverSubscribe=NODE"},
+		{share: "NO", exclusive: "NO"},
+		{share: "OK", exclusive: "NO"},
+		{share: "YES", exclusive: "NO"},
+		{share: "LATER", exclusive: "NO"},
+		{share: "NO", exclusive: "USER"},
+		{share: "NO", exclusive: "MCS"},
+		{share: "NO", exclusive: "NODE", whole: true},
+		{share: "NO", exclusive: "TOPO", whole: true},
+		{share: "OK", exclusive: "RACK", whole: true, unread: "Exclusive=RACK"},
+	} {
+		all, err := parseWaiting([]byte(row("mX", map[string]string{"OverSubscribe": tt.share, "Exclusive": tt.exclusive})), "mX")
+		if err != nil || len(all) != 1 || all[0].Whole != tt.whole || all[0].Unread != tt.unread {
+			t.Errorf("%+v: %+v, %v", tt, all, err)
+		}
 	}
 }
 

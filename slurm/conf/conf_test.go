@@ -141,7 +141,6 @@ func TestCheckSettings(t *testing.T) {
 		{"chained already", "PrologSlurmctld", "/etc/burst/prolog-slurmctld", OK, "/etc/burst/prolog-slurmctld"},
 		{"prolog timeout too short", "PrologEpilogTimeout", "900", Wrong, "2100"},
 		{"prolog timeout long", "PrologEpilogTimeout", "3600", OK, "3600"},
-		{"prolog timeout unset", "PrologEpilogTimeout", "", Missing, "2100"},
 		{"foreign resume program", "ResumeProgram", "/site/resume", Wrong, "/usr/bin/burst-resume"},
 		{"global suspend time", "SuspendTime", "300", Wrong, "INFINITE"},
 		{"no suspend time is infinite", "SuspendTime", "", OK, "INFINITE"},

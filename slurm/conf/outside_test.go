@@ -157,7 +157,7 @@ func TestChangeTellsWhatWasAdded(t *testing.T) {
 	fragment := Fragment(Site{Settings: map[string]string{"slurmctldparameters": "enable_configless"}}, in)
 	added := "KillWait=30\nNodeName=p[1-2] CPUs=4\nPartitionName=own Nodes=p[1-2]\nNodeSet=x Nodes=p1\nInclude more.conf\n"
 	edited := strings.NewReplacer("PartitionName=night", "PartitionName=night MaxTime=60", "PrivateData=cloud", "PrivateData=cloud,jobs",
-		"NodeName=o[1-3]", "NodeName=o[1-3] Weight=7", "PrologEpilogTimeout=2100", "PrologEpilogTimeout=2000").Replace(fragment)
+		"NodeName=o[1-3]", "NodeName=o[1-3] Weight=7", "SuspendRate=0", "SuspendRate=9").Replace(fragment)
 	f := files(t, map[string]string{"slurm.conf": plainSite + "PrivateData=usage\nInclude burst.conf\n", "burst.conf": edited + added, "more.conf": ""})
 	c, err := f.Change(in)
 	if err != nil {

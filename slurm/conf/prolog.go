@@ -16,6 +16,8 @@ const (
 	// gateMargin is how much longer a PrologSlurmctld may take than nodes may to
 	// boot: slurmctld looks at ResumeTimeout only now and then.
 	gateMargin = 5 * time.Minute
+	// noTimeout is Slurm's number for no limit.
+	noTimeout = 65534
 )
 
 // prologs are the programs that slurmctld runs before a job, in the order of slurm.conf.
@@ -99,21 +101,31 @@ func Chained(site Site, p Programs) bool {
 	return slices.Contains(site.prologs(), p.Chain) || len(site.others(p)) > 0 && !site.Release.Since(manyPrologs)
 }
 
-// timeoutKey is the setting that limits the time of a PrologSlurmctld.
-func (s Site) timeoutKey() string {
-	if _, own := s.Settings[strings.ToLower(ownTimeoutKey)]; own {
-		return ownTimeoutKey
+// timeout compares the limit of a PrologSlurmctld. Where the site has none, none is written: slurmctld and every
+// slurmd would cut off all prologs and epilogs by it, the site's own ones too, and drain nodes whose Epilog takes
+// longer. The gate, which it would be for, ends by itself. One that is too short is made longer, for prologs
+// alone where Slurm can tell them apart.
+func (f *Finding) timeout(site Site, in Input) (ok bool) {
+	f.Key = timeoutKey
+	if _, own := site.Settings[strings.ToLower(ownTimeoutKey)]; own {
+		f.Key = ownTimeoutKey
 	}
-	return timeoutKey
-}
-
-func prologTimeout(have string, in Input) (string, bool) {
 	need := 0
 	for _, p := range in.Pools {
 		need = max(need, int((p.ResumeTimeout+gateMargin)/time.Second))
 	}
-	if n, err := strconv.Atoi(have); err == nil && n >= need {
-		return have, true
+	f.Have = site.Get(f.Key)
+	n, err := strconv.Atoi(f.Have)
+	switch {
+	case f.Have == "" || err == nil && n >= noTimeout:
+		return true
+	case err == nil && n >= need:
+		f.Want = f.Have
+		return true
+	case f.Key == timeoutKey && site.Release.Since(prologTimeouts):
+		f.Why += fmt.Sprintf(" Until it is set, PrologEpilogTimeout=%s counts; epilogs keep that.", f.Have)
+		f.Key, f.Have = ownTimeoutKey, ""
 	}
-	return strconv.Itoa(need), false
+	f.Want = strconv.Itoa(need)
+	return false
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -40,6 +41,17 @@ func (s Site) Get(key string) string { return s.Settings[strings.ToLower(key)] }
 
 // ctldKey names slurmctld's host; each further line of it a backup.
 const ctldKey = "SlurmctldHost"
+
+// Controllers are the hosts of slurmctld, the first of them first, without their domains.
+func (s Site) Controllers() (hosts []string) {
+	for _, w := range words(s.Get(ctldKey)) {
+		host, _, _ := strings.Cut(w, "(")
+		if host, _, _ = strings.Cut(host, "."); !slices.Contains(hosts, host) {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
+}
 
 // maxInclude is deeper than any site nests, and ends a file that includes itself.
 const maxInclude = 10

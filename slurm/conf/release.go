@@ -18,6 +18,8 @@ var (
 	// manyPrologs: each PrologSlurmctld line counts, and slurmctld starts all the programs at once.
 	// Before, the last line counts.
 	manyPrologs = Release{24, 5}
+	// prologTimeouts: prologs may have a time limit of their own.
+	prologTimeouts = Release{25, 5}
 )
 
 // ParseRelease reads what Slurm says of its version: "24.11.5", or "slurm-wlm 24.11.5". What it

@@ -140,22 +140,40 @@ func TestExpandOfReleases(t *testing.T) {
 	}
 }
 
-// From 25.05 on prologs may have a time limit of their own, which then counts.
-func TestPrologTimeoutOfItsOwn(t *testing.T) {
+// From 25.05 on prologs may have a time limit of their own, which then counts. Where there is no limit none is
+// written: it would cut off the site's own prologs and epilogs.
+func TestPrologTimeout(t *testing.T) {
 	for _, test := range []struct {
-		settings map[string]string
-		key      string
-		level    Level
+		release   string
+		settings  map[string]string
+		key, want string // key "": nothing is said or written
+		level     Level
 	}{
-		{map[string]string{"PrologEpilogTimeout": "3600"}, timeoutKey, OK},
-		{map[string]string{"EpilogTimeout": "3600", "PrologTimeout": "60"}, ownTimeoutKey, Wrong},
-		{map[string]string{"EpilogTimeout": "60", "PrologTimeout": "3600"}, ownTimeoutKey, OK},
-		{map[string]string{"EpilogTimeout": "60", "PrologTimeout": "65534"}, ownTimeoutKey, Missing},
+		{"22.05.8", nil, "", "", ""},
+		{"25.05.0", nil, "", "", ""},
+		{"24.11.5", map[string]string{"PrologEpilogTimeout": "65534"}, "", "", ""},
+		{"25.05.0", map[string]string{"EpilogTimeout": "60", "PrologTimeout": "65534"}, "", "", ""},
+		{"25.05.0", map[string]string{"EpilogTimeout": "60"}, "", "", ""},
+		{"24.11.5", map[string]string{"PrologEpilogTimeout": "3600"}, timeoutKey, "3600", OK},
+		{"25.05.0", map[string]string{"PrologEpilogTimeout": "3600"}, timeoutKey, "3600", OK},
+		{"24.11.5", map[string]string{"PrologEpilogTimeout": "60"}, timeoutKey, "2100", Wrong},
+		{"25.05.0", map[string]string{"PrologEpilogTimeout": "60"}, ownTimeoutKey, "2100", Missing},
+		{"25.05.0", map[string]string{"EpilogTimeout": "3600", "PrologTimeout": "60"}, ownTimeoutKey, "2100", Wrong},
+		{"25.05.0", map[string]string{"EpilogTimeout": "60", "PrologTimeout": "3600"}, ownTimeoutKey, "3600", OK},
 	} {
-		all := Check(Running(test.settings), input())
-		i := slices.IndexFunc(all, func(f Finding) bool { return f.Key == timeoutKey || f.Key == ownTimeoutKey })
-		if i < 0 || all[i].Key != test.key || all[i].Level != test.level {
-			t.Errorf("%v: %+v, want %s of %s", test.settings, all[i], test.level, test.key)
+		site := Running(test.settings)
+		site.Release = ParseRelease(test.release)
+		is := func(f Finding) bool { return f.Key == timeoutKey || f.Key == ownTimeoutKey }
+		all := Check(site, input())
+		i := slices.IndexFunc(all, is)
+		switch {
+		case test.key == "" && (i >= 0 || strings.Contains(Fragment(site, input()), "ilogTimeout=")):
+			t.Errorf("%s %v: a limit where the site has none: %+v", test.release, test.settings, all)
+		case test.key == "":
+		case i < 0 || all[i].Key != test.key || all[i].Want != test.want || all[i].Level != test.level || slices.ContainsFunc(all[i+1:], is):
+			t.Errorf("%s %v: %+v, want %s=%s, %s", test.release, test.settings, all, test.key, test.want, test.level)
+		case !strings.Contains(Fragment(site, input()), "\n"+test.key+"="+test.want+"\n"):
+			t.Errorf("%s %v: it is not written", test.release, test.settings)
 		}
 	}
 }

@@ -14,7 +14,7 @@ type rule struct {
 	why func(site Site, in Input) string
 	// want returns the value to write, merged with what the site has, and whether
 	// what it has would do already.
-	// nil for PrologSlurmctld, of which a site may have several.
+	// nil for PrologSlurmctld, of which a site may have several, and the time that it has.
 	want func(have string, in Input) (want string, ok bool)
 }
 
@@ -28,16 +28,14 @@ func (r rule) finding(site Site, in Input) Finding {
 	case r.key == prologKey:
 		f.Have = strings.Join(site.prologs(), ",")
 		f.Want, ok = prolog(site, in)
+	case r.key == timeoutKey:
+		ok = f.timeout(site, in)
 	default:
-		if r.key == timeoutKey {
-			f.Key = site.timeoutKey()
-			f.Have = site.Get(f.Key)
-		}
-		if f.Want, ok = r.want(f.Have, in); ok && f.Want == "" {
-			return Finding{}
-		}
+		f.Want, ok = r.want(f.Have, in)
 	}
 	switch {
+	case ok && f.Want == "":
+		return Finding{}
 	case ok:
 		f.Level = OK
 	case f.Have == "":
@@ -55,7 +53,7 @@ var rules = []rule{
 	{"SlurmctldParameters", slurmctldParametersWhy, slurmctldParameters},
 	{"SchedulerParameters", schedulerParametersWhy, schedulerParameters},
 	{prologKey, prologWhy, nil},
-	{timeoutKey, because("The gate waits while nodes boot: it must not be cut off before the longest ResumeTimeout is over."), prologTimeout},
+	{timeoutKey, because("The gate waits while nodes boot: it must not be cut off before the longest ResumeTimeout is over."), nil},
 	{"ResumeProgram", ours("ResumeProgram", "Hands the order to power nodes up to burstd."), program(func(p Programs) string { return p.Resume })},
 	{"SuspendProgram", ours("SuspendProgram", "Hands the order to power nodes down to burstd."), program(func(p Programs) string { return p.Suspend })},
 	{"ResumeFailProgram", ours("ResumeFailProgram", "Tells burstd which nodes did not come up in time."), program(func(p Programs) string { return p.ResumeFail })},

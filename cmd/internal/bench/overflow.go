@@ -191,7 +191,8 @@ func (q *queued) job(i int) map[string]string {
 		"Requeue": "1", "BatchFlag": "1", "NumNodes": fmt.Sprint(1 + i%6), "NumCPUs": fmt.Sprint(8 * (1 + i%6)), "MinCPUs": "1", "NumTasks": "8", "MinMemory": "4000M", "tres-alloc": fmt.Sprintf("cpu=8,mem=%dM,node=1,billing=8", 4000*(1+i%6)),
 		"SubmitTime": fmt.Sprint(queuedNow - 3600 - i), "EligibleTime": fmt.Sprint(queuedNow - i), "StartTime": fmt.Sprint(queuedNow + i), "Name": "sim-" + fmt.Sprint(i), "Comment": "(null)",
 		"QOS": "normal", "TimeLimit": []string{"30:00", "2:00:00", "1-00:00:00"}[i%3], "PriorityLong": fmt.Sprint(100000 - i), "Licenses": "(null)", "WorkDir": fmt.Sprint("/home/user", i%200, "/run"),
-		"STDIN": "/dev/null", "STDOUT": fmt.Sprint("/home/user", i%200, "/run/slurm-", id, ".out"), "STDERR": fmt.Sprint("/home/user", i%200, "/run/slurm-", id, ".out")}
+		"STDIN": "/dev/null", "STDOUT": fmt.Sprint("/home/user", i%200, "/run/slurm-", id, ".out"), "STDERR": fmt.Sprint("/home/user", i%200, "/run/slurm-", id, ".out"),
+		"OverSubscribe": "NO", "Exclusive": "NO"} // as squeue of Slurm 26.05
 	if i%9 == 0 {
 		j["Feature"] = "avx&(lon|fra)"
 	}

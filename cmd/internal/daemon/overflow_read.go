@@ -28,6 +28,24 @@ type overflowReads struct {
 	newest     seen
 	looking    sync.Mutex         // of those who explain: one reads for all
 	dear       map[uint32]dearJob // for which a budget never has room
+	unread     map[string]bool    // words of squeue's that have been told
+}
+
+// firstUnread is the first of those whose word of squeue's nobody knows, each word once.
+func (r *overflowReads) firstUnread(waiting []slurm.Waiting) *slurm.Waiting {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, w := range waiting {
+		if w.Unread == "" || r.unread[w.Unread] {
+			continue
+		}
+		if r.unread == nil {
+			r.unread = map[string]bool{}
+		}
+		r.unread[w.Unread] = true
+		return &waiting[i]
+	}
+	return nil
 }
 
 // dearJob is what a job was that a budget has refused for ever, by its hold's start.
@@ -79,6 +97,9 @@ func (d *Daemon) snapshot(ctx context.Context, since time.Time) (s overflow.Snap
 	waiting, err := d.client.Waiting(ctx)
 	if err != nil {
 		return s, err
+	}
+	if w := d.overflows.firstUnread(waiting); w != nil {
+		d.log.Warn("squeue says what this version of Burst does not know; overflow takes such jobs for some of whole nodes", "word", w.Unread, "job", w.ID)
 	}
 	d.overflows.look(seen{snap, waiting})
 	return d.snapshotOf(ctx, snap, waiting)

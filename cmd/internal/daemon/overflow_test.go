@@ -167,7 +167,7 @@ func (d *desk) state() map[string]string {
 func waiting(id, task, partition string) map[string]string {
 	old := fmt.Sprint(time.Now().Add(-time.Hour).Unix())
 	return map[string]string{"JobID": id, "ArrayJobID": id, "ArrayTaskID": task, "UserID": "1000", "UserName": "ada", "Partition": partition, "State": "PENDING", "Reason": "Resources",
-		"Requeue": "1", "BatchFlag": "1", "NumNodes": "1", "NumCPUs": "1", "MinCPUs": "1", "NumTasks": "1", "PriorityLong": "10", "TimeLimit": "10:00", "SubmitTime": old, "EligibleTime": old, "WorkDir": "/home/ada"}
+		"Requeue": "1", "BatchFlag": "1", "NumNodes": "1", "NumCPUs": "1", "MinCPUs": "1", "NumTasks": "1", "OverSubscribe": "OK", "PriorityLong": "10", "TimeLimit": "10:00", "SubmitTime": old, "EligibleTime": old, "WorkDir": "/home/ada"}
 }
 
 // shop is a burstd at a desk, which may start again.

@@ -285,3 +285,16 @@ func TestOverflowRequeuedLate(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestUnreadWordsAreToldOnce: each word of squeue's that nobody knows, once for all jobs and rounds.
+func TestUnreadWordsAreToldOnce(t *testing.T) {
+	var r overflowReads
+	all := []slurm.Waiting{{}, {Unread: "Exclusive=RACK"}, {Unread: "Exclusive=RACK"}, {Unread: "Exclusive=ROW"}}
+	var told []string
+	for w := r.firstUnread(all); w != nil; w = r.firstUnread(all) {
+		told = append(told, w.Unread)
+	}
+	if !slices.Equal(told, []string{"Exclusive=RACK", "Exclusive=ROW"}) {
+		t.Error(told)
+	}
+}

@@ -64,6 +64,31 @@ func TestDefaultsAreAFile(t *testing.T) {
 	}
 }
 
+// TestOneHostStartsBurstd: of several hosts of slurmctld the first one only is to start it.
+func TestOneHostStartsBurstd(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "etc/slurm"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const here = "  systemctl enable --now burstd"
+	for _, tt := range []struct{ conf, host, want string }{
+		{"SlurmctldHost=head\n", "head", here},
+		{"", "head", here},
+		{"SlurmctldHost=head(192.0.2.1)\nSlurmctldHost=spare\n", "head.example.org", here + "               # on this host only, not on spare"},
+		{"SlurmctldHost=head(192.0.2.1)\nSlurmctldHost=spare\n", "spare.example.org", "  ssh head systemctl enable --now burstd      # there only, and never here on a backup of slurmctld"},
+	} {
+		if err := os.WriteFile(filepath.Join(root, "etc/slurm/slurm.conf"), []byte("ClusterName=c\n"+tt.conf), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f := Look(t.Context(), root, func(string) string { return "" })
+		f.Host = tt.host
+		got := slices.DeleteFunc(Next(f, Answers{"provider": "local"}, "/etc/burst/burst.toml", "slurm"), func(l string) bool { return !strings.Contains(l, "enable --now burstd") })
+		if len(got) != 1 || got[0] != tt.want {
+			t.Errorf("%s on %s: %q, want %q", tt.conf, tt.host, got, tt.want)
+		}
+	}
+}
+
 func TestFill(t *testing.T) {
 	site := Found{SlurmConf: "/etc/slurm/slurm.conf", Usual: true, Nodes: []string{"n1", "n2"}, Taken: []string{"main"}, Host: "head"}
 	for name, tt := range map[string]struct {

@@ -22,6 +22,7 @@ type Found struct {
 	Nodes     []string // the site's own
 	Taken     []string // partitions that there are
 	Host      string   // the name of this host
+	Ctlds     []string // the hosts of slurmctld, the first of them first
 
 	AWS, Vultr       bool // the environment is one of somebody who uses it
 	Profile, Region  string
@@ -59,6 +60,7 @@ func (f *Found) slurm(root, named string) {
 		}
 		f.SlurmConf, f.Usual = path, path == slurmConfs[0]
 		f.Cluster, f.SlurmUser = site.Get("ClusterName"), site.Get("SlurmUser")
+		f.Ctlds = site.Controllers()
 		for _, l := range site.Nodes {
 			if names, err := hostlist.Expand(l.Name); err == nil && !strings.EqualFold(l.Attrs["state"], "CLOUD") {
 				f.Nodes = append(f.Nodes, names...)

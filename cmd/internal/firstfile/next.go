@@ -35,7 +35,14 @@ func Next(f Found, a Answers, path, user string) []string {
 	add("burst genconf --diff >burst.diff", "what to change in "+conf+": look at it, some is by hand")
 	add("patch -p1 -d / <burst.diff", "the same files on all hosts")
 	add("systemctl restart slurmctld", "")
-	add("systemctl enable --now burstd", "")
+	switch host, others := f.place(); {
+	case others == "":
+		add("systemctl enable --now burstd", "")
+	case host == "":
+		add("systemctl enable --now burstd", "on this host only, not on "+others)
+	default: // a second burstd, with a journal of its own, would launch all again
+		add("ssh "+host+" systemctl enable --now burstd", "there only, and never here on a backup of slurmctld")
+	}
 	add("sbatch -p "+a["partition"]+" --wrap hostname", "the first job; burst events --follow")
 	lines := make([]string, len(rows))
 	for i, r := range rows {
@@ -45,4 +52,16 @@ func Next(f Found, a Answers, path, user string) []string {
 		}
 	}
 	return lines
+}
+
+// place is where burstd is to run, of several hosts of slurmctld, "" for this one, and the others.
+func (f Found) place() (host, others string) {
+	if len(f.Ctlds) < 2 {
+		return "", ""
+	}
+	short, _, _ := strings.Cut(f.Host, ".")
+	if !strings.EqualFold(short, f.Ctlds[0]) {
+		host = f.Ctlds[0]
+	}
+	return host, strings.Join(f.Ctlds[1:], ", ")
 }

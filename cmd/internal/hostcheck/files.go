@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/burst-hpc/burst/cmd/internal/endpoint"
@@ -91,17 +93,19 @@ func (h *Host) state(_ context.Context, s Site) []conf.Finding {
 func (h *Host) spool(_ context.Context, s Site) []conf.Finding {
 	path := s.Endpoint.Spool
 	f := ok("spool", path, "SlurmUser may leave orders there, and nobody else.")
-	make := fmt.Sprintf("\"install -d -m 0750 -o %s %s\", and for the next boots a line in /etc/tmpfiles.d/burst.conf.", s.SlurmUser.Name, path)
+	boots := ", and write its owner into the line of /etc/tmpfiles.d/burst.conf, for the next boots."
+	make := fmt.Sprintf("\"install -d -m 0750 -o %s %s\"", s.SlurmUser.Name, path)
 	if path == endpoint.Default().Spool && s.SlurmUser.Name == endpoint.Default().SlurmUser {
-		make = "\"systemd-tmpfiles --create burst.conf\"."
+		make, boots = "\"systemd-tmpfiles --create burst.conf\"", "."
 	}
+	mend := fmt.Sprintf("run \"chown %s: %s; chmod 0750 %[2]s\"%s", s.SlurmUser.Name, path, boots)
 	info, err := os.Stat(h.at(path))
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && s.SlurmUser.Opens(h.Root, filepath.Dir(path), 0o3) == nil:
 		f.Why = "It is not there yet: the first order makes it."
 		return []conf.Finding{f}
 	case errors.Is(err, fs.ErrNotExist):
-		return but(f, conf.Missing, "Orders that come while burstd is away would be lost: run %s", make)
+		return but(f, conf.Missing, "Orders that come while burstd is away would be lost: run %s%s", make, boots)
 	case err != nil:
 		return s.unseen(f, err, "look at its folders.")
 	case !info.IsDir():
@@ -111,8 +115,31 @@ func (h *Host) spool(_ context.Context, s Site) []conf.Finding {
 	}
 	for _, u := range []User{s.SlurmUser, s.Burstd} {
 		if err := u.Opens(h.Root, path, 0o7); err != nil {
-			return s.unseen(f, err, fmt.Sprintf("slurmctld's programs leave orders there, and burstd takes them: run \"chown %s %s; chmod 0750 %[2]s\".", s.SlurmUser.Name, path))
+			return s.unseen(f, err, "slurmctld's programs leave orders there, and burstd takes them: "+mend)
 		}
 	}
+	if owner := int(info.Sys().(*syscall.Stat_t).Uid); owner != 0 && owner != s.SlurmUser.UID && owner != s.Burstd.UID {
+		return but(f, conf.Wrong, "It is uid %d's, who may give burstd orders by it, and SlurmUser is %s: %s", owner, s.SlurmUser.Name, mend)
+	}
+	if file, user := h.tmpfiles(path); user != "" && user != s.SlurmUser.Name && user != strconv.Itoa(s.SlurmUser.UID) {
+		return but(f, conf.Wrong, "At each boot %s gives it to %s, and SlurmUser is %s: copy that line to /etc/tmpfiles.d/burst.conf, and write %[3]s there.", file, user, s.SlurmUser.Name)
+	}
 	return []conf.Finding{f}
+}
+
+// tmpfiles is the file by which systemd makes the folder at each boot, and whose it is then.
+func (h *Host) tmpfiles(path string) (file, user string) {
+	for _, file := range []string{"/etc/tmpfiles.d/burst.conf", "/usr/lib/tmpfiles.d/burst.conf"} {
+		text, err := os.ReadFile(h.at(file))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		for line := range strings.Lines(string(text)) {
+			if w := strings.Fields(line); len(w) > 3 && strings.HasPrefix(w[0], "d") && w[1] == path {
+				return file, w[3]
+			}
+		}
+		break // the second one does not count where there is the first
+	}
+	return "", ""
 }

@@ -145,6 +145,7 @@ func (h *Host) Check(ctx context.Context, s Site) []conf.Finding {
 		{"disk", h.disks},
 		{"socket", h.socket},
 		{"listen", h.listen},
+		{"node_url", h.nodeURL},
 		{"metrics", h.metrics},
 		{"burstd.service", h.unit},
 		{"burst-agent", h.agents},

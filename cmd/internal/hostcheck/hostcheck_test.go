@@ -141,6 +141,24 @@ func (w *world) listens(t *testing.T) {
 	w.mode(t, w.Endpoint.Socket, 0o666)
 }
 
+// nodeURL has nodes know this host by url, and burstd listen.
+func (w *world) nodeURL(t *testing.T, url string) {
+	t.Helper()
+	w.Endpoint.Listen, w.Endpoint.NodeURL, w.Clouds = ":9811", url, true
+	w.write(t, "/proc/net/tcp", strings.Replace(table(), "00000000     7 ", fmt.Sprintf("00000000 %5d ", w.Burstd.UID), 1), 0o644)
+}
+
+// owner gives a folder to another user, which root alone can.
+func (w *world) owner(t *testing.T, path string, uid int) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("not root")
+	}
+	if err := os.Chown(w.at(path), uid, -1); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestAllIsWell: of a host on which nothing is wrong nothing is said but ok.
 func TestAllIsWell(t *testing.T) {
 	w := newWorld(t)
@@ -214,7 +232,18 @@ func TestEach(t *testing.T) {
 		}, "state", conf.Wrong, "It is no folder"},
 		{"no spool", func(t *testing.T, w *world) { os.Remove(w.at("/var/spool/burst")); w.shut(t, "/var/spool", 0o555) }, "spool", conf.Missing, "systemd-tmpfiles --create burst.conf"},
 		{"a spool for all to write", func(t *testing.T, w *world) { w.mode(t, "/var/spool/burst", 0o777) }, "spool", conf.Wrong, "everybody may give burstd orders"},
-		{"a spool of root's", func(t *testing.T, w *world) { w.shut(t, "/var/spool/burst", 0o500) }, "spool", conf.Wrong, "chown slurm /var/spool/burst; chmod 0750 /var/spool/burst"},
+		{"a spool of root's", func(t *testing.T, w *world) { w.shut(t, "/var/spool/burst", 0o500) }, "spool", conf.Wrong, "chown slurm: /var/spool/burst; chmod 0750 /var/spool/burst\"."},
+		{"a spool of another user's, SlurmUser is root", func(t *testing.T, w *world) {
+			w.SlurmUser, w.Burstd = User{"root", 0, nil}, User{"root", 0, nil}
+			w.unitSays("User=slurm", "User=root")
+			w.owner(t, "/var/spool/burst", 4243)
+			w.owner(t, w.Endpoint.Socket, 0)
+		}, "spool", conf.Wrong, "uid 4243's, who may give burstd orders by it, and SlurmUser is root: run \"chown root: /var/spool/burst; chmod 0750 /var/spool/burst\", and write its owner into the line of /etc/tmpfiles.d/burst.conf"},
+		{"a spool that the next boot gives to another", func(t *testing.T, w *world) {
+			w.SlurmUser.Name, w.Burstd.Name = "hpc", "hpc"
+			w.unitSays("User=slurm", "User=hpc")
+			w.write(t, "/usr/lib/tmpfiles.d/burst.conf", "# The spool\nd /var/spool/burst 0750 slurm slurm -\n", 0o644)
+		}, "spool", conf.Wrong, "At each boot /usr/lib/tmpfiles.d/burst.conf gives it to slurm, and SlurmUser is hpc: copy that line to /etc/tmpfiles.d/burst.conf, and write hpc there"},
 		{"a journal on NFS", func(t *testing.T, w *world) { w.disks["/var/lib/burst"] = disk(0x6969, 100<<30) }, "state disk", conf.Wrong, "network file system (NFS), where a journal of SQLite's is not safe"},
 		{"a journal in memory", func(t *testing.T, w *world) { w.disks["/var/lib/burst"] = disk(0x01021994, 100<<30) }, "state disk", conf.Wrong, "after a reboot"},
 		{"no room for the journal", func(t *testing.T, w *world) { w.disks["/var/lib/burst"] = disk(0xef53, 50<<20) }, "state disk", conf.Wrong, "50 MiB left: burstd takes no order"},
@@ -273,6 +302,13 @@ func TestEach(t *testing.T) {
 			w.Resolve = func(context.Context, string) ([]net.IP, error) { return []net.IP{net.ParseIP("127.0.1.1")}, nil }
 		}, "listen", conf.Wrong, "head is 127.0.1.1 on this host: burstd would hear nobody but this host itself"},
 		{"an address of the router", func(t *testing.T, w *world) { w.Endpoint.Listen, w.Clouds = "198.51.100.7:9812", true }, "listen", conf.Wrong, "no address of this host: burstd cannot listen there"},
+		{"node_url of the host before", func(t *testing.T, w *world) { w.nodeURL(t, "http://198.51.100.7:9811") }, "node_url", conf.Advice, "no address of this host: right where what has it passes it on to here"},
+		{"node_url by a name of this host alone", func(t *testing.T, w *world) { w.nodeURL(t, "http://127.0.1.1:9811") }, "node_url", conf.Wrong, "no node of a cloud reaches this host by it"},
+		{"node_url with another port", func(t *testing.T, w *world) { w.nodeURL(t, "http://192.0.2.1:9812") }, "node_url", conf.Wrong, "burstd listens on port 9811"},
+		{"node_url by a name that has no address", func(t *testing.T, w *world) {
+			w.nodeURL(t, "http://outside.example.org:9811")
+			w.Resolve = func(context.Context, string) ([]net.IP, error) { return nil, errors.New("no such host") }
+		}, "node_url", conf.Advice, "outside.example.org has no address here: no such host"},
 		{"no systemd", func(t *testing.T, w *world) { w.unitFails(away) }, "burstd.service", conf.Unknown, "see that burstd runs as slurm"},
 		{"no unit", func(t *testing.T, w *world) {
 			w.unitSays("LoadState=loaded", "LoadState=not-found")

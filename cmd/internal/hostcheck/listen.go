@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"net"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -18,6 +19,36 @@ func (h *Host) listen(ctx context.Context, s Site) []conf.Finding {
 		return nil // what lacks it says so
 	}
 	return h.address(ctx, s, address{key: "listen", at: s.Endpoint.Listen, nodes: s.Clouds && s.Endpoint.NodeURL == ""})
+}
+
+// nodeURL looks at the address by which nodes know this host, where it is another than that of listen.
+func (h *Host) nodeURL(ctx context.Context, s Site) []conf.Finding {
+	f := ok("node_url", s.Endpoint.NodeURL, "It is this host's.")
+	u, err := url.Parse(f.Have)
+	if f.Have == "" || !s.Clouds || err != nil { // Load has refused it
+		return nil
+	}
+	own, err := h.Own()
+	if err != nil {
+		return nil
+	}
+	ips := []net.IP{net.ParseIP(u.Hostname())}
+	if ips[0] == nil {
+		if ips, err = h.Resolve(ctx, u.Hostname()); err != nil || len(ips) == 0 {
+			return but(f, conf.Advice, "%s has no address here: %v. See that it has one on the nodes, and that it is this host's.", u.Hostname(), err)
+		}
+	}
+	mine := func(ip net.IP) bool { return slices.ContainsFunc(own, ip.Equal) }
+	switch {
+	case slices.ContainsFunc(ips, net.IP.IsLoopback):
+		return but(f, conf.Wrong, "%s is %s here: no node of a cloud reaches this host by it. Write its address in the network of the nodes.", u.Hostname(), ips[0])
+	case !slices.ContainsFunc(ips, mine):
+		return but(f, conf.Advice, "%s is %s, which is no address of this host: right where what has it passes it on to here, and wrong where it is another host, on which burstd ran before.",
+			u.Hostname(), ips[0])
+	case u.Port() != portOf(s.Endpoint.Listen):
+		return but(f, conf.Wrong, "It is this host's, and burstd listens on port %s: write that into node_url.", portOf(s.Endpoint.Listen))
+	}
+	return []conf.Finding{f}
 }
 
 // metrics looks at the address of the metrics.
@@ -94,7 +125,7 @@ func (h *Host) ours(ctx context.Context, f conf.Finding, host string, nodes bool
 		return but(f, conf.Wrong, "%s is %s on this host: burstd would hear nobody but this host itself, and no node of a cloud. "+
 			"Write its address in the network of the nodes, or take it out of the line of 127.0.1.1 in /etc/hosts.", host, first)
 	case !first.IsLoopback() && !slices.ContainsFunc(own, first.Equal):
-		return but(f, conf.Wrong, "%s is %s, which is no address of this host: burstd cannot listen there. Where nodes reach it by a forwarding write that as node_url, and listen = \":%s\".",
+		return but(f, conf.Wrong, "%s is %s, which is no address of this host: burstd cannot listen there. Was it moved here? Write this host's. Where nodes reach it by a forwarding write that as node_url, and listen = \":%s\".",
 			host, first, portOf(f.Have))
 	}
 	return nil

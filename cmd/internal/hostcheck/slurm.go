@@ -69,20 +69,9 @@ func auth(s Site) []conf.Finding {
 	return but(f, conf.Advice, "burst-agent, nodes that boot, and burst-srun are known by MUNGE, whatever Slurm uses: run munged here and on the nodes too, with one key.")
 }
 
-// ctlds are the hosts of slurmctld, the first of them first, without their domains.
-func (s Site) ctlds() (hosts []string) {
-	for _, w := range strings.FieldsFunc(s.Settings.Get("SlurmctldHost"), func(r rune) bool { return r == ',' || r == ' ' }) {
-		host, _, _ := strings.Cut(w, "(")
-		if host, _, _ = strings.Cut(host, "."); !slices.Contains(hosts, host) {
-			hosts = append(hosts, host)
-		}
-	}
-	return hosts
-}
-
 // oneOnly is where burstd may be started, of several hosts: "" of one alone.
 func (s Site) oneOnly() string {
-	hosts := s.ctlds()
+	hosts := s.Settings.Controllers()
 	if len(hosts) < 2 {
 		return ""
 	}
@@ -97,7 +86,7 @@ func (h *Host) controllers(s Site) []conf.Finding {
 		return nil
 	}
 	short, _, _ := strings.Cut(name, ".")
-	hosts := s.ctlds()
+	hosts := s.Settings.Controllers()
 	f := ok("SlurmctldHost", strings.Join(hosts, ","), "This host.")
 	switch {
 	case len(hosts) == 0:

@@ -3,8 +3,19 @@
 # in a root where no systemd runs.
 set -e
 
+# again starts an agent that a removal has stopped, which then did not come to its end.
+again() {
+	[ -e /run/burst-node-removal ] || return 0
+	rm -f /run/burst-node-removal
+	[ ! -d /run/systemd/system ] || systemctl --no-block start burst-agent.service || :
+}
+
 case "$1" in
 configure | [1-9]*) ;;
+abort-*)
+	again
+	exit 0
+	;;
 *) exit 0 ;;
 esac
 
@@ -14,4 +25,5 @@ if [ -d /run/systemd/system ]; then
 	# It is ready when burstd has answered, which is not waited for.
 	systemctl --no-block try-restart burst-agent.service || :
 fi
+again
 exit 0

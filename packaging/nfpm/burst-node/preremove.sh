@@ -13,9 +13,8 @@ if [ -z "${BURST_ABANDON:-}" ] && command -v burstd >/dev/null && [ -n "$(burstd
 	echo "burst-node: was burstd moved to another host? remove it with BURST_ABANDON=1 in the environment" >&2
 	exit 1
 fi
-if [ -d /run/systemd/system ]; then
-	systemctl disable --now burst-agent.service || :
-elif command -v systemctl >/dev/null 2>&1; then
-	systemctl --no-reload disable burst-agent.service >/dev/null 2>&1 || :
+if [ -d /run/systemd/system ] && systemctl is-active --quiet burst-agent.service; then
+	: >/run/burst-node-removal # for whoever finds this interrupted, and the agent stopped: postinst
+	systemctl stop burst-agent.service || :
 fi
 exit 0

@@ -3,8 +3,20 @@
 # in a root where no systemd runs.
 set -e
 
+# again starts a burstd that a removal has stopped, which then did not come to its end.
+again() {
+	rm -f /var/lib/burst/.removed
+	[ -e /run/burst-removal ] || return 0
+	rm -f /run/burst-removal
+	[ ! -d /run/systemd/system ] || systemctl --no-block start burstd.service || :
+}
+
 case "$1" in
 configure | [1-9]*) ;;
+abort-*)
+	again
+	exit 0
+	;;
 *) exit 0 ;;
 esac
 
@@ -15,17 +27,23 @@ tmpfiles=/usr/lib/tmpfiles.d/burst.conf
 # shellcheck disable=SC2046 # three words: mode, user and group of the spool's line
 set -- $(sed -n 's,^d[[:space:]]*/var/spool/burst[[:space:]]*\([0-7]*\)[[:space:]]*\([^[:space:]]*\)[[:space:]]*\([^[:space:]]*\).*,\1 \2 \3,p' "$tmpfiles")
 mode=${1:-} owner=${2:-} group=${3:-}
+user=$(sed -n 's/^[[:space:]]*SlurmUser[[:space:]]*=[[:space:]]*\([^[:space:]#(]*\).*/\1/Ip' /etc/slurm/slurm.conf 2>/dev/null | tail -n 1)
 if [ -z "$owner" ] || [ -L /var/spool/burst ]; then
 	: # the site has its spool elsewhere
+elif [ -n "$user" ] && [ "$user" != "$owner" ]; then
+	echo "burst: SlurmUser is $user, and $tmpfiles gives the spool to $owner: it is left as it is" >&2
+	echo "burst: see \"Is your SlurmUser not slurm?\" in the guide for admins" >&2
 elif ! getent passwd "$owner" >/dev/null || ! getent group "$group" >/dev/null; then
 	echo "burst: no user $owner, or no group $group: burstd and the spool must be SlurmUser's" >&2
 	echo "burst: see \"Is your SlurmUser not slurm?\" in the guide for admins" >&2
 else
-	# As systemd-tmpfiles does at each boot, which not all roots have. Each time: an installation
-	# may have been interrupted between two of these.
+	# As systemd-tmpfiles does at each boot, which not all roots have. An installation may have been
+	# interrupted between two of these; a folder that the site has given to somebody stays.
 	mkdir -p -m "$mode" /var/spool/burst
-	chown "$owner:$group" /var/spool/burst
-	chmod "$mode" /var/spool/burst
+	if [ "$(stat -c %u /var/spool/burst)" = 0 ]; then
+		chmod "$mode" /var/spool/burst
+		chown "$owner:$group" /var/spool/burst
+	fi
 fi
 
 # The service is never started here for the first time: it has to be configured before.
@@ -45,4 +63,5 @@ if [ -d /run/systemd/system ]; then
 	fi
 	systemctl "$verb" burstd.service || echo "burst: burstd has not started again: see systemctl status burstd, then systemctl start burstd" >&2
 fi
+again
 exit 0

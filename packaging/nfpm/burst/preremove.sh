@@ -26,15 +26,20 @@ refuse() {
 lives=$(left)
 [ -z "$lives" ] || refuse "$lives"
 if [ -d /run/systemd/system ]; then
-	active=$(systemctl is-active burstd.service || :)
-	systemctl stop burstd.service || :
+	if systemctl is-active --quiet burstd.service; then
+		: >/run/burst-removal # for whoever finds this interrupted, and burstd stopped: postinst
+		systemctl stop burstd.service || :
+	fi
 	lives=$(left) # what it has launched meanwhile
 	if [ -n "$lives" ]; then
-		[ "$active" != active ] || systemctl --no-block start burstd.service || :
+		[ ! -e /run/burst-removal ] || systemctl --no-block start burstd.service || :
+		rm -f /run/burst-removal
 		refuse "$lives"
 	fi
-	systemctl disable burstd.service || :
-elif command -v systemctl >/dev/null 2>&1; then
-	systemctl --no-reload disable burstd.service >/dev/null 2>&1 || :
+fi
+# What a purge may delete: a journal that nobody has written since, and of which nothing is left.
+if [ -d /var/lib/burst ]; then
+	lives=$(unset BURST_ABANDON && left) # this may write, too: the note is younger
+	printf %s "$lives" >/var/lib/burst/.removed
 fi
 exit 0
