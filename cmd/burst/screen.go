@@ -74,15 +74,16 @@ func statusScreen(s api.Status, now time.Time) []string {
 	return screen
 }
 
+// headLine ends with what may be cut: the version of a build between releases is long.
 func headLine(s api.Status) string {
-	line := fmt.Sprintf("cluster %s, burstd %s since %s", s.Cluster, s.Version, stamp(s.Started))
+	line := "cluster " + s.Cluster
 	if s.SlurmOK && s.SlurmError == "" {
 		line += ", slurm ok"
 	}
 	if n := len(s.Providers) - len(failing(s)); n > 0 {
 		line += fmt.Sprintf(", %d provider", n) + strings.Repeat("s", min(1, n-1)) + " ok"
 	}
-	return line
+	return line + fmt.Sprintf(", since %s, burstd %s", stamp(s.Started), s.Version)
 }
 
 // failing lists the providers whose last call failed.
