@@ -202,6 +202,11 @@ lint-packages: packages ## lintian and rpmlint of the packages
 test-packages: packages ## install, upgrade, remove and purge the packages in roots of Debian and of RPM
 	packaging/test-packages.sh build/packages
 
+# Two minutes of it, and as root as well. After a change of what is printed UPDATE=1 writes the page anew.
+.PHONY: test-tutorial
+test-tutorial: packages ## do what docs/tutorial.md says in a root of Debian, and compare; UPDATE=1 writes what is printed there
+	UPDATE=$(UPDATE) packaging/test-tutorial.sh build/packages
+
 # RELEASE is one of Debian's: trixie has Slurm 24.11. TESTS are what packaging/gotest takes, such as
 # '-v -run ^TestHeat ./cmd/internal/e2e'.
 RELEASE ?= trixie

@@ -74,7 +74,7 @@ func statusScreen(s api.Status, now time.Time) []string {
 	return screen
 }
 
-// headLine ends with what may be cut: the version of a build between releases is long.
+// headLine has the version where there is room: that of a build between releases is long.
 func headLine(s api.Status) string {
 	line := "cluster " + s.Cluster
 	if s.SlurmOK && s.SlurmError == "" {
@@ -83,7 +83,11 @@ func headLine(s api.Status) string {
 	if n := len(s.Providers) - len(failing(s)); n > 0 {
 		line += fmt.Sprintf(", %d provider", n) + strings.Repeat("s", min(1, n-1)) + " ok"
 	}
-	return line + fmt.Sprintf(", since %s, burstd %s", stamp(s.Started), s.Version)
+	line += ", since " + stamp(s.Started)
+	if version := ", burstd " + s.Version; utf8.RuneCountInString(line+version) <= screenWidth {
+		line += version
+	}
+	return line
 }
 
 // failing lists the providers whose last call failed.
