@@ -98,6 +98,7 @@ func TestNormal(t *testing.T) {
 		{"0.0108 USD: 60 s", "0.1 USD: 61 s"},
 		{"burst_0.0.0~git20261123221132.d5232e282bf6-1_amd64.deb: OK", "burst_0.1.0~rc1-1_arm64.deb: OK"},
 		{"advice   clock\n         Nothing.\nok  x", "ok       clock\nok  x"},
+		{"    2.9 s  ok      running         2.1 s  it runs\n    4.2 s  ok      registered      1.2 s  slurmd", "    1.4 s  ok      registered      1.0 s  slurmd"},
 		{"(4s old) 1m20s", "(1h2m0s old) 2s"},
 	} {
 		if a, b := normal(strings.Split(same[0], "\n")), normal(strings.Split(same[1], "\n")); a != b {
