@@ -202,7 +202,7 @@ lint-packages: packages ## lintian and rpmlint of the packages
 test-packages: packages ## install, upgrade, remove and purge the packages in roots of Debian and of RPM
 	packaging/test-packages.sh build/packages
 
-# Two minutes of it, and as root as well. After a change of what is printed UPDATE=1 writes the page anew.
+# Needs what test-packages needs, of which it is a part, and takes two minutes.
 .PHONY: test-tutorial
 test-tutorial: packages ## do what docs/tutorial.md says in a root of Debian, and compare; UPDATE=1 writes what is printed there
 	UPDATE=$(UPDATE) packaging/test-tutorial.sh build/packages

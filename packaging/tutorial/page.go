@@ -132,7 +132,7 @@ var alike = []struct {
 	is *regexp.Regexp
 	as string
 }{
-	{regexp.MustCompile(`(?m)^(ok|advice) +clock\n( .*\n)?`), ""}, // this machine's
+	{regexp.MustCompile(`(?m)^(ok|advice) +clock\n( .*\n)?`), ""},  // this machine's
 	{regexp.MustCompile(`(?m)^ *[0-9.]+ s +ok +running .*\n`), ""}, // not seen where the node has registered by then
 	{regexp.MustCompile(`\d+\.\d+\.\d+([~+][0-9a-z.+~]+(-1)?|-1)(_amd64|_arm64)?`), "VERSION"},
 	{regexp.MustCompile(`\b(amd64|arm64|x86_64|aarch64)\b`), "ARCH"},
