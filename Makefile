@@ -202,6 +202,11 @@ lint-packages: packages ## lintian and rpmlint of the packages
 test-packages: packages ## install, upgrade, remove and purge the packages in roots of Debian and of RPM
 	packaging/test-packages.sh build/packages
 
+# Needs what test-packages needs, of which it is a part, and takes two minutes.
+.PHONY: test-tutorial
+test-tutorial: packages ## do what docs/tutorial.md says in a root of Debian, and compare; UPDATE=1 writes what is printed there
+	UPDATE=$(UPDATE) packaging/test-tutorial.sh build/packages
+
 # RELEASE is one of Debian's: trixie has Slurm 24.11. TESTS are what packaging/gotest takes, such as
 # '-v -run ^TestHeat ./cmd/internal/e2e'.
 RELEASE ?= trixie

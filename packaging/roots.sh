@@ -18,13 +18,13 @@ mirror() {
 
 # base makes the root of release $1 with Slurm and systemd, once.
 base() {
-	local stamp=$roots/$1/burst-stamp-2
+	local stamp=$roots/$1/burst-stamp-3
 	[ -e "$stamp" ] && return
 	rm -rf --one-file-system "${roots:?}/$1"
 	mkdir -p "$roots"
 	say "$1: making a root with Slurm: some minutes"
 	# shellcheck disable=SC2046 # no word, or one
-	debootstrap --variant=minbase --include=munge,slurmctld,slurmd,slurm-client,systemd,iproute2 "$1" "$roots/$1" $(mirror) >"$roots/$1.log" 2>&1 ||
+	debootstrap --variant=minbase --include=munge,slurmctld,slurmd,slurm-client,systemd,iproute2,patch "$1" "$roots/$1" $(mirror) >"$roots/$1.log" 2>&1 ||
 		{ tail -n 20 "$roots/$1.log" >&2; cannot "debootstrap of $1 has failed: it needs a mirror of Debian (MIRROR=URL)"; }
 	rm -rf "$roots/$1"/var/cache/apt/archives/*.deb
 	printf 'b%.0s' {1..32} >"$roots/$1/etc/machine-id"

@@ -2,7 +2,7 @@
 # Tries the packages of the folder named in roots of their own: releases of Debian by debootstrap,
 # which their own systemd boots, and rpm's --root. Each is installed, bursts jobs, is upgraded from
 # an earlier schema while they run, boot and wait, refuses to be removed while an instance lives, is
-# removed and purged. Needs root. Nothing of it touches this machine's packages or daemons: what
+# removed and purged; and the tutorial is done, on bookworm. Needs root. Nothing of it touches this machine's packages or daemons: what
 # starts in a root has namespaces of its own, and ends with them.
 # RELEASES="bookworm trixie" are those tried; MIRROR=URL is another mirror; OLDER=COMMIT is the
 # version before; AGAIN= leaves out the second build. Exit code 3: it cannot be tried here.
@@ -258,6 +258,9 @@ again() {
 [ -z "${AGAIN-yes}" ] || again
 for release in $releases; do
 	debian "$release"
+	if [ "$release" = bookworm ]; then
+		"$here/test-tutorial.sh" "$packages"
+	fi
 done
 rpms
 say "all packages install, burst, upgrade and go"

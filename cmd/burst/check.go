@@ -113,7 +113,7 @@ func (r *report) rest(ctx context.Context, cfg *config.Config, both sites, serve
 	for _, more := range [][]conf.Finding{unheard, servers, checkBoots(cfg), rules, checkBudget(cfg, both.file, names), checkCost(cfg, both.file), l.logins} {
 		r.Findings = append(r.Findings, more...)
 	}
-	hint = "\"burst genconf\" prints what slurm.conf needs; slurmctld must be restarted after it"
+	hint = "\"burst genconf --diff\" shows what to change in slurm.conf; slurmctld must be restarted after it"
 	switch standing(r.Findings) {
 	case 0:
 		hint = "docs/aws.md and docs/vultr.md say what Burst needs of an account"

@@ -74,13 +74,18 @@ func statusScreen(s api.Status, now time.Time) []string {
 	return screen
 }
 
+// headLine has the version where there is room: that of a build between releases is long.
 func headLine(s api.Status) string {
-	line := fmt.Sprintf("cluster %s, burstd %s since %s", s.Cluster, s.Version, stamp(s.Started))
+	line := "cluster " + s.Cluster
 	if s.SlurmOK && s.SlurmError == "" {
 		line += ", slurm ok"
 	}
 	if n := len(s.Providers) - len(failing(s)); n > 0 {
 		line += fmt.Sprintf(", %d provider", n) + strings.Repeat("s", min(1, n-1)) + " ok"
+	}
+	line += ", since " + stamp(s.Started)
+	if version := ", burstd " + s.Version; utf8.RuneCountInString(line+version) <= screenWidth {
+		line += version
 	}
 	return line
 }

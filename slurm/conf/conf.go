@@ -39,6 +39,7 @@ type Pool struct {
 	Sources    []string // features by which jobs are kept to a provider, of a pool with several; of Features
 	Options    string   // raw text for the end of the NodeName line
 	Configless bool     // its nodes fetch their configuration from slurmctld
+	OneHost    bool     // its nodes are slurmds of one host, that of slurmctld
 	EFA        bool     // its nodes have EFA devices, with which MPI locks memory
 	// Server: its node serves files and runs no job. It has its partition for itself, which takes no
 	// jobs, and is never powered down for being idle: SuspendTime is not looked at. In no partition

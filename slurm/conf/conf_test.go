@@ -47,6 +47,7 @@ func input() Input {
 	small, big, other := times, times, times
 	small.Name, small.Nodes, small.Partition, small.CPUs, small.RealMemory = "small", names("s", 4), "cloud", 2, 3500
 	small.Addr, small.Hostname, small.Ports, small.Features = "127.0.0.1", "head", "17001-17004", []string{"cloud", "spot"}
+	small.OneHost = true
 	big.Name, big.Nodes, big.Partition, big.CPUs, big.RealMemory = "big", []string{"b1"}, "cloud", 16, 64000
 	big.Ports, big.Options = "17100", "Weight=10 MemSpecLimit=500"
 	other.Name, other.Nodes, other.Partition, other.CPUs, other.RealMemory = "other", names("o", 3), "night", 8, 32000
@@ -146,6 +147,10 @@ func TestCheckSettings(t *testing.T) {
 		{"no suspend time is infinite", "SuspendTime", "", OK, "INFINITE"},
 		{"-1 is infinite", "SuspendTime", "-1", OK, "INFINITE"},
 		{"rate", "ResumeRate", "300", Wrong, "0"},
+		{"a PID file for each slurmd", "SlurmdPidFile", "/run/slurm/d.pid", Wrong, "/run/slurm/d-%n.pid"},
+		{"a folder for each slurmd", "SlurmdSpoolDir", "/var/lib/slurm/slurmd", Wrong, "/var/lib/slurm/slurmd/%n"},
+		{"the host's name is the same for all", "SlurmdSpoolDir", "/var/spool/%h", Wrong, "/var/spool/%h/%n"},
+		{"a folder for each already", "SlurmdSpoolDir", "/var/spool/slurm.%n", OK, "/var/spool/slurm.%n"},
 		{"private data merged", "PrivateData", "jobs", Wrong, "jobs,cloud"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -160,6 +165,17 @@ func TestCheckSettings(t *testing.T) {
 			}
 			t.Errorf("no finding for %s", test.key)
 		})
+	}
+}
+
+// Nodes of a cloud have a host for themselves.
+func TestHostsOfTheirOwn(t *testing.T) {
+	in := input()
+	in.Pools[0].OneHost = false
+	for _, f := range Check(Site{}, in) {
+		if strings.HasPrefix(f.Key, "Slurmd") {
+			t.Errorf("%+v", f)
+		}
 	}
 }
 

@@ -34,7 +34,11 @@ func Fragment(site Site, in Input) string {
 	}
 	for _, f := range append(conflicts(site, in), takers(site.partitions(), in)...) {
 		b.WriteByte('\n')
-		comment(&b, fmt.Sprintf("%s: %s=%s: %s", f.Level, f.Key, f.Have, f.Why))
+		what := f.Key
+		if f.Have != "" {
+			what += "=" + f.Have
+		}
+		comment(&b, fmt.Sprintf("%s: %s: %s", f.Level, what, f.Why))
 	}
 	for _, p := range in.Pools {
 		b.WriteByte('\n')

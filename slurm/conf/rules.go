@@ -1,7 +1,9 @@
 package conf
 
 import (
+	"cmp"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -65,6 +67,8 @@ var rules = []rule{
 	{privateKey, because("Shows cloud nodes in sinfo also while they are powered down."), privateData},
 	{"TreeWidth", because("slurmctld speaks to every node itself: a node on the way would not know the others' cloud addresses."), exactly("65533")},
 	{"GresTypes", because("Jobs may ask for the GPUs of cloud nodes."), gresTypes},
+	{"SlurmdPidFile", because("Each slurmd of a host needs its own: one that finds the other's there ends it, that of the site's own node too."), ofEachNode("/var/run/slurmd.pid", "-%n")},
+	{"SlurmdSpoolDir", because("Each slurmd of a host needs its own, for its jobs. Where slurmd runs, restart it when no job runs there."), ofEachNode("/var/spool/slurmd", "/%n")},
 }
 
 // settings compares the controller's settings with the rules.
@@ -122,6 +126,22 @@ func gresTypes(have string, in Input) (string, bool) {
 		return "", true
 	}
 	return merge(words(have), []string{"gpu"}, have)
+}
+
+// ofEachNode wants a path that is another one for each node, where nodes are slurmds of one host: the site's, or
+// usual, with mark before its extension.
+func ofEachNode(usual, mark string) func(string, Input) (string, bool) {
+	return func(have string, in Input) (string, bool) {
+		if !slices.ContainsFunc(in.Pools, func(p Pool) bool { return p.OneHost }) {
+			return "", true
+		}
+		if strings.Contains(have, "%n") {
+			return have, true
+		}
+		path := cmp.Or(have, usual)
+		ext := filepath.Ext(path)
+		return strings.TrimSuffix(path, ext) + mark + ext, false
+	}
 }
 
 func slurmctldParameters(have string, in Input) (string, bool) {

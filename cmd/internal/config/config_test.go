@@ -51,7 +51,7 @@ func TestLoad(t *testing.T) {
 			},
 			Slurm: conf.Pool{
 				Name: "small", Nodes: []string{"s1", "s2", "s3"}, Partition: "cloud", CPUs: 2, RealMemory: 3500,
-				Ports: "17001-17002,17010", Addr: "127.0.0.1", Hostname: "head", Features: []string{"cloud", "spot"}, Options: "Weight=10",
+				Ports: "17001-17002,17010", Addr: "127.0.0.1", Hostname: "head", Features: []string{"cloud", "spot"}, Options: "Weight=10", OneHost: true,
 				SuspendTime: 5 * time.Minute, ResumeTimeout: 5 * time.Minute, SuspendTimeout: 2 * time.Minute,
 			},
 			OnRebalance: Replace, OnMaintenance: Reserve,
@@ -61,7 +61,7 @@ func TestLoad(t *testing.T) {
 				Fleet: fleet.Config{Types: []string{"large"}, Market: fleet.OnDemandOnly},
 			},
 			Slurm: conf.Pool{
-				Name: "large", Nodes: []string{"l1", "l2"}, Partition: "night", CPUs: 16, RealMemory: 64000,
+				Name: "large", Nodes: []string{"l1", "l2"}, Partition: "night", OneHost: true, CPUs: 16, RealMemory: 64000,
 				SuspendTime: time.Hour, ResumeTimeout: 30 * time.Minute, SuspendTimeout: 10 * time.Second,
 			},
 			OnRebalance: Ignore, OnMaintenance: Drain, Measured: history.Measured{NetworkGbit: 12.5, StorageIOPS: 3000},

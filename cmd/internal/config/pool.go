@@ -217,6 +217,7 @@ func nodeSizes(s *section, kinds map[string]Provider, p *Pool) {
 	_, unknown := kinds[""]
 	switch {
 	case isLocal:
+		p.Slurm.OneHost = true
 		nodeSize(s, p, s.count)
 		localPorts(s, here.Local, p)
 	case unknown:

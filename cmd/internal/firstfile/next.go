@@ -34,7 +34,7 @@ func Next(f Found, a Answers, path, user string) []string {
 	add("burst check", "what is wrong, and what to do; again after each step")
 	add("burst genconf --diff >burst.diff", "what to change in "+conf+": look at it, some is by hand")
 	add("patch -p1 -d / <burst.diff", "the same files on all hosts")
-	add("systemctl restart slurmctld", "")
+	add("systemctl restart slurmctld", "and slurmd, where it runs")
 	switch host, others := f.place(); {
 	case others == "":
 		add("systemctl enable --now burstd", "")

@@ -109,6 +109,7 @@ func (w *writer) local(a Answers) {
 		ports = fmt.Sprintf("17001-%d", 17000+nodes)
 	}
 	w.set("A port for each node: all of them have this host's address.", "ports", quote(ports))
+	w.set("A node that was powered down may be used again after this time: its process is gone at once.", "suspend_timeout", `"15s"`)
 }
 
 func (w *writer) aws(a Answers) {

@@ -62,7 +62,7 @@ func (o *opened) afford(launches ...power.Launch) power.Refusal {
 	var wrong []power.Refused
 	for _, id := range slices.Sorted(maps.Keys(has)) {
 		if o.wait[id] {
-			return power.Refusal{Why: fmt.Sprintf("job %d is asked for its budget", id), Brief: true}
+			return power.Refusal{Why: fmt.Sprintf("the script of job %d is being read, which may name a budget of its own", id), Brief: true}
 		}
 		if why := o.wrong(id); why != "" {
 			wrong = append(wrong, power.Refused{Job: id, Why: why, Never: true})

@@ -108,7 +108,7 @@ func TestAfford(t *testing.T) {
 		{name: "its own budget is enough", jobs: []slurm.Job{job(time.Hour)}, own: func(slurm.Job) (Own, bool) { return Own{USD: 2}, true }},
 		{name: "its own budget and no limit", jobs: []slurm.Job{job(0)}, own: func(slurm.Job) (Own, bool) { return Own{USD: 2}, true }, why: "job 7 has a budget= and no time limit"},
 		{name: "its own budget is no amount", jobs: []slurm.Job{job(time.Hour)}, own: func(slurm.Job) (Own, bool) { return Own{Wrong: "much"}, true }, why: "job 7: much"},
-		{name: "its own budget is being read", jobs: []slurm.Job{job(time.Hour)}, own: func(slurm.Job) (Own, bool) { return Own{}, false }, why: "is asked for its budget", brief: true},
+		{name: "its own budget is being read", jobs: []slurm.Job{job(time.Hour)}, own: func(slurm.Job) (Own, bool) { return Own{}, false }, why: "is being read, which may name a budget of its own", brief: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k := site(c.caps, c.jobs...)
