@@ -82,6 +82,20 @@ func testMPI(t *testing.T, c *Cluster) {
 	}
 }
 
+// TestRanksOnThreeNodes: no rank is lost in MPI_Init, as some are by algorithms of PMIx other than the sandbox's
+// (docs/slurm-states.md).
+func TestRanksOnThreeNodes(t *testing.T) {
+	slow(t)
+	c := start(t, Options{Dir: t.TempDir() + "/s", OnPrem: 3})
+	write(t, filepath.Join(c.Dir, "hello.c"), hello)
+	run(t, c, "mpicc", "-o", "hello", "hello.c")
+	for range 20 {
+		if out := run(t, c, "srun", "-p", "onprem", "-N3", "-n3", "--mpi=pmix", "./hello"); !strings.Contains(out, "3 ranks, sum 3") {
+			t.Fatalf("srun said %q", out)
+		}
+	}
+}
+
 // testController restarts and kills slurmctld while a job runs on.
 func testController(t *testing.T, c *Cluster) {
 	job := run(t, c, "sbatch", "--parsable", "-p", "onprem", "--wrap",

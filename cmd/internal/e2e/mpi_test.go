@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/rig"
-	"github.com/burst-hpc/burst/slurm/conf"
 )
 
 // anMPI is an implementation that programs are built with.
@@ -165,12 +164,8 @@ echo "== protected"; "$burst" --ckpt "signal signal=USR1 files=none.ckpt strateg
 	}
 	judgeOthers(t, s.output(jobs[2]), all[0].name, alone)
 
-	version, err := s.Slurm().Version(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	theJobs := "the job's: threads none\nthe job's: threads none\n"
-	if conf.ParseRelease(version).Since(conf.Release{Major: 23, Minor: 11}) { // srun has the job's CPUs of a task: two of two do not fit
+	if s.fromSlurm(23, 11) { // srun has the job's CPUs of a task: two of two do not fit
 		theJobs = "srun: error: Unable to create step for job " + id10(jobs[1]) + ": More processors requested than permitted\n"
 	}
 	of := part(s.output(jobs[1]), "shapes") + "\n"
