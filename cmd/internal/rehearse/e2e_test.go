@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -94,13 +95,22 @@ func (s site) rehearse(t *testing.T, dir string, args ...string) (r Result, code
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
+	if r.Folder != "" { // it is kept for its user to see, and the test's folder is not
+		_ = filepath.WalkDir(r.Folder, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && (d.Name() == "job.out" || d.Name() == "job.err") {
+				text, err := os.ReadFile(path)
+				t.Logf("%s: %v\n%s", path, err, text)
+			}
+			return err
+		})
+	}
 	return r, cmd.ProcessState.ExitCode()
 }
 
 // heat restarts right; what lies in the user's folder is not touched.
 func (s site) heat(t *testing.T) {
 	dir := user(t, `#!/bin/bash
-#SBATCH -N2 --ntasks-per-node=1 --array=5-9 --output=results.out --export=PATH,TMPDIR
+#SBATCH -N2 --ntasks-per-node=1 --array=5-9 --output=results.out --export=PATH,TMPDIR,HOME
 #BURST ckpt=signal signal=USR1 strategy=both interval=2s files=heat.ckpt
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_tcp_if_include=lo
 burst-srun --mpi=pmix ./program -n 64 -i 300 --pace 20 --checkpoint heat.ckpt --restart auto
