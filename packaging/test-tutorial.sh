@@ -44,5 +44,5 @@ chmod +x "$root/pkg/job.sh"
 say "the tutorial, on bookworm"
 code=0
 "$here/test-packages-boot.sh" "$root" || code=$?
-[ -z "${UPDATE:-}" ] || cat "$root/pkg/tutorial.md" >"$page"
 [ $code = 0 ] || fail "it has not gone as docs/tutorial.md says"
+[ -z "${UPDATE:-}" ] || cat "$root/pkg/tutorial.md" >"$page"

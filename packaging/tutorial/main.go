@@ -84,7 +84,7 @@ func run(page string, update bool) error {
 			break
 		}
 	}
-	if update {
+	if update && failed == nil {
 		var times []string
 		for _, chapter := range chapters {
 			times = append(times, fmt.Sprintf("%3.0f s  %s", took[chapter], chapter))

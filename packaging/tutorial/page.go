@@ -142,7 +142,7 @@ var alike = []struct {
 	{regexp.MustCompile(`\b(\d+-)?\d+:\d\d(:\d\d)?\b`), "TIME"},
 	{regexp.MustCompile(`\b(\d+(\.\d+)?(ms|us|µs|s|m|h|d))+\b`), "SOME"},
 	{regexp.MustCompile(`\b\d+(\.\d+)? (ms|s|min|h)\b`), "SOME"},
-	{regexp.MustCompile(`\b\d+(\.\d+)? ([KMGT]i?)?B\b`), "SIZE"},
+	{regexp.MustCompile(`\b\d+ bytes\b|\b\d+(\.\d+)? ([KMGT]i?)?B\b`), "SIZE"},
 	{regexp.MustCompile(`\b\d+\.\d+\b`), "FIGURE"},
 	{regexp.MustCompile(`[ \t]+`), " "},
 	{regexp.MustCompile(`(?m) $`), ""},

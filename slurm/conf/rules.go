@@ -68,7 +68,8 @@ var rules = []rule{
 	{"TreeWidth", because("slurmctld speaks to every node itself: a node on the way would not know the others' cloud addresses."), exactly("65533")},
 	{"GresTypes", because("Jobs may ask for the GPUs of cloud nodes."), gresTypes},
 	{"SlurmdPidFile", because("Each slurmd of a host needs its own: one that finds the other's there ends it, that of the site's own node too."), ofEachNode("/var/run/slurmd.pid", "-%n")},
-	{"SlurmdSpoolDir", because("Each slurmd of a host needs its own, for its jobs. Where slurmd runs, restart it when no job runs there."), ofEachNode("/var/spool/slurmd", "/%n")},
+	{"SlurmdSpoolDir", because("Each slurmd of a host needs its own, for its jobs. It holds for the site's own nodes too: a job that runs while its node's slurmd is " +
+		"restarted after this change is lost to Slurm, and runs on. Drain nodes first; or try local nodes on a test cluster."), ofEachNode("/var/spool/slurmd", "/%n")},
 }
 
 // settings compares the controller's settings with the rules.
