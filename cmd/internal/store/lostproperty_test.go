@@ -336,7 +336,7 @@ func TestLostIsWhatTheRowsComeTo(t *testing.T) {
 				}
 			}
 		}
-		exec(`DROP TRIGGER IF EXISTS broken; DELETE FROM usage; DELETE FROM bills; DELETE FROM runs; DELETE FROM steps_done; DELETE FROM evictions; DELETE FROM meta WHERE key IN ('usage_zone', 'lost_zone')`)
+		exec(`DROP TRIGGER IF EXISTS broken; DELETE FROM usage; DELETE FROM bills; DELETE FROM runs; DELETE FROM steps_done; DELETE FROM evictions; DELETE FROM meta WHERE key IN ('usage_zone', 'lost_runs', 'lost_zone')`)
 		move(rapid.SampledFrom(zones).Draw(t, "zone"))
 		w := drawLostWorld(t)
 		for {
