@@ -242,4 +242,11 @@ func TestNothingIsLostButForRounding(t *testing.T) {
 			writeRuns(t, s, runs[i])
 		}
 	}
+	if _, err := s.db.Exec(`UPDATE lost_days SET usd = -1e-8`); err != nil { // as of sums of millions
+		t.Fatal(err)
+	}
+	all, err := s.Usage(t.Context(), UsageQuery{By: "user", UID: -1})
+	if lost, _ := lostOf(all); err != nil || lost.USD != 0 || math.Signbit(lost.USD) {
+		t.Errorf("%+v, %v", lost, err)
+	}
 }
