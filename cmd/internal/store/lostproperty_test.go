@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"maps"
 	"math"
@@ -39,7 +40,7 @@ func drawLostWorld(t *rapid.T) *lostWorld {
 		if free[job].After(at) {
 			at = free[job]
 		}
-		free[job] = w.run(t, n, job, at.Add(time.Duration(rapid.SampledFrom([]int{1, 600, 7200, 86_400, 200_000}).Draw(t, "gap"))*time.Second))
+		free[job] = w.run(t, n, job, at.Add(time.Duration(rapid.SampledFrom([]int{0, 1, 600, 7200, 86_400, 200_000}).Draw(t, "gap"))*time.Second))
 	}
 	return w
 }
@@ -331,6 +332,38 @@ func checkLost(t *rapid.T, s *Store, w *lostWorld) {
 	}
 }
 
+// checkForgotten prunes the ledger up to a drawn time, has days of another zone, and counts again what was lost of each job: of
+// the days that are kept it is as before, also of runs that the ledger has forgotten a part of, or wholly.
+func checkForgotten(t *rapid.T, s *Store, w *lostWorld, move func()) {
+	at := rapid.SampledFrom(w.ends).Draw(t, "forgotten up to").Add(time.Duration(rapid.SampledFrom([]int{-90_000, -5000, -1, 0, 1, 4000}).Draw(t, "beside it")) * time.Second)
+	keys, want := []string{"job", "user", "account", "pool"}, map[string]map[string][2]Unused{}
+	for _, by := range keys {
+		want[by] = plainlyLost(t, s, UsageQuery{By: by, UID: -1, Since: toTime(s.days.begin(s.days.day(fromTime(at))))})
+	}
+	if err := s.Prune(t.Context(), at.Add(usageKeep)); err != nil {
+		t.Fatal(err)
+	}
+	move()
+	if err := s.tx(t.Context(), func(tx *sql.Tx) error {
+		return s.countLost(&writer{ctx: t.Context(), tx: tx}, []uint32{1, 2, 3, 4, 5, 6, 99})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, by := range keys {
+		all, err := s.Usage(t.Context(), UsageQuery{By: by, UID: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string][2]Unused{}
+		for _, u := range all {
+			got[u.Key] = [2]Unused{u.Lost, u.Checkpoints}
+		}
+		if !sameLost(got, want[by]) {
+			t.Fatalf("forgotten up to %s, by %s:\n%+v, and before\n%+v", at, by, got, want[by])
+		}
+	}
+}
+
 func rowsWhere(t *rapid.T, s *Store, from string) (n int) {
 	if err := s.db.QueryRow(`SELECT count(*) FROM ` + from).Scan(&n); err != nil {
 		t.Fatal(err)
@@ -363,7 +396,7 @@ func TestLostIsWhatTheRowsComeTo(t *testing.T) {
 				}
 			}
 		}
-		exec(`DROP TRIGGER IF EXISTS broken; DELETE FROM usage; DELETE FROM bills; DELETE FROM runs; DELETE FROM steps_done; DELETE FROM evictions; DELETE FROM meta WHERE key IN ('usage_zone', 'lost_runs', 'lost_zone')`)
+		exec(`DROP TRIGGER IF EXISTS broken; DELETE FROM usage; DELETE FROM bills; DELETE FROM runs; DELETE FROM steps_done; DELETE FROM evictions; DELETE FROM meta WHERE key IN ('usage_zone', 'lost_runs', 'lost_zone', 'ledger_since')`)
 		move(rapid.SampledFrom(zones).Draw(t, "zone"))
 		w := drawLostWorld(t)
 		for {
@@ -406,6 +439,9 @@ func TestLostIsWhatTheRowsComeTo(t *testing.T) {
 		}
 		checkLost(t, s, w)
 		told += rowsWhere(t, s, "lost_runs")
+		if w.orderly && len(w.ends) > 0 {
+			checkForgotten(t, s, w, func() { move(rapid.SampledFrom(zones).Draw(t, "zone then")) })
+		}
 	})
 	if told == 0 {
 		t.Error("nothing was lost in any of the worlds")
