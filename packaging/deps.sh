@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what the demo and the tests need and this machine lacks: Slurm,
 # MUNGE, an MPI with headers, gcc, make, ip, and what checks units and manual
-# pages. With --moto also what only the tests need: curl, Lua, Fortran, sshd, sudo, SQLite, shells, Python, and the
+# pages. With --moto also what only the tests need: curl, Lua, Fortran, sshd, sudo, SQLite, patch, shells, Python, and the
 # emulator of AWS in a virtual environment of the build folder. Instant and silent if all is there.
 set -eu
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
@@ -22,7 +22,7 @@ needs="slurmctld:slurmctld slurmd:slurmd scontrol:slurm-client munged:munge
 mpirun:openmpi-bin mpicc:libopenmpi-dev gcc:gcc make:make ip:iproute2
 systemd-analyze:systemd mandoc:mandoc"
 # Debian's choice of mpicc and mpirun stays Open MPI's.
-[ -z "$moto" ] || needs="$needs curl:curl python3:python3 gfortran:gfortran pkg-config:pkg-config mpicc.mpich:libmpich-dev mpiexec.hydra:mpich sshd:openssh-server sudo:sudo sqlite3:sqlite3 zsh:zsh fish:fish"
+[ -z "$moto" ] || needs="$needs curl:curl python3:python3 gfortran:gfortran pkg-config:pkg-config mpicc.mpich:libmpich-dev mpiexec.hydra:mpich sshd:openssh-server sudo:sudo sqlite3:sqlite3 patch:patch zsh:zsh fish:fish"
 # ufw is what images of clouds have switched on.
 [ -z "$moto" ] || ! command -v apt-get >/dev/null 2>&1 || needs="$needs ufw:ufw"
 # Debian 12's Slurm is built with Lua 5.1, others' with 5.4. A system of another kind has its own name for it.

@@ -48,7 +48,7 @@ func newDepsWorld(t *testing.T, without string) depsWorld {
 	}
 	for _, command := range []string{
 		"slurmctld", "slurmd", "scontrol", "munged", "mpirun", "mpicc", "gcc", "make", "ip", "systemd-analyze", "mandoc", "curl", "lua5.1", "lua5.4",
-		"mpicc.mpich", "mpiexec.hydra", "gfortran", "pkg-config", "sshd", "sudo", "sqlite3", "zsh", "fish",
+		"mpicc.mpich", "mpiexec.hydra", "gfortran", "pkg-config", "sshd", "sudo", "sqlite3", "patch", "zsh", "fish",
 	} {
 		if command != without {
 			files[filepath.Join(w.bin, command)] = "#!/bin/sh\n"

@@ -209,6 +209,41 @@ func TestULFMPrologFlags(t *testing.T) {
 	}
 }
 
+// TestULFMPinned: no node is asked for where no step would run on it, and one is with an older Slurm, or where the job is on the site's own.
+func TestULFMPinned(t *testing.T) {
+	unhurried(t)
+	for _, tt := range []struct {
+		version, state string
+		asks           bool
+	}{
+		{"22.05.8", "MIXED+CLOUD", true}, {"23.02.7", "MIXED+CLOUD", true}, {"23.11.0-0rc1", "MIXED+CLOUD", false},
+		{"24.11.5", "MIXED+CLOUD", false}, {"24.11.5", "MIXED", true}, {"26.05.0", "ALLOCATED+CLOUD", false},
+	} {
+		t.Run(tt.version+" "+tt.state, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			cmd := fakes(t, dir, map[string]string{
+				"mpirun":  `sleep 2; echo "heat: done"`,
+				"scancel": "", "srun": "",
+				"salloc": `: >"$TMPDIR/asked"; exit 1`,
+				"scontrol": `case $* in
+					*"show config"*) echo "SLURM_VERSION           = ` + tt.version + `" ;;
+					*"show job"*) echo "JobId=7 JobState=RUNNING NodeList=h[1-2] " ;;
+					*hostnames*) printf 'h1\nh2\n' ;;
+					*"show node h1,h2"*) printf 'NodeName=h1 State=` + tt.state + `\nNodeName=h2 State=` + tt.state + `+DRAIN\n' ;;
+					esac`,
+			}, "--poll", "0.2")
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "asked")); (err == nil) != tt.asks || (strings.Count(string(out), "no node is asked for: from Slurm 23.11") == 0) != tt.asks {
+				t.Errorf("a node was asked for: %v, want %v\n%s", err == nil, tt.asks, out)
+			}
+		})
+	}
+}
+
 // TestULFMArrayTask: the last task of an array has the array's own number, which names all tasks.
 func TestULFMArrayTask(t *testing.T) {
 	unhurried(t)

@@ -67,8 +67,8 @@ func (e *Engine) freeNodes(ctx context.Context) (time.Duration, error) {
 	}
 	unkept, err := e.keepJobs(ctx, snap, force)
 	keep := func(n Node) bool { return unkept[n.Name] }
-	return due, errors.Join(err, e.setNodes(ctx, "down", slices.DeleteFunc(dead, keep)),
-		e.setNodes(ctx, "power_down_force", slices.DeleteFunc(force, keep)))
+	return due, errors.Join(err, e.setNodes(ctx, "down", slices.DeleteFunc(dead, keep), nil),
+		e.setNodes(ctx, "power_down_force", slices.DeleteFunc(force, keep), nameless(snap)))
 }
 
 // leaves says that Slurm powers the node down this second, as a burstd that died meanwhile has asked it to: set
@@ -157,27 +157,6 @@ func jobsOn(snap *slurm.Snapshot, nodes []Node) map[string][]slurm.Job {
 		}
 	}
 	return on
-}
-
-// setNodes sets the nodes to a state, with a call for each reason.
-func (e *Engine) setNodes(ctx context.Context, state string, nodes []Node) error {
-	by := map[string][]string{} // reason -> nodes
-	for _, n := range nodes {
-		by[n.Reason] = append(by[n.Reason], n.Name)
-	}
-	var errs []error
-	for _, why := range slices.Sorted(maps.Keys(by)) {
-		if err := e.slurm.UpdateNodes(ctx, slurm.NodeUpdate{Nodes: by[why], State: state, Reason: "burst: " + why}); err != nil {
-			errs = append(errs, fmt.Errorf("setting %d nodes %s: %w", len(by[why]), state, err))
-			continue
-		}
-		for _, n := range by[why] {
-			if state != "down" {
-				e.freed[n] = time.Now()
-			}
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // maxTelling bounds the jobs that are told at once: each is some commands of Slurm's.

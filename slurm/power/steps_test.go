@@ -55,7 +55,11 @@ func (s *scripted) UpdateNodes(_ context.Context, u slurm.NodeUpdate) error {
 	case state == "":
 		state = "addr"
 	}
-	return s.note(state + " " + strings.Join(u.Nodes, ","))
+	what := state + " " + strings.Join(u.Nodes, ",")
+	if u.State != "" && u.Addrs != nil {
+		what += " at " + strings.Join(u.Addrs, ",")
+	}
+	return s.note(what)
 }
 
 func (s *scripted) UpdateJob(_ context.Context, id uint32, u slurm.JobUpdate) error {

@@ -145,10 +145,9 @@ func yesNo(b bool) string {
 	return "NO"
 }
 
-// mpiText is mpi.conf. Where PMIx gathers data with one algorithm and waits with another,
-// as it does unasked, ranks on three nodes die at MPI_Init now and then
-// (docs/slurm-states.md).
-const mpiText = "PMIxCollFence=tree\n"
+// mpiText is mpi.conf. Where PMIx waits with another algorithm, as it does unasked, ranks on three
+// nodes die at MPI_Init now and then (docs/slurm-states.md).
+const mpiText = "PMIxCollFence=ring\n"
 
 // cgroupText writes cgroup.conf for what `slurmctld -V` says. No plugin of
 // ours uses cgroups, but slurmd loads the interface to them all the same, and

@@ -14,6 +14,7 @@ import (
 
 	"github.com/burst-hpc/burst/cloud/local"
 	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/conf"
 	"github.com/burst-hpc/burst/slurm/hostlist"
 )
 
@@ -104,6 +105,16 @@ func expand(t *testing.T, list string) []string {
 		t.Fatal(err)
 	}
 	return names
+}
+
+// fromSlurm says whether Slurm is of that release, or a newer one.
+func (s *site) fromSlurm(major, minor int) bool {
+	s.t.Helper()
+	version, err := s.Slurm().Version(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return conf.ParseRelease(version).Since(conf.Release{Major: major, Minor: minor})
 }
 
 func (s *site) nodes() int { return len(s.Nodes()) }

@@ -178,8 +178,11 @@ func diffOfSite(s *site) {
 	if out, err := patch.CombinedOutput(); err != nil {
 		s.t.Fatalf("%v: %s\n%s", err, out, change)
 	}
-	const script = "# first, before the change and a restart of slurmctld: burst genconf --chain -o /etc/burst/prolog-slurmctld\n"
-	if out, code := diff("--slurm-conf", copied); code != 0 || !strings.HasPrefix(out, script+"nothing to change: ") { // nobody has made the script
+	want := "nothing to change: "
+	if !s.fromSlurm(24, 5) { // of several PrologSlurmctld lines one counts, and nobody has made the script that starts both
+		want = "# first, before the change and a restart of slurmctld: burst genconf --chain -o /etc/burst/prolog-slurmctld\n" + want
+	}
+	if out, code := diff("--slurm-conf", copied); code != 0 || !strings.HasPrefix(out, want) {
 		s.t.Errorf("after the change: exit code %d\n%s", code, out)
 	}
 }

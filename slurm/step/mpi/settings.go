@@ -198,12 +198,12 @@ func (b *build) binding() {
 	}
 }
 
-// fence has Slurm's PMIx gather and wait by one algorithm (docs/slurm-states.md).
+// fence has Slurm's PMIx gather and wait by one algorithm, and by the one that no rank was lost with (docs/slurm-states.md).
 func (b *build) fence() {
 	if b.l.PMI != PMIx || b.Fence != "" {
 		return
 	}
-	b.set("SLURM_PMIX_FENCE", "tree", "Slurm's PMIx lets ranks of several nodes out of MPI_Init too early where it gathers by one algorithm and waits by another")
+	b.set("SLURM_PMIX_FENCE", "ring", "Slurm's PMIx lets ranks of several nodes out of MPI_Init too early where it waits by its other algorithm, tree")
 }
 
 // interfaces keeps an MPI to the network of the nodes, or Open MPI off interfaces that lead to
