@@ -35,7 +35,7 @@ var lostNow = `WITH ended AS MATERIALIZED (SELECT r.*, (SELECT coalesce(max(b.en
 		FROM json_each(?1) j CROSS JOIN runs r ON r.job = j.value WHERE NOT r.open AND (r.lost > 0 OR r.writing > 0))
 	SELECT r.job, r.submitted, r.ended, r.uid, r.user, r.account, u.pool, max(r.lost, 0), max(r.writing, 0),
 		r.ran + iif(r.begun > 0, max(0, r.ended - r.begun), 0), u.began, u.until, u.share * (u.until - u.began) / 1e6, coalesce(u.usd_per_hour, 0) / 3600
-	FROM ended r CROSS JOIN usage u ON ` + itsRows("r.job", "r.since", "r.ended") + ` AND u.until > r.started ORDER BY r.job, r.submitted, u.began`
+	FROM ended r CROSS JOIN usage u ON ` + itsRows("r.job", "r.since", "r.ended") + ` AND u.until > r.started ORDER BY r.job, r.submitted, u.began, u.instance`
 
 // itsRows says which rows u of the ledger are a run's: those that begin after the end of the run before it (since) to which Slurm
 // had given the id, and at the latest as it ends. What is booked at that end is so the earlier one's.
