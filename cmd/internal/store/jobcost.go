@@ -75,7 +75,7 @@ func (s *Store) costOf(ctx context.Context, r history.Run, until time.Time) (c J
 	if err != nil {
 		return c, err
 	}
-	rows, err := query(ctx, s.db, `SELECT `+rowColumns+` FROM usage WHERE job > 0 AND job = ? AND began > ? AND began <= ?`, scanUsage, r.Job, since, fromTime(until))
+	rows, err := query(ctx, s.db, `SELECT `+rowColumns+` FROM usage u WHERE `+itsRows("?1", "?2", "?3"), scanUsage, r.Job, since, fromTime(until))
 	for _, row := range rows {
 		if r.Open && row.Open && row.To.Before(until) {
 			row.To = until

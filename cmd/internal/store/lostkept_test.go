@@ -3,6 +3,7 @@ package store
 import (
 	"bufio"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -40,7 +41,7 @@ func lostTables(t *testing.T, s *Store) map[string]Unused {
 func checkKept(t *testing.T, s *Store) (rows int) {
 	t.Helper()
 	kept := lostTables(t, s)
-	if _, err := s.db.Exec(`DELETE FROM meta WHERE key = 'lost_zone'`); err != nil {
+	if _, err := s.db.Exec(`DELETE FROM meta WHERE key IN ('lost_runs', 'lost_zone')`); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.keepLost(t.Context()); err != nil {
@@ -135,7 +136,9 @@ func TestAJournalWithoutWhatWasLost(t *testing.T) {
 		putRows(t, s, rowOf(r, 3.6))
 	}
 	want := lostTables(t, s)
-	if _, err := s.db.Exec(`DROP TABLE lost_runs; DROP TABLE lost_days; DELETE FROM meta WHERE key = 'lost_zone'; PRAGMA user_version = 18`); err != nil {
+	lostJobs = 2
+	t.Cleanup(func() { lostJobs = 20 * usageBatch })
+	if _, err := s.db.Exec(`DROP TABLE lost_runs; DROP TABLE lost_days; DELETE FROM meta WHERE key IN ('lost_runs', 'lost_zone'); PRAGMA user_version = 18`); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -178,5 +181,64 @@ func TestWhatWasLostIsForgotten(t *testing.T) {
 				t.Errorf("after %d days, by %s: %g s were lost, want %g", day, by, lost.Seconds, want)
 			}
 		}
+	}
+}
+
+// TestWhatWasLostStaysAsTheLedgerForgets: what was taken of a run is not less when it is counted again after the ledger has
+// forgotten rows of it, and not when the run is forgotten too.
+func TestWhatWasLostStaysAsTheLedgerForgets(t *testing.T) {
+	const day = 24 * time.Hour
+	run := history.Run{Job: 7, Submitted: at, Started: at, Begun: at, Ended: at.Add(20 * day), UID: 1007, User: "u7", Account: "a", Pool: "p", State: "COMPLETED"}
+	later := run // Slurm has given its id again
+	later.Submitted, later.Started, later.Begun, later.Ended, later.Open, later.State = at.Add(30*day), at.Add(30*day), at.Add(30*day), time.Time{}, true, "RUNNING"
+	for _, tt := range []struct {
+		name   string
+		pruned time.Duration
+	}{{"of its first rows", 15 * day}, {"of the run", 20*day + time.Second}} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "burst.db")
+			s := open(t, path)
+			first, second := rowOf(run, 3.6), rowOf(run, 3.6)
+			first.Instance, first.To = "i-a", at.Add(10*day)
+			second.Instance, second.From = "i-b", at.Add(10*day)
+			stepEnds(t, s, run, 10*day, 0)
+			writeRuns(t, s, run)
+			putRows(t, s, first, second)
+			ended := func(r history.Run) history.Run { r.Ended = r.Started.Add(day); return r }
+			check := func(when string) {
+				t.Helper()
+				for _, by := range []string{"job", "user"} {
+					all, err := s.Usage(t.Context(), UsageQuery{By: by, UID: -1})
+					if lost, _ := lostOf(all); err != nil || math.Abs(lost.Seconds-864_000) > 1e-6 || math.Abs(lost.USD-864) > 1e-6 {
+						t.Errorf("%s, by %s: %+v, %v", when, by, lost, err)
+					}
+				}
+			}
+			if err := s.Prune(t.Context(), at.Add(usageKeep+tt.pruned)); err != nil {
+				t.Fatal(err)
+			}
+			check("pruned")
+			if err := s.Prune(t.Context(), at.Add(usageKeep)); err != nil { // by a clock that was set back
+				t.Fatal(err)
+			}
+			s.days.zone = time.FixedZone("", 3600)
+			if err := s.keepLost(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			check("in another zone")
+			writeRuns(t, s, later)
+			check("its id given again")
+			putRows(t, s, rowOf(ended(later), 3.6))
+			check("which is booked")
+			if tt.pruned < 20*day {
+				writeRuns(t, s, run)
+				check("written again")
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = open(t, path)
+			check("after a restart")
+		})
 	}
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"maps"
 	"math"
@@ -39,7 +40,7 @@ func drawLostWorld(t *rapid.T) *lostWorld {
 		if free[job].After(at) {
 			at = free[job]
 		}
-		free[job] = w.run(t, n, job, at.Add(time.Duration(rapid.SampledFrom([]int{1, 600, 7200, 86_400, 200_000}).Draw(t, "gap"))*time.Second))
+		free[job] = w.run(t, n, job, at.Add(time.Duration(rapid.SampledFrom([]int{0, 1, 600, 7200, 86_400, 200_000}).Draw(t, "gap"))*time.Second))
 	}
 	return w
 }
@@ -106,7 +107,7 @@ func puts(r history.Run) func(s *Store) error {
 
 // instance draws how the rows of an instance are written that an attempt has from from to to.
 func (w *lostWorld) instance(t *rapid.T, id string, r history.Run, from, to time.Time) []func(s *Store) error {
-	idle := ledger.Row{Instance: id, Provider: rapid.SampledFrom([]string{"east", "lon"}).Draw(t, "provider"), Pool: "p", Offering: spot, Node: "c1", UID: -1, Share: 1,
+	idle := ledger.Row{Instance: id, Provider: rapid.SampledFrom([]string{"east", "lon"}).Draw(t, "provider"), Pool: rapid.SampledFrom([]string{"p", "p", "q"}).Draw(t, "its pool"), Offering: spot, Node: "c1", UID: -1, Share: 1,
 		From: from.Add(-90 * time.Second), To: from}
 	of := idle
 	of.Job, of.UID, of.User, of.Account = r.Job, r.UID, r.User, r.Account
@@ -152,6 +153,29 @@ func (w *lostWorld) instance(t *rapid.T, id string, r history.Run, from, to time
 	return append(all, write(rows))
 }
 
+// shareOf is which part of a time in seconds was taken.
+func shareOf(took time.Duration, seconds float64) float64 {
+	if seconds <= 0 {
+		return 0
+	}
+	return min(1, max(0, took).Seconds()/seconds)
+}
+
+// secondsWith is for how long there is any of the rows.
+func secondsWith(rows []ledger.Row) (seconds float64) {
+	var cuts []time.Time
+	for _, r := range rows {
+		cuts = append(cuts, r.From, r.To)
+	}
+	slices.SortFunc(cuts, time.Time.Compare)
+	for i := 1; i < len(cuts); i++ {
+		if slices.ContainsFunc(rows, func(r ledger.Row) bool { return !r.From.After(cuts[i-1]) && !r.To.Before(cuts[i]) }) {
+			seconds += cuts[i].Sub(cuts[i-1]).Seconds()
+		}
+	}
+	return seconds
+}
+
 // plainlyLost is what evictions and checkpoints took by key, run by run and row by row: a row is the run's in which it began.
 func plainlyLost(t *rapid.T, s *Store, q UsageQuery) map[string][2]Unused {
 	all, err := query(t.Context(), s.db, `SELECT `+runColumns+`, ranks, computing, checkpoints, writing, evictions, lost, lost_unknown, lost_iterations, iteration FROM runs`, scanTold)
@@ -173,23 +197,25 @@ func plainlyLost(t *rapid.T, s *Store, q UsageQuery) map[string][2]Unused {
 				before = b.Ended
 			}
 		}
-		var its Unused
+		var its []ledger.Row
 		for _, u := range rows {
 			if u.Job == r.Job && u.From.After(before) && !u.From.After(r.Ended) && u.To.After(r.Started) {
-				seconds := u.Share * u.To.Sub(u.From).Seconds()
-				its = Unused{its.Seconds + seconds, its.USD + seconds*u.Price.USDPerHour/3600}
+				its = append(its, u)
 			}
 		}
-		key := map[string]string{"job": fmt.Sprint(r.Job), "user": r.User, "account": r.Account, "pool": r.Pool, "day": r.Ended.In(s.days.zone).Format(time.DateOnly)}[q.By]
-		if q.By == "account" && key == "" {
-			key = "(none)"
+		parts := [2]float64{shareOf(r.Lost, min(r.Time().Seconds(), secondsWith(its))), shareOf(r.Writing, r.Time().Seconds())}
+		for _, u := range its {
+			key := map[string]string{"job": fmt.Sprint(r.Job), "user": r.User, "account": r.Account, "pool": u.Pool, "day": r.Ended.In(s.days.zone).Format(time.DateOnly)}[q.By]
+			if q.By == "account" && key == "" {
+				key = "(none)"
+			}
+			seconds := u.Share * u.To.Sub(u.From).Seconds()
+			both := sums[key]
+			for i, part := range parts {
+				both[i] = Unused{both[i].Seconds + part*seconds, both[i].USD + part*seconds*u.Price.USDPerHour/3600}
+			}
+			sums[key] = both
 		}
-		both := sums[key]
-		for i, took := range []time.Duration{r.Lost, r.Writing} {
-			part := min(1, max(0, took).Seconds()/r.Time().Seconds())
-			both[i] = Unused{both[i].Seconds + part*its.Seconds, both[i].USD + part*its.USD}
-		}
-		sums[key] = both
 	}
 	if q.By == "provider" || q.By == "offering" {
 		clear(sums)
@@ -207,38 +233,40 @@ func lostByDays(t *rapid.T, s *Store, q UsageQuery) map[string][2]Unused {
 	}
 	type lostRun struct {
 		part
-		from, to      int
-		lost, writing float64
+		from, to            int
+		lost, writing, wall float64
 	}
 	runs, err := query(t.Context(), s.db, `SELECT job, user, account, pool, started, ended, max(lost, 0), max(writing, 0), ran + iif(begun > 0, ended - begun, 0)
 		FROM runs WHERE NOT open AND ended >= ?1 AND ended < ?2 AND (lost > 0 OR writing > 0) AND (?3 < 0 OR uid = ?3)`, func(scan scanner) (r lostRun, err error) {
 		var started, ended int64
-		var wall float64
-		err = scan(&r.job, &r.user, &r.account, &r.pool, &started, &ended, &r.lost, &r.writing, &wall)
+		err = scan(&r.job, &r.user, &r.account, &r.pool, &started, &ended, &r.lost, &r.writing, &r.wall)
 		r.from, r.to, r.day = s.days.day(started), s.days.day(ended), s.days.day(ended)
-		if r.lost, r.writing = min(r.lost, wall)/wall, min(r.writing, wall)/wall; wall <= 0 {
-			r.lost, r.writing = 0, 0
-		}
 		return r, err
 	}, max(0, fromTime(q.Since)), end, q.UID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range runs {
-		its := func(text string, args ...any) (sum Unused) {
-			if _, err := query(t.Context(), s.db, text, func(scan scanner) (none struct{}, err error) { return none, scan(&sum.Seconds, &sum.USD) }, args...); err != nil {
+		rows, err := query(t.Context(), s.db, `SELECT `+rowColumns+` FROM usage WHERE job = ?`, scanUsage, r.job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost, writing := shareOf(us(int64(r.lost)), min(r.wall/1e6, secondsWith(rows))), shareOf(us(int64(r.writing)), r.wall/1e6)
+		its := func(text string, args ...any) {
+			if _, err := query(t.Context(), s.db, text, func(scan scanner) (none struct{}, err error) {
+				var sum Unused
+				err = scan(&r.pool, &sum.Seconds, &sum.USD)
+				row := u.row(r.part)
+				row.Lost = Unused{row.Lost.Seconds + lost*sum.Seconds, row.Lost.USD + lost*sum.USD}
+				row.Checkpoints = Unused{row.Checkpoints.Seconds + writing*sum.Seconds, row.Checkpoints.USD + writing*sum.USD}
+				return none, err
+			}, args...); err != nil {
 				t.Fatal(err)
 			}
-			return sum
 		}
-		ended := its(`SELECT coalesce(sum(seconds), 0), coalesce(sum(usd), 0) FROM usage_jobs WHERE job = ? AND day >= ? AND day <= ?`, r.job, r.from, r.to)
-		live := its(`SELECT coalesce(sum(share * (until - began) / 1e6), 0), coalesce(sum(share * (until - began) * coalesce(usd_per_hour, 0) / 3.6e9), 0)
-			FROM usage WHERE instance IN (SELECT instance FROM usage WHERE open) AND job = ? AND until >= ? AND began < ?`, r.job, s.days.begin(r.from), s.days.begin(r.to+1))
-		if seconds, usd := ended.Seconds+live.Seconds, ended.USD+live.USD; seconds > 0 {
-			row := u.row(r.part)
-			row.Lost = Unused{row.Lost.Seconds + r.lost*seconds, row.Lost.USD + r.lost*usd}
-			row.Checkpoints = Unused{row.Checkpoints.Seconds + r.writing*seconds, row.Checkpoints.USD + r.writing*usd}
-		}
+		its(`SELECT pool, sum(seconds), sum(usd) FROM usage_jobs j JOIN usage_dims d ON d.id = j.dim WHERE job = ? AND day >= ? AND day <= ? GROUP BY pool`, r.job, r.from, r.to)
+		its(`SELECT pool, sum(share * (until - began) / 1e6), sum(share * (until - began) * coalesce(usd_per_hour, 0) / 3.6e9)
+			FROM usage WHERE instance IN (SELECT instance FROM usage WHERE open) AND job = ? AND until >= ? AND began < ? GROUP BY pool`, r.job, s.days.begin(r.from), s.days.begin(r.to+1))
 	}
 	sums := map[string][2]Unused{}
 	for k, r := range u.rows {
@@ -304,6 +332,38 @@ func checkLost(t *rapid.T, s *Store, w *lostWorld) {
 	}
 }
 
+// checkForgotten prunes the ledger up to a drawn time, has days of another zone, and counts again what was lost of each job: of
+// the days that are kept it is as before, also of runs that the ledger has forgotten a part of, or wholly.
+func checkForgotten(t *rapid.T, s *Store, w *lostWorld, move func()) {
+	at := rapid.SampledFrom(w.ends).Draw(t, "forgotten up to").Add(time.Duration(rapid.SampledFrom([]int{-90_000, -5000, -1, 0, 1, 4000}).Draw(t, "beside it")) * time.Second)
+	keys, want := []string{"job", "user", "account", "pool"}, map[string]map[string][2]Unused{}
+	for _, by := range keys {
+		want[by] = plainlyLost(t, s, UsageQuery{By: by, UID: -1, Since: toTime(s.days.begin(s.days.day(fromTime(at))))})
+	}
+	if err := s.Prune(t.Context(), at.Add(usageKeep)); err != nil {
+		t.Fatal(err)
+	}
+	move()
+	if err := s.tx(t.Context(), func(tx *sql.Tx) error {
+		return s.countLost(&writer{ctx: t.Context(), tx: tx}, []uint32{1, 2, 3, 4, 5, 6, 99})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, by := range keys {
+		all, err := s.Usage(t.Context(), UsageQuery{By: by, UID: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string][2]Unused{}
+		for _, u := range all {
+			got[u.Key] = [2]Unused{u.Lost, u.Checkpoints}
+		}
+		if !sameLost(got, want[by]) {
+			t.Fatalf("forgotten up to %s, by %s:\n%+v, and before\n%+v", at, by, got, want[by])
+		}
+	}
+}
+
 func rowsWhere(t *rapid.T, s *Store, from string) (n int) {
 	if err := s.db.QueryRow(`SELECT count(*) FROM ` + from).Scan(&n); err != nil {
 		t.Fatal(err)
@@ -336,7 +396,7 @@ func TestLostIsWhatTheRowsComeTo(t *testing.T) {
 				}
 			}
 		}
-		exec(`DROP TRIGGER IF EXISTS broken; DELETE FROM usage; DELETE FROM bills; DELETE FROM runs; DELETE FROM steps_done; DELETE FROM evictions; DELETE FROM meta WHERE key IN ('usage_zone', 'lost_zone')`)
+		exec(`DROP TRIGGER IF EXISTS broken; DELETE FROM usage; DELETE FROM bills; DELETE FROM runs; DELETE FROM steps_done; DELETE FROM evictions; DELETE FROM meta WHERE key IN ('usage_zone', 'lost_runs', 'lost_zone', 'ledger_since')`)
 		move(rapid.SampledFrom(zones).Draw(t, "zone"))
 		w := drawLostWorld(t)
 		for {
@@ -379,6 +439,9 @@ func TestLostIsWhatTheRowsComeTo(t *testing.T) {
 		}
 		checkLost(t, s, w)
 		told += rowsWhere(t, s, "lost_runs")
+		if w.orderly && len(w.ends) > 0 {
+			checkForgotten(t, s, w, func() { move(rapid.SampledFrom(zones).Draw(t, "zone then")) })
+		}
 	})
 	if told == 0 {
 		t.Error("nothing was lost in any of the worlds")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/history"
@@ -205,10 +206,10 @@ func tell(ctx context.Context, q querier, t *Told) (err error) {
 	}
 	until := fromTime(t.Ended)
 	if t.Open {
-		until = 0
+		until = math.MaxInt64
 	}
 	_, err = query(ctx, q, `SELECT coalesce(sum(s), 0), coalesce(sum(s * usd_per_hour / 3600), 0), coalesce(sum(s) FILTER (WHERE usd_per_hour IS NULL), 0)
-		FROM (SELECT usd_per_hour, share * (until - began) / 1e6 AS s FROM usage WHERE job > 0 AND job = ?1 AND began > ?2 AND (?3 = 0 OR began <= ?3))`,
+		FROM (SELECT usd_per_hour, share * (until - began) / 1e6 AS s FROM usage u WHERE `+itsRows("?1", "?2", "?3")+`)`,
 		func(scan scanner) (struct{}, error) { return struct{}{}, scan(&t.Seconds, &t.USD, &t.Unpriced) }, t.Job, since, until)
 	return err
 }

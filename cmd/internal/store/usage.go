@@ -126,6 +126,7 @@ func (s *Store) pruneUsage(ctx context.Context, before time.Time) error {
 		text string
 		arg  any
 	}{
+		{`INSERT INTO meta (key, value) VALUES ('ledger_since', ?) ON CONFLICT DO UPDATE SET value = excluded.value WHERE CAST(excluded.value AS INTEGER) > CAST(value AS INTEGER)`, fmt.Sprint(old)},
 		{`DELETE FROM usage WHERE NOT open AND until < ?`, old},
 		{`DELETE FROM bills WHERE gone < ? AND NOT EXISTS (SELECT 1 FROM usage WHERE usage.instance = bills.instance)`, old},
 		{`DELETE FROM usage_days WHERE day < ?`, s.days.day(old)},

@@ -142,3 +142,111 @@ func TestLostOfAJobThatNeverCameBack(t *testing.T) {
 		t.Errorf("%+v, %v", lost, err)
 	}
 }
+
+// TestLostOfAJobThatEndsAtTheSite: what an eviction in the cloud took is of its time there, and in the pool that it had there; of
+// the writing of checkpoints that of the whole time counts, as they are written at the site too.
+func TestLostOfAJobThatEndsAtTheSite(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "burst.db"))
+	row := func(id, pool string, from, to int) ledger.Row {
+		r := usageRow(id, 7, from, to)
+		r.Open, r.Pool = false, pool
+		return r
+	}
+	// Two instances at a time, in p 100 s and, with a gap, in q 50 s.
+	putRows(t, s, row("i-1", "p", 0, 100), row("i-2", "p", 0, 60), row("i-2", "p", 60, 100), row("i-3", "q", 200, 250), row("i-4", "q", 200, 250))
+	r := history.Run{Job: 7, Submitted: at, Started: at, Begun: at.Add(400 * time.Second), Ran: 150 * time.Second, Ended: at.Add(1250 * time.Second), UID: 1007, User: "u7", Account: "a",
+		State: "COMPLETED", Restarts: 2}
+	stepEnds(t, s, r, 50*time.Second, 100*time.Second)
+	writeRuns(t, s, r)
+	all, err := s.Usage(t.Context(), UsageQuery{By: "pool", UID: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string][2]Unused{}
+	for _, u := range all {
+		got[u.Key] = [2]Unused{u.Lost, u.Checkpoints}
+	}
+	want := map[string][2]Unused{"p": {{Seconds: 200. / 3, USD: 0.2 / 3}, {Seconds: 20, USD: 0.02}}, "q": {{Seconds: 100. / 3, USD: 0.1 / 3}, {Seconds: 10, USD: 0.01}}} // 50 of 150 s, and 100 of 1000
+	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestARowAtTheEndOfTheRunBefore is the earlier run's, of two to which Slurm has given one id: of that end something may be
+// booked late. So `burst cost`, `burst jobs` and the line for sacct have it.
+func TestARowAtTheEndOfTheRunBefore(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "burst.db"))
+	sec := func(n int) time.Time { return at.Add(time.Duration(n) * time.Second) }
+	first := history.Run{Job: 7, Submitted: at, Started: at, Begun: at, Ended: sec(1000), UID: 1007, User: "u7", Account: "a", Pool: "p", State: "COMPLETED"}
+	second := first
+	second.Submitted, second.Started, second.Begun, second.Ended, second.UID, second.User = sec(1000), sec(1000), sec(1000), sec(2000), 1008, "u8"
+	row := func(id string, from, to int) ledger.Row {
+		r := usageRow(id, 7, from, to)
+		r.Open = false
+		return r
+	}
+	// The first's; at its end; the second's.
+	putRows(t, s, row("i-1", 0, 1000), row("i-2", 1000, 1500), row("i-3", 1001, 2000))
+	for _, r := range []history.Run{first, second} {
+		stepEnds(t, s, r, 100*time.Second, 0)
+		writeRuns(t, s, r)
+	}
+	all, err := s.Usage(t.Context(), UsageQuery{By: "user", UID: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct {
+		run           history.Run
+		seconds, lost float64
+	}{{first, 1500, 150}, {second, 999, 100}} { // of 999 s that it had any 100 were lost
+		if cost, err := s.RunCost(t.Context(), want.run); err != nil || cost.Seconds != want.seconds {
+			t.Errorf("run %d has had %g s of instances, %v", i, cost.Seconds, err)
+		}
+		if runs := told(t, s, RunsQuery{UID: want.run.UID}); len(runs) != 1 || runs[0].Seconds != want.seconds {
+			t.Errorf("run %d is %+v", i, runs)
+		}
+		for _, u := range all {
+			if u.Key == want.run.User && math.Abs(u.Lost.Seconds-want.lost) > 1e-9 {
+				t.Errorf("run %d has lost %+v", i, u.Lost)
+			}
+		}
+	}
+}
+
+// TestNothingIsLostButForRounding: what is taken away from the sums by day again leaves nothing, of neither sign.
+func TestNothingIsLostButForRounding(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "burst.db"))
+	free := lostRunOf(3, at)
+	runs := []history.Run{free}
+	for n, usd := range []float64{0.1, 0.2, 0.3, 0.7, 1.1} {
+		r := lostRunOf(3*n+6, at)
+		runs = append(runs, r)
+		putRows(t, s, rowOf(r, usd))
+	}
+	putRows(t, s, rowOf(free, 0))
+	for _, r := range runs {
+		stepEnds(t, s, r, 100*time.Second, 0)
+	}
+	writeRuns(t, s, runs...)
+	for _, order := range [][]int{{1, 2, 3, 4, 5}, {5, 4, 3, 2, 1}, {2, 5, 1, 4, 3}} {
+		for _, i := range order {
+			r := runs[i]
+			r.Open = true
+			writeRuns(t, s, r)
+		}
+		all, err := s.Usage(t.Context(), UsageQuery{By: "user", UID: -1})
+		if lost, _ := lostOf(all); err != nil || math.Abs(lost.Seconds-100) > 1e-9 || lost.USD != 0 || math.Signbit(lost.USD) {
+			t.Errorf("%+v, %v", lost, err)
+		}
+		for _, i := range order {
+			writeRuns(t, s, runs[i])
+		}
+	}
+	if _, err := s.db.Exec(`UPDATE lost_days SET usd = -1e-8`); err != nil { // as of sums of millions
+		t.Fatal(err)
+	}
+	all, err := s.Usage(t.Context(), UsageQuery{By: "user", UID: -1})
+	if lost, _ := lostOf(all); err != nil || lost.USD != 0 || math.Signbit(lost.USD) {
+		t.Errorf("%+v, %v", lost, err)
+	}
+}
