@@ -49,7 +49,7 @@ func TestRemoval(t *testing.T) {
 }
 
 // scripted runs the package's script with its folders below dir, where systemctl notes what it is asked in the
-// file "asked" and answers as if burstd runs as long as the file "active" is there.
+// file "asked" and answers as if burstd runs as long as the file "active" is there, and starts while "activating" is.
 func scripted(t *testing.T, dir, script string, env []string, args ...string) (said string, err error) {
 	t.Helper()
 	text, err := os.ReadFile("nfpm/" + script)
@@ -63,8 +63,12 @@ func scripted(t *testing.T, dir, script string, env []string, args ...string) (s
 	}
 	systemctl := `#!/bin/sh
 case "$*" in
-is-active*) [ -e ` + dir + `/active ] ;;
-stop*) echo "$*" >>` + dir + `/asked; rm -f ` + dir + `/active ;;
+is-active*)
+	for state in active activating; do
+		[ ! -e ` + dir + `/$state ] || { echo $state; break; }
+	done
+	[ -e ` + dir + `/active ] || exit 3 ;;
+stop*) echo "$*" >>` + dir + `/asked; rm -f ` + dir + `/active ` + dir + `/activating ;;
 *try-restart*) echo "$*" >>` + dir + `/asked ;;
 *start*) echo "$*" >>` + dir + `/asked; touch ` + dir + `/active ;;
 is-failed*) exit 1 ;;
@@ -100,26 +104,46 @@ func write(t *testing.T, text string, mode os.FileMode, path ...string) {
 // TestRemovalLooksTwice: what burstd has launched while it was being stopped refuses the removal, too, and burstd is started again,
 // if it ran.
 func TestRemovalLooksTwice(t *testing.T) {
-	for _, ran := range []bool{true, false} {
-		dir := t.TempDir()
+	for _, state := range []string{"active", "activating", "inactive"} {
+		dir, ran := t.TempDir(), state != "inactive"
 		write(t, `#!/bin/sh
 n=$(cat `+dir+`/looks 2>/dev/null || echo 0); echo $((n + 1)) >`+dir+`/looks
 [ $n = 0 ] || echo instance i-2
 `, 0o755, dir, "bin/burstd")
-		if ran {
-			write(t, "", 0o644, dir, "active")
-		}
 		for _, step := range []string{"remove", "0"} {
-			os.Remove(filepath.Join(dir, "looks"))
-			os.Remove(filepath.Join(dir, "asked"))
+			for _, file := range []string{"looks", "asked", "active"} {
+				os.Remove(filepath.Join(dir, file))
+			}
+			write(t, "", 0o644, dir, state)
 			said, err := scripted(t, dir, "burst/preremove.sh", nil, step)
 			asked, _ := os.ReadFile(filepath.Join(dir, "asked"))
 			want := "stop burstd.service\n--no-block start burstd.service\n"
 			if !ran {
-				want = ""
+				want = "stop burstd.service\n"
 			}
 			if err == nil || !strings.Contains(said, "instance i-2") || string(asked) != want || exists(dir, "active") != ran || exists(dir, "run/burst-removal") {
-				t.Errorf("%s, it ran: %v: %v, systemctl was asked %q:\n%s", step, ran, err, asked, said)
+				t.Errorf("%s, it is %s: %v, systemctl was asked %q:\n%s", step, state, err, asked, said)
+			}
+		}
+	}
+}
+
+// TestRemovalStops: what starts, or waits for its next start, does not outlive its package; and if that removal is
+// killed, one that is refused later starts it again.
+func TestRemovalStops(t *testing.T) {
+	for pkg, unit := range map[string]string{"burst": "burstd.service", "burst-node": "burst-agent.service"} {
+		for _, state := range []string{"active", "activating"} {
+			dir := t.TempDir()
+			write(t, "", 0o644, dir, state)
+			write(t, "#!/bin/sh\n", 0o755, dir, "bin/burstd")
+			said, err := scripted(t, dir, pkg+"/preremove.sh", nil, "0")
+			asked, _ := os.ReadFile(filepath.Join(dir, "asked"))
+			if err != nil || string(asked) != "stop "+unit+"\n" {
+				t.Errorf("%s is %s: %v, systemctl was asked %q:\n%s", unit, state, err, asked, said)
+			}
+			write(t, "#!/bin/sh\necho instance i-1\n", 0o755, dir, "bin/burstd")
+			if said, err := scripted(t, dir, pkg+"/preremove.sh", nil, "0"); err == nil || !exists(dir, "active") {
+				t.Errorf("%s was %s, and is not started again: %v:\n%s", unit, state, err, said)
 			}
 		}
 	}
