@@ -1,6 +1,7 @@
 package packaging
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -218,6 +219,23 @@ func TestPurge(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, keeps: "somebody has written it"},
+		{name: "put back with its old mtime", between: func(dir string) {
+			db := filepath.Join(dir, "var/lib/burst/burst.db")
+			os.Remove(db)
+			write(t, "another", 0o640, db)
+			before := time.Now().Add(-time.Hour)
+			if err := os.Chtimes(db, before, before); err != nil {
+				t.Fatal(err)
+			}
+		}, keeps: "somebody has written it"},
+		{name: "another's below it", between: func(dir string) { write(t, "another", 0o640, dir, "var/lib/burst/east/burst.db") }, keeps: "east/burst.db"},
+		{name: "put there since, abandoned", env: []string{"BURST_ABANDON=1"}, between: func(dir string) {
+			write(t, "another", 0o640, dir, "var/lib/burst/burst.db")
+		}, keeps: "somebody has written it"},
+		{name: "made since, abandoned", env: []string{"BURST_ABANDON=1"}, between: func(dir string) { os.Remove(filepath.Join(dir, "var/lib/burst/.removed")) }, keeps: "was not there"},
+		{name: "it cannot be looked through", between: func(dir string) {
+			write(t, "#!/bin/sh\necho find: it cannot be read >&2; exit 1\n", 0o755, dir, "bin/find")
+		}, keeps: "find: it cannot be read"},
 		{name: "made since", between: func(dir string) { os.Remove(filepath.Join(dir, "var/lib/burst/.removed")) }, keeps: "was not there"},
 		{name: "instances were abandoned at the removal", burstd: "instance i-1", env: []string{"BURST_ABANDON=1"}},
 		{name: "instances were abandoned, a purge later", burstd: "instance i-1", env: []string{"BURST_ABANDON=1"}, between: func(string) {}, keeps: "instance i-1"},
@@ -249,6 +267,36 @@ func TestPurge(t *testing.T) {
 		kept := exists(dir, "var/lib/burst/burst.db") && exists(dir, "var/spool/burst/1")
 		if kept != (tt.keeps != "") || kept && !(strings.Contains(said, "NOT DELETED") && strings.Contains(said, tt.keeps)) {
 			t.Errorf("%s: kept: %v:\n%s", tt.name, kept, said)
+		}
+	}
+}
+
+// TestPurgeWithoutState: a burstd that has its journal elsewhere keeps its socket and the orders that wait.
+func TestPurgeWithoutState(t *testing.T) {
+	for _, how := range []string{"installed", "running", "gone"} {
+		dir, err := os.MkdirTemp("", "burst") // a socket's path is short
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		write(t, "order", 0o640, dir, "var/spool/burst/1")
+		switch how {
+		case "installed":
+			write(t, "#!/bin/sh\n", 0o755, dir, "bin/burstd")
+		case "running":
+			if err := os.MkdirAll(filepath.Join(dir, "run/burst"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			socket, err := net.Listen("unix", filepath.Join(dir, "run/burst/burstd.sock"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer socket.Close()
+		}
+		said, err := scripted(t, dir, "burst/postremove.sh", nil, "purge")
+		kept := exists(dir, "var/spool/burst/1") && (how != "running" || exists(dir, "run/burst/burstd.sock"))
+		if err != nil || kept != (how != "gone") || kept != strings.Contains(said, "another burstd") {
+			t.Errorf("%s: kept: %v: %v\n%s", how, kept, err, said)
 		}
 	}
 }
