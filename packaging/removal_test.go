@@ -301,6 +301,71 @@ func TestPurgeWithoutState(t *testing.T) {
 	}
 }
 
+// TestPurgeNote: a removal notes what lives where only it can be read from, writes through nothing that it finds there, and
+// without burstd notes that it cannot be told; where it cannot write it comes to its end, or burstd runs again.
+func TestPurgeNote(t *testing.T) {
+	const burstd = "#!/bin/sh\n"
+	begin := func(before func(dir string)) (dir string) {
+		dir = t.TempDir()
+		write(t, "", 0o644, dir, "active")
+		write(t, "journal", 0o640, dir, "var/lib/burst/burst.db")
+		before(dir)
+		said, err := scripted(t, dir, "burst/preremove.sh", nil, "remove")
+		if err != nil {
+			t.Fatalf("preremove: %v\n%s", err, said)
+		}
+		return dir
+	}
+	purge := func(dir string) string {
+		os.Remove(filepath.Join(dir, "bin/burstd"))
+		said, err := scripted(t, dir, "burst/postremove.sh", nil, "purge")
+		if err != nil {
+			t.Fatalf("purge: %v\n%s", err, said)
+		}
+		return said
+	}
+	dir := begin(func(string) {})
+	if said := purge(dir); !strings.Contains(said, "cannot be told") || !exists(dir, "var/lib/burst/burst.db") {
+		t.Errorf("without a burstd:\n%s", said)
+	}
+
+	dir = begin(func(dir string) {
+		write(t, burstd, 0o755, dir, "bin/burstd")
+		write(t, "secret", 0o600, dir, "theirs")
+		if err := os.Symlink(filepath.Join(dir, "theirs"), filepath.Join(dir, "var/lib/burst/.removed")); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if text, _ := os.ReadFile(filepath.Join(dir, "theirs")); string(text) != "secret" {
+		t.Errorf("a removal writes through a link: %q", text)
+	}
+	note := filepath.Join(dir, "var/lib/burst/.removed")
+	os.Remove(note)
+	if err := os.Symlink(filepath.Join(dir, "theirs"), note); err != nil {
+		t.Fatal(err)
+	}
+	if said := purge(dir); strings.Contains(said, "secret") || !exists(dir, "var/lib/burst/burst.db") {
+		t.Errorf("a purge reads through a link:\n%s", said)
+	}
+
+	// A folder of that name cannot be written, nor deleted, by root either.
+	blocked := func(dir string) {
+		write(t, burstd, 0o755, dir, "bin/burstd")
+		write(t, "", 0o644, dir, "var/lib/burst/.removed/it")
+	}
+	dir = begin(blocked)
+	if said := purge(dir); !exists(dir, "var/lib/burst/burst.db") {
+		t.Errorf("without a note:\n%s", said)
+	}
+	for _, step := range []string{"abort-remove", "configure"} {
+		dir = begin(blocked)
+		write(t, "", 0o644, dir, "usr/lib/tmpfiles.d/burst.conf")
+		if said, err := scripted(t, dir, "burst/postinstall.sh", nil, step, "1.0-1"); err != nil || !exists(dir, "active") {
+			t.Errorf("%s: burstd is not started again: %v\n%s", step, err, said)
+		}
+	}
+}
+
 // TestSpoolOwner: an installation makes the spool for SlurmUser; one that the site has given to somebody stays.
 func TestSpoolOwner(t *testing.T) {
 	for _, tt := range []struct {

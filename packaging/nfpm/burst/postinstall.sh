@@ -5,10 +5,11 @@ set -e
 
 # again starts a burstd that a removal has stopped, which then did not come to its end.
 again() {
-	rm -f /var/lib/burst/.removed
-	[ -e /run/burst-removal ] || return 0
-	rm -f /run/burst-removal
-	[ ! -d /run/systemd/system ] || systemctl --no-block start burstd.service || :
+	if [ -e /run/burst-removal ]; then
+		[ ! -d /run/systemd/system ] || systemctl --no-block start burstd.service || :
+		rm -f /run/burst-removal || :
+	fi
+	rm -f /var/lib/burst/.removed || : # a folder that cannot be written leaves it; the journal is younger then
 }
 
 case "$1" in

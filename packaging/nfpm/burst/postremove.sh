@@ -8,7 +8,7 @@ theirs() {
 		echo "another burstd is installed or runs here"
 	elif [ ! -d /var/lib/burst ]; then
 		: # no journal here
-	elif [ ! -e /var/lib/burst/.removed ]; then
+	elif [ ! -f /var/lib/burst/.removed ] || [ -L /var/lib/burst/.removed ]; then
 		echo "it was not there when the package was removed"
 	# By their ctime: what cp -a, rsync and tar put back has the mtime of then.
 	elif since=$(find /var/lib/burst '(' -name 'burst.db*' -o -name cluster-id ')' -cnewer /var/lib/burst/.removed 2>&1) && [ -z "$since" ]; then
