@@ -50,7 +50,8 @@ func TestRemoval(t *testing.T) {
 }
 
 // scripted runs the package's script with its folders below dir, where systemctl notes what it is asked in the
-// file "asked" and answers as if burstd runs as long as the file "active" is there, and starts while "activating" is.
+// file "asked" and answers as if burstd runs as long as the file "active" is there, and starts while "activating" is;
+// it is enabled unless "disabled" is there.
 func scripted(t *testing.T, dir, script string, env []string, args ...string) (said string, err error) {
 	t.Helper()
 	text, err := os.ReadFile("nfpm/" + script)
@@ -73,6 +74,7 @@ stop*) echo "$*" >>` + dir + `/asked; rm -f ` + dir + `/active ` + dir + `/activ
 *try-restart*) echo "$*" >>` + dir + `/asked ;;
 *start*) echo "$*" >>` + dir + `/asked; touch ` + dir + `/active ;;
 is-failed*) exit 1 ;;
+is-enabled*) [ ! -e ` + dir + `/disabled ] ;;
 *disable*) echo "$*" >>` + dir + `/asked ;;
 esac
 `
@@ -151,12 +153,14 @@ func TestRemovalStops(t *testing.T) {
 }
 
 // TestRemovalIsInterrupted: a burstd, or an agent, that a removal has stopped runs again when the package is configured,
-// or the removal is given up; not after one that was carried out, and not one that did not run.
+// or the removal is given up; not after one that was carried out, not one that did not run,
+// and no burstd that the admin has disabled since.
 func TestRemovalIsInterrupted(t *testing.T) {
 	for pkg, unit := range map[string]string{"burst": "burstd.service", "burst-node": "burst-agent.service"} {
 		for _, tt := range []struct {
 			name, then string
 			ran, gone  bool
+			disabled   bool // since
 			again      bool
 		}{
 			{name: "configured", then: "configure", ran: true, again: true},
@@ -164,6 +168,8 @@ func TestRemovalIsInterrupted(t *testing.T) {
 			{name: "given up", then: "abort-remove", ran: true, again: true},
 			{name: "another package's affair", then: "abort-deconfigure", ran: true, again: true},
 			{name: "an upgrade is given up", then: "abort-upgrade", ran: true, again: true},
+			{name: "given up, never enabled", then: "abort-remove", ran: true, disabled: true, again: true},
+			{name: "moved to another host, then an upgrade", then: "configure", ran: true, disabled: true, again: pkg == "burst-node"},
 			{name: "it did not run", then: "configure"},
 			{name: "removed, and installed again", then: "configure", ran: true, gone: true},
 		} {
@@ -185,8 +191,12 @@ func TestRemovalIsInterrupted(t *testing.T) {
 			if tt.gone {
 				steps = append(steps, []string{"postremove.sh", "remove"})
 			}
+			if tt.disabled {
+				write(t, "", 0o644, dir, "disabled")
+			}
 			for _, step := range append(steps, []string{"postinstall.sh", tt.then, "1.0-1"}) {
-				if said, err := scripted(t, dir, pkg+"/"+step[0], nil, step[1:]...); err != nil {
+				said, err := scripted(t, dir, pkg+"/"+step[0], nil, step[1:]...)
+				if told := strings.Contains(said, "systemctl enable --now burstd"); err != nil || told != (step[0] == "postinstall.sh" && tt.disabled && !tt.again) {
 					t.Fatalf("%s, %s: %v: %v\n%s", pkg, tt.name, step, err, said)
 				}
 			}

@@ -3,10 +3,17 @@
 # in a root where no systemd runs.
 set -e
 
-# again starts a burstd that a removal has stopped, which then did not come to its end.
+# again starts a burstd that a removal has stopped, which then did not come to its end; with "enabled"
+# only one that is: it may have been moved to another host since.
 again() {
 	if [ -e /run/burst-removal ]; then
-		[ ! -d /run/systemd/system ] || systemctl --no-block start burstd.service || :
+		if [ ! -d /run/systemd/system ]; then
+			: # it starts with the host, if at all
+		elif [ "$1" = enabled ] && ! systemctl is-enabled --quiet burstd.service; then
+			echo "burst: a removal has stopped burstd, which is not enabled: if it is to run here, systemctl enable --now burstd" >&2
+		else
+			systemctl --no-block start burstd.service || :
+		fi
 		rm -f /run/burst-removal || :
 	fi
 	rm -f /var/lib/burst/.removed || : # a folder that cannot be written leaves it; the journal is younger then
@@ -15,7 +22,7 @@ again() {
 case "$1" in
 configure | [1-9]*) ;;
 abort-*)
-	again
+	again "$1"
 	exit 0
 	;;
 *) exit 0 ;;
@@ -64,5 +71,5 @@ if [ -d /run/systemd/system ]; then
 	fi
 	systemctl "$verb" burstd.service || echo "burst: burstd has not started again: see systemctl status burstd, then systemctl start burstd" >&2
 fi
-again
+again enabled
 exit 0
