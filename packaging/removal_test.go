@@ -380,15 +380,25 @@ func TestPurgeNote(t *testing.T) {
 func TestSpoolOwner(t *testing.T) {
 	for _, tt := range []struct {
 		name, conf string
+		before     string // the version before
+		mode       os.FileMode
 		owner      int // of the folder before; -1: there is none
 		want       int // afterwards
 		says       string
 	}{
 		{name: "new", owner: -1, want: 4242},
 		{name: "left by an installation that was killed", owner: 0, want: 4242},
-		{name: "the site's", owner: 4343, want: 4343},
+		{name: "left by an upgrade that was killed", before: "1.0-1", owner: 0, want: 4242},
+		{name: "new after a removal", before: "1.0-1", owner: -1, want: 4242},
+		{name: "the site's, root's", before: "1.0-1", mode: 0o700, owner: 0, want: 0},
+		{name: "there before the first installation", mode: 0o755, owner: 0, want: 4242},
+		{name: "the site's", mode: 0o700, owner: 4343, want: 4343},
 		{name: "new, SlurmUser is another", conf: "ClusterName=x\nslurmuser = hpc # ours\n", owner: -1, want: -1, says: "SlurmUser is hpc"},
 		{name: "SlurmUser is that user", conf: "SlurmUser=slurm(64030)\n", owner: -1, want: 4242},
+		{name: "SlurmUser is that user's number", conf: "SlurmUser=64030\n", owner: -1, want: 4242},
+		{name: "SlurmUser is another's number", conf: "SlurmUser=64031\n", owner: -1, want: -1, says: "SlurmUser is 64031"},
+		{name: "no SlurmUser is root", conf: "ClusterName=x\n", owner: -1, want: -1, says: "SlurmUser is root"},
+		{name: "SlurmUser may be in what is included", conf: "Include users.conf\n", owner: -1, want: 4242},
 	} {
 		dir := t.TempDir()
 		spool := filepath.Join(dir, "var/spool/burst")
@@ -396,19 +406,25 @@ func TestSpoolOwner(t *testing.T) {
 		write(t, tt.conf, 0o644, dir, "etc/slurm/slurm.conf")
 		// chown and stat need root, and a user slurm: the owner is in a file.
 		write(t, "#!/bin/sh\n[ \"$1\" = slurm:slurm ] && echo 4242 >"+dir+"/owner\n", 0o755, dir, "bin/chown")
-		write(t, "#!/bin/sh\ncat "+dir+"/owner 2>/dev/null || echo 0\n", 0o755, dir, "bin/stat")
-		write(t, "#!/bin/sh\n", 0o755, dir, "bin/getent")
+		write(t, "#!/bin/sh\n[ \"$2\" != %a ] || exec /usr/bin/stat \"$@\"\ncat "+dir+"/owner 2>/dev/null || echo 0\n", 0o755, dir, "bin/stat")
+		write(t, "#!/bin/sh\ncase $2 in slurm | 64030) echo slurm:x:64030: ;; root) echo root:x:0: ;; *) exit 2 ;; esac\n", 0o755, dir, "bin/getent")
 		if tt.owner >= 0 {
-			if err := os.MkdirAll(spool, 0o755); err != nil {
+			if err := os.MkdirAll(filepath.Dir(spool), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Mkdir(spool, tt.mode); err != nil {
 				t.Fatal(err)
 			}
 			write(t, strconv.Itoa(tt.owner), 0o644, dir, "owner")
 		}
-		said, err := scripted(t, dir, "burst/postinstall.sh", nil, "configure")
+		said, err := scripted(t, dir, "burst/postinstall.sh", nil, "configure", tt.before)
 		owner := -1
 		if exists(spool) {
 			text, _ := os.ReadFile(filepath.Join(dir, "owner"))
 			owner, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+		}
+		if info, err := os.Stat(spool); err == nil && tt.want == 4242 && info.Mode().Perm() != 0o750 {
+			t.Errorf("%s: the spool's mode is %v", tt.name, info.Mode())
 		}
 		if err != nil || owner != tt.want || !strings.Contains(said, tt.says) || tt.says == "" && said != "" {
 			t.Errorf("%s: %v, the owner is %d, want %d:\n%s", tt.name, err, owner, tt.want, said)

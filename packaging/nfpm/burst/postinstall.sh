@@ -28,6 +28,14 @@ abort-*)
 *) exit 0 ;;
 esac
 
+first= # it was not installed here before
+[ "$1${2:-}" != configure ] && [ "$1" != 1 ] || first=yes
+
+# same is true if both are names, or numbers, of one user.
+same() {
+	[ "$1" = "$2" ] || { uid=$(getent passwd "$1" | cut -d: -f3) && [ -n "$uid" ] && [ "$uid" = "$(getent passwd "$2" | cut -d: -f3)" ]; }
+}
+
 # Burst has no user of its own: burstd is SlurmUser, whom Slurm's packages or the site make, with
 # the same uid on all hosts.
 tmpfiles=/usr/lib/tmpfiles.d/burst.conf
@@ -36,9 +44,13 @@ tmpfiles=/usr/lib/tmpfiles.d/burst.conf
 set -- $(sed -n 's,^d[[:space:]]*/var/spool/burst[[:space:]]*\([0-7]*\)[[:space:]]*\([^[:space:]]*\)[[:space:]]*\([^[:space:]]*\).*,\1 \2 \3,p' "$tmpfiles")
 mode=${1:-} owner=${2:-} group=${3:-}
 user=$(sed -n 's/^[[:space:]]*SlurmUser[[:space:]]*=[[:space:]]*\([^[:space:]#(]*\).*/\1/Ip' /etc/slurm/slurm.conf 2>/dev/null | tail -n 1)
+# For Slurm that is root where it is not said; it may be said in what is included.
+if [ -z "$user" ] && [ -s /etc/slurm/slurm.conf ] && ! grep -qi '^[[:space:]]*include[[:space:]]' /etc/slurm/slurm.conf; then
+	user=root
+fi
 if [ -z "$owner" ] || [ -L /var/spool/burst ]; then
 	: # the site has its spool elsewhere
-elif [ -n "$user" ] && [ "$user" != "$owner" ]; then
+elif [ -n "$user" ] && ! same "$user" "$owner"; then
 	echo "burst: SlurmUser is $user, and $tmpfiles gives the spool to $owner: it is left as it is" >&2
 	echo "burst: see \"Is your SlurmUser not slurm?\" in the guide for admins" >&2
 elif ! getent passwd "$owner" >/dev/null || ! getent group "$group" >/dev/null; then
@@ -46,11 +58,11 @@ elif ! getent passwd "$owner" >/dev/null || ! getent group "$group" >/dev/null; 
 	echo "burst: see \"Is your SlurmUser not slurm?\" in the guide for admins" >&2
 else
 	# As systemd-tmpfiles does at each boot, which not all roots have. An installation may have been
-	# interrupted between two of these; a folder that the site has given to somebody stays.
-	mkdir -p -m "$mode" /var/spool/burst
-	if [ "$(stat -c %u /var/spool/burst)" = 0 ]; then
-		chmod "$mode" /var/spool/burst
+	# interrupted between two of these: mode 0 is what it leaves. A folder of the site's stays, root's too.
+	[ -d /var/spool/burst ] || mkdir -p -m 0 /var/spool/burst
+	if [ "$(stat -c %a /var/spool/burst)" = 0 ] || { [ -n "$first" ] && [ "$(stat -c %u /var/spool/burst)" = 0 ]; }; then
 		chown "$owner:$group" /var/spool/burst
+		chmod "$mode" /var/spool/burst
 	fi
 fi
 
