@@ -166,7 +166,7 @@ debian() {
 		done
 	done
 	installed "$root"
-	rmdir "$root/var/spool/burst" && mkdir "$root/var/spool/burst" # as after a kill within postinst
+	rmdir "$root/var/spool/burst" && mkdir -m 0 "$root/var/spool/burst" # as after a kill within postinst
 	for time in 0.1 0.4 0.8 1.2 1.6; do
 		# shellcheck disable=SC2046
 		(timeout -s KILL "$time" chroot "$root" dpkg --force-confold -i $(both new) || :) >/dev/null 2>&1

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -16,8 +17,13 @@ func TestUpgradeStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	here := strings.NewReplacer("/run/systemd/system", dir, "/usr/lib/tmpfiles.d", dir, "/etc/tmpfiles.d", dir)
+	here := strings.NewReplacer("/run/systemd/system", dir, "/usr/lib/tmpfiles.d", dir, "/etc/tmpfiles.d", dir, "/run/", dir+"/run/", "/etc/", dir+"/etc/", "/var/", dir+"/var/")
 	script := here.Replace(string(text))
+	for line := range strings.Lines(strings.ReplaceAll(script, dir+"/", "")) {
+		if code := strings.TrimSpace(line); !strings.HasPrefix(code, "#") && regexp.MustCompile(`/(etc|run|usr|var)\b`).MatchString(code) {
+			t.Errorf("this would be the host's: %s", code)
+		}
+	}
 	if err := os.WriteFile(filepath.Join(dir, "burst.conf"), nil, 0o600); err != nil { // no spool is made
 		t.Fatal(err)
 	}

@@ -3,22 +3,38 @@
 # in a root where no systemd runs.
 set -e
 
-# again starts a burstd that a removal has stopped, which then did not come to its end.
+# again starts a burstd that a removal has stopped, which then did not come to its end; with "enabled"
+# only one that is: it may have been moved to another host since.
 again() {
-	rm -f /var/lib/burst/.removed
-	[ -e /run/burst-removal ] || return 0
-	rm -f /run/burst-removal
-	[ ! -d /run/systemd/system ] || systemctl --no-block start burstd.service || :
+	if [ -e /run/burst-removal ]; then
+		if [ ! -d /run/systemd/system ]; then
+			: # it starts with the host, if at all
+		elif [ "$1" = enabled ] && ! systemctl is-enabled --quiet burstd.service; then
+			echo "burst: a removal has stopped burstd, which is not enabled: if it is to run here, systemctl enable --now burstd" >&2
+		else
+			systemctl --no-block start burstd.service || :
+		fi
+		rm -f /run/burst-removal || :
+	fi
+	rm -f /var/lib/burst/.removed || : # a folder that cannot be written leaves it; the journal is younger then
 }
 
 case "$1" in
 configure | [1-9]*) ;;
 abort-*)
-	again
+	again "$1"
 	exit 0
 	;;
 *) exit 0 ;;
 esac
+
+first= # it was not installed here before
+[ "$1${2:-}" != configure ] && [ "$1" != 1 ] || first=yes
+
+# same is true if both are names, or numbers, of one user.
+same() {
+	[ "$1" = "$2" ] || { uid=$(getent passwd "$1" | cut -d: -f3) && [ -n "$uid" ] && [ "$uid" = "$(getent passwd "$2" | cut -d: -f3)" ]; }
+}
 
 # Burst has no user of its own: burstd is SlurmUser, whom Slurm's packages or the site make, with
 # the same uid on all hosts.
@@ -28,9 +44,13 @@ tmpfiles=/usr/lib/tmpfiles.d/burst.conf
 set -- $(sed -n 's,^d[[:space:]]*/var/spool/burst[[:space:]]*\([0-7]*\)[[:space:]]*\([^[:space:]]*\)[[:space:]]*\([^[:space:]]*\).*,\1 \2 \3,p' "$tmpfiles")
 mode=${1:-} owner=${2:-} group=${3:-}
 user=$(sed -n 's/^[[:space:]]*SlurmUser[[:space:]]*=[[:space:]]*\([^[:space:]#(]*\).*/\1/Ip' /etc/slurm/slurm.conf 2>/dev/null | tail -n 1)
+# For Slurm that is root where it is not said; it may be said in what is included.
+if [ -z "$user" ] && [ -s /etc/slurm/slurm.conf ] && ! grep -qi '^[[:space:]]*include[[:space:]]' /etc/slurm/slurm.conf; then
+	user=root
+fi
 if [ -z "$owner" ] || [ -L /var/spool/burst ]; then
 	: # the site has its spool elsewhere
-elif [ -n "$user" ] && [ "$user" != "$owner" ]; then
+elif [ -n "$user" ] && ! same "$user" "$owner"; then
 	echo "burst: SlurmUser is $user, and $tmpfiles gives the spool to $owner: it is left as it is" >&2
 	echo "burst: see \"Is your SlurmUser not slurm?\" in the guide for admins" >&2
 elif ! getent passwd "$owner" >/dev/null || ! getent group "$group" >/dev/null; then
@@ -38,11 +58,11 @@ elif ! getent passwd "$owner" >/dev/null || ! getent group "$group" >/dev/null; 
 	echo "burst: see \"Is your SlurmUser not slurm?\" in the guide for admins" >&2
 else
 	# As systemd-tmpfiles does at each boot, which not all roots have. An installation may have been
-	# interrupted between two of these; a folder that the site has given to somebody stays.
-	mkdir -p -m "$mode" /var/spool/burst
-	if [ "$(stat -c %u /var/spool/burst)" = 0 ]; then
-		chmod "$mode" /var/spool/burst
+	# interrupted between two of these: mode 0 is what it leaves. A folder of the site's stays, root's too.
+	[ -d /var/spool/burst ] || mkdir -p -m 0 /var/spool/burst
+	if [ "$(stat -c %a /var/spool/burst)" = 0 ] || { [ -n "$first" ] && [ "$(stat -c %u /var/spool/burst)" = 0 ]; }; then
 		chown "$owner:$group" /var/spool/burst
+		chmod "$mode" /var/spool/burst
 	fi
 fi
 
@@ -63,5 +83,5 @@ if [ -d /run/systemd/system ]; then
 	fi
 	systemctl "$verb" burstd.service || echo "burst: burstd has not started again: see systemctl status burstd, then systemctl start burstd" >&2
 fi
-again
+again enabled
 exit 0

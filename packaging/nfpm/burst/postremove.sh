@@ -2,19 +2,23 @@
 # deb: "remove", "purge", "upgrade" and the like; rpm: 0, or 1 for an upgrade.
 set -e
 
-# theirs says why the journal is not this package's to delete, if it is not.
+# theirs says why journal and spool are not this package's to delete, if they are not.
 theirs() {
 	if [ -S /run/burst/burstd.sock ] || command -v burstd >/dev/null; then
 		echo "another burstd is installed or runs here"
-	elif [ -n "${BURST_ABANDON:-}" ]; then
-		: # whoever says so
-	elif [ ! -e /var/lib/burst/.removed ]; then
+	elif [ ! -d /var/lib/burst ]; then
+		: # no journal here
+	elif [ ! -f /var/lib/burst/.removed ] || [ -L /var/lib/burst/.removed ]; then
 		echo "it was not there when the package was removed"
-	elif [ -s /var/lib/burst/.removed ]; then
-		echo "it has instances that may live:"
-		head -n 20 /var/lib/burst/.removed
-	elif [ -n "$(find /var/lib/burst -maxdepth 1 '(' -name 'burst.db*' -o -name cluster-id ')' -newer /var/lib/burst/.removed)" ]; then
-		echo "somebody has written it since the package was removed"
+	# By their ctime: what cp -a, rsync and tar put back has the mtime of then.
+	elif since=$(find /var/lib/burst '(' -name 'burst.db*' -o -name cluster-id ')' -cnewer /var/lib/burst/.removed 2>&1) && [ -z "$since" ]; then
+		if [ -s /var/lib/burst/.removed ] && [ -z "${BURST_ABANDON:-}" ]; then
+			echo "it has instances that may live:"
+			head -n 20 /var/lib/burst/.removed
+		fi
+	else
+		echo "somebody has written it since the package was removed, or it cannot be told:"
+		echo "$since" | head -n 20
 	fi
 }
 
@@ -25,8 +29,7 @@ remove | 0)
 	find -L /etc/systemd/system -path '*.wants/burstd.service' -type l -delete 2>/dev/null || :
 	;;
 purge)
-	why=
-	[ ! -d /var/lib/burst ] || why=$(theirs)
+	why=$(theirs)
 	if [ -z "$why" ]; then # whoever only removes it keeps the journal, the orders that wait, and what is in /etc/burst
 		rm -rf /var/lib/burst /var/spool/burst /run/burst
 	else

@@ -13,7 +13,12 @@ left() {
 	burstd --unended 2>&1 || echo "burst: what lives in the clouds cannot be told"
 }
 
+# refuse ends this, and starts a burstd again that it, or a removal before that was killed, has stopped.
 refuse() {
+	if [ -e /run/burst-removal ]; then
+		[ ! -d /run/systemd/system ] || systemctl --no-block start burstd.service || :
+		rm -f /run/burst-removal || :
+	fi
 	echo "burst: NOT REMOVED: nobody would watch these any more, and they cost money:" >&2
 	echo "$1" | head -n 20 >&2
 	echo "burst: was burstd moved to another host, which watches them? then nothing is to be ended or started here:" >&2
@@ -26,20 +31,20 @@ refuse() {
 lives=$(left)
 [ -z "$lives" ] || refuse "$lives"
 if [ -d /run/systemd/system ]; then
-	if systemctl is-active --quiet burstd.service; then
-		: >/run/burst-removal # for whoever finds this interrupted, and burstd stopped: postinst
-		systemctl stop burstd.service || :
-	fi
+	# While it starts, or waits for its next start, it is not "active" yet.
+	case $(systemctl is-active burstd.service) in
+	active | activating | reloading) : >/run/burst-removal ;; # for whoever finds this interrupted, and burstd stopped: refuse, postinst
+	esac
+	systemctl stop burstd.service || :
 	lives=$(left) # what it has launched meanwhile
-	if [ -n "$lives" ]; then
-		[ ! -e /run/burst-removal ] || systemctl --no-block start burstd.service || :
-		rm -f /run/burst-removal
-		refuse "$lives"
-	fi
+	[ -z "$lives" ] || refuse "$lives"
 fi
 # What a purge may delete: a journal that nobody has written since, and of which nothing is left.
+# The folder is SlurmUser's: nothing that is there is written through. Without a note a purge keeps the journal.
 if [ -d /var/lib/burst ]; then
-	lives=$(unset BURST_ABANDON && left) # this may write, too: the note is younger
-	printf %s "$lives" >/var/lib/burst/.removed
+	lives="burst: without burstd what lives in the clouds cannot be told"
+	! command -v burstd >/dev/null || lives=$(unset BURST_ABANDON && left) # this may write, too: the note is younger
+	note=/var/lib/burst/.removed
+	{ rm -f $note && (set -C && printf %s "$lives" >$note); } || rm -f $note || :
 fi
 exit 0
