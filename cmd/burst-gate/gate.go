@@ -23,7 +23,8 @@ const (
 	lookTimeout = 5 * time.Second        // of one command of Slurm
 	minPause    = 100 * time.Millisecond // between two looks, and up to 2.5 times that
 	parentTick  = 500 * time.Millisecond // between two looks at the parent
-	defaultMax  = time.Hour              // slurmctld itself ends a boot at ResumeTimeout
+	leastMax    = time.Hour              // where slurmctld has no limit
+	bootMargin  = 5 * time.Minute        // beyond ResumeTimeout, at which slurmctld itself ends a boot
 )
 
 // errAlone says that slurmctld is gone. Its successor runs a gate of its own.
@@ -37,6 +38,7 @@ type looker interface {
 	Job(ctx context.Context, id uint32) (slurm.Job, error)
 	Nodes(ctx context.Context, names ...string) ([]slurm.Node, error)
 	ShowConfig(ctx context.Context) (map[string]string, error)
+	ShowPartitions(ctx context.Context) ([]map[string]string, error)
 }
 
 // gate waits for one job's nodes.
@@ -147,6 +149,7 @@ func (g gate) look(ctx context.Context) (open bool, why string, err error) {
 
 // limit is the longest wait: at PrologEpilogTimeout slurmctld kills us and
 // holds the job, so we are gone before, with time for the site's own program.
+// Where there is none, no boot takes longer than the longest ResumeTimeout.
 func (g gate) limit(ctx context.Context) time.Duration {
 	if g.max > 0 {
 		return g.max
@@ -154,21 +157,33 @@ func (g gate) limit(ctx context.Context) time.Duration {
 	config, err := g.slurm.ShowConfig(ctx)
 	if err != nil {
 		g.log.Debug("PrologEpilogTimeout is not known", "err", err)
-		return defaultMax
+		return leastMax
 	}
 	// From Slurm 25.05 on prologs may have a time of their own.
-	return maxWait(cmp.Or(config["PrologTimeout"], config["PrologEpilogTimeout"]))
+	if limit, ok := seconds(cmp.Or(config["PrologTimeout"], config["PrologEpilogTimeout"])); ok {
+		return limit * 9 / 10
+	}
+	partitions, err := g.slurm.ShowPartitions(ctx)
+	if err != nil {
+		g.log.Debug("the partitions' ResumeTimeout is not known", "err", err)
+	}
+	longest := leastMax
+	for _, of := range append(partitions, config) {
+		if boot, ok := seconds(of["ResumeTimeout"]); ok {
+			longest = max(longest, boot+bootMargin)
+		}
+	}
+	return longest
 }
 
-// maxWait reads a timeout as `scontrol show config` prints it: "1800",
-// "1800 sec", or 65534, the number that stands for none.
-func maxWait(timeout string) time.Duration {
+// seconds reads a timeout as scontrol prints it: "1800", "1800 sec", or 65534 and more, the numbers that stand for none.
+func seconds(timeout string) (d time.Duration, ok bool) {
 	number, _, _ := strings.Cut(timeout, " ")
 	s, err := strconv.Atoi(number)
 	if err != nil || s <= 0 || s >= 65534 {
-		return defaultMax
+		return 0, false
 	}
-	return time.Duration(s) * time.Second * 9 / 10
+	return time.Duration(s) * time.Second, true
 }
 
 func pause(ctx context.Context, d time.Duration) error {

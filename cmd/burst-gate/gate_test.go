@@ -15,16 +15,17 @@ import (
 
 // world is burstd and Slurm over time since its start.
 type world struct {
-	start  time.Time
-	burstd func(t time.Duration) (api.GateAnswer, error) // nil: away
-	hangs  bool                                          // burstd takes questions and never answers
-	job    func(t time.Duration) (string, error)         // state
-	node   func(t time.Duration) string                  // state of the one node
-	config map[string]string                             // nil: Slurm does not say
-	parent func(t time.Duration) int
-	before int // earlier attempts of the job
-	asked  int
-	looked int
+	start      time.Time
+	burstd     func(t time.Duration) (api.GateAnswer, error) // nil: away
+	hangs      bool                                          // burstd takes questions and never answers
+	job        func(t time.Duration) (string, error)         // state
+	node       func(t time.Duration) string                  // state of the one node
+	config     map[string]string                             // nil: Slurm does not say
+	partitions []string                                      // their ResumeTimeout; nil: Slurm does not say
+	parent     func(t time.Duration) int
+	before     int // earlier attempts of the job
+	asked      int
+	looked     int
 }
 
 func (w *world) now() time.Duration { return time.Since(w.start) }
@@ -65,6 +66,16 @@ func (w *world) ShowConfig(context.Context) (map[string]string, error) {
 		return nil, errors.New("no answer")
 	}
 	return w.config, nil
+}
+
+func (w *world) ShowPartitions(context.Context) (all []map[string]string, err error) {
+	if w.partitions == nil {
+		return nil, errors.New("no answer")
+	}
+	for _, timeout := range w.partitions {
+		all = append(all, map[string]string{"ResumeTimeout": timeout})
+	}
+	return all, nil
 }
 
 const (
@@ -188,12 +199,29 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
-func TestMaxWait(t *testing.T) {
-	for have, want := range map[string]time.Duration{
-		"": time.Hour, "65534": time.Hour, "0": time.Hour, "x": time.Hour, "1000": 15 * time.Minute, "1000 sec": 15 * time.Minute,
+// TestLimit: where slurmctld has no limit, the gate waits for as long as a node may boot.
+func TestLimit(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		config     map[string]string
+		partitions []string // their ResumeTimeout
+		want       time.Duration
+	}{
+		{"Slurm does not answer", nil, nil, time.Hour},
+		{"none", map[string]string{}, nil, time.Hour},
+		{"none, by its number", map[string]string{"PrologEpilogTimeout": "65534"}, []string{"900"}, time.Hour},
+		{"none, by 0", map[string]string{"PrologEpilogTimeout": "0"}, nil, time.Hour},
+		{"no number", map[string]string{"PrologEpilogTimeout": "x"}, nil, time.Hour},
+		{"one", map[string]string{"PrologEpilogTimeout": "1000"}, []string{"7200"}, 15 * time.Minute},
+		{"one with a unit", map[string]string{"PrologEpilogTimeout": "1000 sec"}, nil, 15 * time.Minute},
+		{"of prologs alone", map[string]string{"PrologTimeout": "1000", "EpilogTimeout": "60"}, nil, 15 * time.Minute},
+		{"a long boot", map[string]string{"PrologEpilogTimeout": "65534", "ResumeTimeout": "60 sec"}, []string{"900", "7200", "GLOBAL", "INFINITE"}, 2*time.Hour + 5*time.Minute},
+		{"a long boot everywhere", map[string]string{"ResumeTimeout": "7200 sec"}, []string{"GLOBAL"}, 2*time.Hour + 5*time.Minute},
+		{"the partitions are not told", map[string]string{"ResumeTimeout": "7200 sec"}, nil, 2*time.Hour + 5*time.Minute},
 	} {
-		if got := maxWait(have); got != want {
-			t.Errorf("maxWait(%q) = %s, want %s", have, got, want)
+		w := &world{config: tt.config, partitions: tt.partitions}
+		if got := (gate{log: slog.New(slog.DiscardHandler), slurm: w}).limit(t.Context()); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}
 }

@@ -35,7 +35,8 @@ Slurm has given up. It asks burstd, and scontrol while burstd is away.
                       #!/bin/sh
                       exec /usr/sbin/burst-gate --then /site/prolog
   --max DURATION  longest wait (default nine tenths of PrologEpilogTimeout,
-                  1h if there is none)
+                  1h if there is none, and if a partition has a longer
+                  ResumeTimeout, that and 5m)
   --config FILE   configuration (default $BURST_CONFIG, then
                   /etc/burst/burst.toml), of which [daemon] and [slurm] are read
   --help          this text

@@ -40,9 +40,14 @@ func written(content string) bool {
 	return false
 }
 
+// wrote says that Fragment wrote the file at path.
+func (f Files) wrote(path string) bool {
+	return slices.ContainsFunc(f.texts, func(t text) bool { return t.path == path && written(t.text) })
+}
+
 // Outside is the site as it is without the file that Fragment wrote: what Fragment merges with, so that what the site
 // changes in files of its own comes in. Of a setting that no other file has, the value is that file's: it may have
-// been edited there.
+// been edited there. A limit for prologs is not: Fragment writes none where the site has none, and once did.
 func (f Files) Outside() Site {
 	own := f.own()
 	if own == "" {
@@ -58,6 +63,11 @@ func (f Files) Outside() Site {
 		r.site.Prologs = f.Prologs
 	}
 	inside := maps.Clone(f.Settings)
+	if f.wrote(own) {
+		for _, key := range []string{timeoutKey, ownTimeoutKey} {
+			delete(inside, strings.ToLower(key))
+		}
+	}
 	maps.Copy(inside, r.site.Settings)
 	r.site.Settings, r.site.NodeDefault = inside, r.nodeDef
 	return r.site

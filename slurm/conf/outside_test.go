@@ -150,6 +150,32 @@ func TestChangeFollowsTheSite(t *testing.T) {
 	}
 }
 
+// TestChangeTakesTheFormerLimitOut: the burst.conf of before had a limit for prologs where the site has none.
+func TestChangeTakesTheFormerLimitOut(t *testing.T) {
+	in := input()
+	const line = "PrologEpilogTimeout=2100\n"
+	former := strings.Replace(Fragment(Site{}, in), "# Hands the order to power nodes up", "# The gate waits while nodes boot: it must not be cut off before the longest\n"+
+		"# ResumeTimeout is over.\n"+line+"\n# Hands the order to power nodes up", 1)
+	if !strings.Contains(former, line) {
+		t.Fatal("the line is not in it")
+	}
+	for name, test := range map[string]struct{ site, burst, want string }{
+		"the site has none":           {"", former, ""},
+		"the site has one":            {"PrologEpilogTimeout=9000\n", former, "9000"},
+		"the site has one, too short": {"PrologEpilogTimeout=60\n", former, "2100"},
+		"no head: somebody wrote it":  {"", bare(former), "2100"},
+	} {
+		f := files(t, map[string]string{"slurm.conf": plainSite + test.site + "Include burst.conf\n", "burst.conf": test.burst})
+		after := apply(t, f, in)
+		if got := after.Get(timeoutKey); got != test.want {
+			t.Errorf("%s: slurmctld has %q", name, got)
+		}
+		if c, err := after.Change(in); err != nil || !c.Nothing() {
+			t.Errorf("%s: after the change: %v %+v", name, err, c)
+		}
+	}
+}
+
 // TestChangeTellsWhatWasAdded: what somebody wrote into burst.conf does not go without a word; what Fragment wrote for
 // another burst.toml does.
 func TestChangeTellsWhatWasAdded(t *testing.T) {

@@ -16,7 +16,7 @@ const (
 	// gateMargin is how much longer a PrologSlurmctld may take than nodes may to
 	// boot: slurmctld looks at ResumeTimeout only now and then.
 	gateMargin = 5 * time.Minute
-	// noTimeout is Slurm's number for no limit.
+	// noTimeout is Slurm's number for no limit; the one above it, of its words for that, are 18 hours.
 	noTimeout = 65534
 )
 
@@ -117,15 +117,27 @@ func (f *Finding) timeout(site Site, in Input) (ok bool) {
 	f.Have = site.Get(f.Key)
 	n, err := strconv.Atoi(f.Have)
 	switch {
-	case f.Have == "" || err == nil && n >= noTimeout:
+	case unlimited(f.Have):
 		return true
 	case err == nil && n >= need:
 		f.Want = f.Have
 		return true
 	case f.Key == timeoutKey && site.Release.Since(prologTimeouts):
-		f.Why += fmt.Sprintf(" Until it is set, PrologEpilogTimeout=%s counts; epilogs keep that.", f.Have)
+		f.Why += fmt.Sprintf(" Until it is set, PrologEpilogTimeout=%s counts; epilogs keep that. A slurmd before %d.%02d does not know this key, and does not start: "+
+			"while a host has one, write PrologEpilogTimeout=%d into slurm.conf, and none is needed here.", f.Have, prologTimeouts.Major, prologTimeouts.Minor, need)
 		f.Key, f.Have = ownTimeoutKey, ""
 	}
 	f.Want = strconv.Itoa(need)
 	return false
+}
+
+// unlimited says that a time limit of prologs is none: slurmctld waits for ever at 0, and for longer than
+// any ResumeTimeout at the words, which it reads in any case.
+func unlimited(limit string) bool {
+	switch strings.ToUpper(limit) {
+	case "", "INFINITE", "UNLIMITED":
+		return true
+	}
+	n, err := strconv.Atoi(limit)
+	return err == nil && (n == 0 || n >= noTimeout)
 }

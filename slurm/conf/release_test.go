@@ -153,6 +153,10 @@ func TestPrologTimeout(t *testing.T) {
 		{"25.05.0", nil, "", "", ""},
 		{"24.11.5", map[string]string{"PrologEpilogTimeout": "65534"}, "", "", ""},
 		{"25.05.0", map[string]string{"EpilogTimeout": "60", "PrologTimeout": "65534"}, "", "", ""},
+		{"24.11.5", map[string]string{"PrologEpilogTimeout": "INFINITE"}, "", "", ""},
+		{"24.11.5", map[string]string{"PrologEpilogTimeout": "unlimited"}, "", "", ""},
+		{"24.11.5", map[string]string{"PrologEpilogTimeout": "0"}, "", "", ""},
+		{"25.05.0", map[string]string{"PrologEpilogTimeout": "60", "PrologTimeout": "Infinite"}, "", "", ""},
 		{"25.05.0", map[string]string{"EpilogTimeout": "60"}, "", "", ""},
 		{"24.11.5", map[string]string{"PrologEpilogTimeout": "3600"}, timeoutKey, "3600", OK},
 		{"25.05.0", map[string]string{"PrologEpilogTimeout": "3600"}, timeoutKey, "3600", OK},
@@ -174,6 +178,8 @@ func TestPrologTimeout(t *testing.T) {
 			t.Errorf("%s %v: %+v, want %s=%s, %s", test.release, test.settings, all, test.key, test.want, test.level)
 		case !strings.Contains(Fragment(site, input()), "\n"+test.key+"="+test.want+"\n"):
 			t.Errorf("%s %v: it is not written", test.release, test.settings)
+		case (test.level == Missing) != strings.Contains(all[i].Why, "A slurmd before 25.05 does not know this key, and does not start: while a host has one, write PrologEpilogTimeout=2100 into slurm.conf"):
+			t.Errorf("%s %v: %s", test.release, test.settings, all[i].Why)
 		}
 	}
 }

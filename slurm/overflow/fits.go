@@ -158,6 +158,8 @@ func (p Partition) fitsNodes(j *job, no func(string, ...any) string) string {
 		return no("too few nodes there have %d MiB of memory", memory)
 	case j.Memory == 0 && !ask(func(k kind) bool { return k.memory >= j.home.memory-j.home.memory/10 }):
 		return no("it does not say what memory it needs (--mem), and may use the %d MiB of each of its own nodes", j.home.memory)
+	case j.Unread != "" && !ask(func(k kind) bool { return k.cpus >= j.home.cpus }):
+		return no("Slurm says %s of it, which may be whole nodes, and its own have %d CPUs at least", j.Unread, j.home.cpus)
 	case j.Whole && !ask(func(k kind) bool { return k.cpus >= j.home.cpus }):
 		return no("it asks for whole nodes, and its own have %d CPUs at least", j.home.cpus)
 	case p.MaxMem > 0 && memory > p.MaxMem:

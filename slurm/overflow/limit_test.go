@@ -79,6 +79,7 @@ func TestHome(t *testing.T) {
 		{"no memory, and nodes like its own", 8, 8800, nil, "add: "},
 		{"memory", 8, 16000, func(w *slurm.Waiting) { w.Memory, w.Total = 1000, 1000 }, "add: "},
 		{"whole nodes", 8, 8000, func(w *slurm.Waiting) { w.Whole = true }, "leave: stays: cannot run in cloud: it asks for whole nodes, and its own have 8 CPUs at least"},
+		{"a word that is not known", 8, 8000, func(w *slurm.Waiting) { w.Whole, w.Unread = true, "Exclusive=RACK" }, "leave: stays: cannot run in cloud: Slurm says Exclusive=RACK of it, which may be whole nodes, and its own have 8 CPUs at least"},
 		{"whole nodes like its own", 4, 8000, func(w *slurm.Waiting) { w.Whole = true }, "add: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -10,8 +10,13 @@ import (
 // Next are the commands that come after the file is written at path, with what each is for; user is SlurmUser.
 func Next(f Found, a Answers, path, user string) []string {
 	conf := first(f.SlurmConf, "/etc/slurm/slurm.conf")
+	host, others := f.place()
 	rows := [][2]string{}
 	add := func(command, why string) { rows = append(rows, [2]string{command, why}) }
+	if host != "" { // a second burstd, with a journal of its own, would launch all again
+		add("burst init", "run it on "+host+", and all that it says there: burstd runs there only, never on a backup")
+		return lines(rows)
+	}
 	if path != endpoint.DefaultPath {
 		add("cp "+path+" "+endpoint.DefaultPath, "where slurmctld's programs and burstd read it")
 	}
@@ -39,15 +44,17 @@ func Next(f Found, a Answers, path, user string) []string {
 		restart = "and slurmd, on nodes drained first: SlurmdSpoolDir is another, and jobs of before are lost to Slurm"
 	}
 	add("systemctl restart slurmctld", restart)
-	switch host, others := f.place(); {
-	case others == "":
-		add("systemctl enable --now burstd", "")
-	case host == "":
-		add("systemctl enable --now burstd", "on this host only, not on "+others)
-	default: // a second burstd, with a journal of its own, would launch all again
-		add("ssh "+host+" systemctl enable --now burstd", "there only, and never here on a backup of slurmctld")
+	why := ""
+	if others != "" {
+		why = "on this host only, not on " + others
 	}
+	add("systemctl enable --now burstd", why)
 	add("sbatch -p "+a["partition"]+" --wrap hostname", "the first job; burst events --follow")
+	return lines(rows)
+}
+
+// lines are the rows, with the comments below each other.
+func lines(rows [][2]string) []string {
 	lines := make([]string, len(rows))
 	for i, r := range rows {
 		lines[i] = "  " + r[0]

@@ -122,22 +122,36 @@ func (h *Host) spool(_ context.Context, s Site) []conf.Finding {
 		return but(f, conf.Wrong, "It is uid %d's, who may give burstd orders by it, and SlurmUser is %s: %s", owner, s.SlurmUser.Name, mend)
 	}
 	if file, user := h.tmpfiles(path); user != "" && user != s.SlurmUser.Name && user != strconv.Itoa(s.SlurmUser.UID) {
-		return but(f, conf.Wrong, "At each boot %s gives it to %s, and SlurmUser is %s: copy that line to /etc/tmpfiles.d/burst.conf, and write %[3]s there.", file, user, s.SlurmUser.Name)
+		mend := "write %[3]s into that line."
+		if file != siteTmpfiles {
+			mend = "copy that line to " + siteTmpfiles + ", and write %[3]s there."
+		}
+		return but(f, conf.Wrong, "At each boot %s gives it to %s, and SlurmUser is %s: "+mend, file, user, s.SlurmUser.Name)
 	}
 	return []conf.Finding{f}
 }
 
-// tmpfiles is the file by which systemd makes the folder at each boot, and whose it is then.
+// siteTmpfiles counts in place of the package's.
+const siteTmpfiles = "/etc/tmpfiles.d/burst.conf"
+
+// tmpfiles is the file by which systemd makes the folder at each boot, and whose it is then; "" where it stays whose it is.
 func (h *Host) tmpfiles(path string) (file, user string) {
-	for _, file := range []string{"/etc/tmpfiles.d/burst.conf", "/usr/lib/tmpfiles.d/burst.conf"} {
+	for _, file := range []string{siteTmpfiles, "/usr/lib/tmpfiles.d/burst.conf"} {
 		text, err := os.ReadFile(h.at(file))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		for line := range strings.Lines(string(text)) {
-			if w := strings.Fields(line); len(w) > 3 && strings.HasPrefix(w[0], "d") && w[1] == path {
-				return file, w[3]
+			w := strings.Fields(line)
+			switch {
+			case len(w) < 4 || !strings.HasPrefix(w[0], "d") || w[1] != path:
+				continue
+			case w[3] == "-":
+				return file, "root"
+			case strings.HasPrefix(w[3], ":"): // only of one that it makes
+				return file, ""
 			}
+			return file, w[3]
 		}
 		break // the second one does not count where there is the first
 	}

@@ -244,6 +244,12 @@ func TestEach(t *testing.T) {
 			w.unitSays("User=slurm", "User=hpc")
 			w.write(t, "/usr/lib/tmpfiles.d/burst.conf", "# The spool\nd /var/spool/burst 0750 slurm slurm -\n", 0o644)
 		}, "spool", conf.Wrong, "At each boot /usr/lib/tmpfiles.d/burst.conf gives it to slurm, and SlurmUser is hpc: copy that line to /etc/tmpfiles.d/burst.conf, and write hpc there"},
+		{"a spool that the site's own file gives to another", func(t *testing.T, w *world) {
+			w.write(t, "/etc/tmpfiles.d/burst.conf", "d /var/spool/burst 0750 hpc hpc -\n", 0o644)
+		}, "spool", conf.Wrong, "At each boot /etc/tmpfiles.d/burst.conf gives it to hpc, and SlurmUser is slurm: write slurm into that line."},
+		{"a spool that the next boot gives to root", func(t *testing.T, w *world) {
+			w.write(t, "/etc/tmpfiles.d/burst.conf", "d /var/spool/burst 0750 - - -\n", 0o644)
+		}, "spool", conf.Wrong, "At each boot /etc/tmpfiles.d/burst.conf gives it to root, and SlurmUser is slurm: write slurm into that line."},
 		{"a journal on NFS", func(t *testing.T, w *world) { w.disks["/var/lib/burst"] = disk(0x6969, 100<<30) }, "state disk", conf.Wrong, "network file system (NFS), where a journal of SQLite's is not safe"},
 		{"a journal in memory", func(t *testing.T, w *world) { w.disks["/var/lib/burst"] = disk(0x01021994, 100<<30) }, "state disk", conf.Wrong, "after a reboot"},
 		{"no room for the journal", func(t *testing.T, w *world) { w.disks["/var/lib/burst"] = disk(0xef53, 50<<20) }, "state disk", conf.Wrong, "50 MiB left: burstd takes no order"},
@@ -304,7 +310,11 @@ func TestEach(t *testing.T) {
 		{"an address of the router", func(t *testing.T, w *world) { w.Endpoint.Listen, w.Clouds = "198.51.100.7:9812", true }, "listen", conf.Wrong, "no address of this host: burstd cannot listen there"},
 		{"node_url of the host before", func(t *testing.T, w *world) { w.nodeURL(t, "http://198.51.100.7:9811") }, "node_url", conf.Advice, "no address of this host: right where what has it passes it on to here"},
 		{"node_url by a name of this host alone", func(t *testing.T, w *world) { w.nodeURL(t, "http://127.0.1.1:9811") }, "node_url", conf.Wrong, "no node of a cloud reaches this host by it"},
-		{"node_url with another port", func(t *testing.T, w *world) { w.nodeURL(t, "http://192.0.2.1:9812") }, "node_url", conf.Wrong, "burstd listens on port 9811"},
+		{"node_url with another port", func(t *testing.T, w *world) { w.nodeURL(t, "http://192.0.2.1:9812") }, "node_url", conf.Advice, "burstd listens on port 9811: right where this host passes the other port on to it"},
+		{"node_url by a name that is Debian's 127.0.1.1", func(t *testing.T, w *world) {
+			w.nodeURL(t, "http://head.example.org:9811")
+			w.Resolve = func(context.Context, string) ([]net.IP, error) { return []net.IP{net.ParseIP("127.0.1.1")}, nil }
+		}, "node_url", conf.Advice, "head.example.org is 127.0.1.1 here, as /etc/hosts may say. Nodes ask their own name service"},
 		{"node_url by a name that has no address", func(t *testing.T, w *world) {
 			w.nodeURL(t, "http://outside.example.org:9811")
 			w.Resolve = func(context.Context, string) ([]net.IP, error) { return nil, errors.New("no such host") }
@@ -353,6 +363,40 @@ func TestEach(t *testing.T) {
 			}
 			if len(bad) > 1 && !slices.Contains(several, tt.name) {
 				t.Errorf("more is said than was wrong: %+v", bad)
+			}
+		})
+	}
+}
+
+// TestNoFalseAlarm: what looks odd and is right has nothing said of it but ok.
+func TestNoFalseAlarm(t *testing.T) {
+	for name, change := range map[string]func(t *testing.T, w *world){
+		"a spool that the next boot gives to another only where it makes it": func(t *testing.T, w *world) {
+			w.write(t, siteTmpfiles, "d /var/spool/burst 0750 :hpc :hpc -\n", 0o644)
+		},
+		"a spool that the next boot gives to root, SlurmUser is root": func(t *testing.T, w *world) {
+			w.SlurmUser, w.Burstd = User{"root", 0, nil}, User{"root", 0, nil}
+			w.unitSays("User=slurm", "User=root")
+			for _, path := range []string{"/var/spool/burst", w.Endpoint.Socket} {
+				w.owner(t, path, 0)
+			}
+			w.write(t, siteTmpfiles, "d /var/spool/burst 0750 - - -\n", 0o644)
+		},
+		"node_url by a name with a loopback address beside its own": func(t *testing.T, w *world) {
+			w.nodeURL(t, "http://head.example.org:9811")
+			w.Resolve = func(context.Context, string) ([]net.IP, error) {
+				return []net.IP{net.ParseIP("127.0.1.1"), net.ParseIP("192.0.2.1")}, nil
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.listens(t)
+			change(t, w)
+			for _, f := range w.Check(t.Context(), w.Site) {
+				if f.Level != conf.OK {
+					t.Errorf("%+v", f)
+				}
 			}
 		})
 	}

@@ -33,20 +33,23 @@ func (h *Host) nodeURL(ctx context.Context, s Site) []conf.Finding {
 		return nil
 	}
 	ips := []net.IP{net.ParseIP(u.Hostname())}
-	if ips[0] == nil {
+	name := ips[0] == nil
+	if name {
 		if ips, err = h.Resolve(ctx, u.Hostname()); err != nil || len(ips) == 0 {
 			return but(f, conf.Advice, "%s has no address here: %v. See that it has one on the nodes, and that it is this host's.", u.Hostname(), err)
 		}
 	}
 	mine := func(ip net.IP) bool { return slices.ContainsFunc(own, ip.Equal) }
 	switch {
-	case slices.ContainsFunc(ips, net.IP.IsLoopback):
+	case name && !slices.ContainsFunc(ips, func(ip net.IP) bool { return !ip.IsLoopback() }): // Debian's 127.0.1.1
+		return but(f, conf.Advice, "%s is %s here, as /etc/hosts may say. Nodes ask their own name service: see that they find an address of this host there.", u.Hostname(), ips[0])
+	case !name && ips[0].IsLoopback():
 		return but(f, conf.Wrong, "%s is %s here: no node of a cloud reaches this host by it. Write its address in the network of the nodes.", u.Hostname(), ips[0])
 	case !slices.ContainsFunc(ips, mine):
 		return but(f, conf.Advice, "%s is %s, which is no address of this host: right where what has it passes it on to here, and wrong where it is another host, on which burstd ran before.",
 			u.Hostname(), ips[0])
 	case u.Port() != portOf(s.Endpoint.Listen):
-		return but(f, conf.Wrong, "It is this host's, and burstd listens on port %s: write that into node_url.", portOf(s.Endpoint.Listen))
+		return but(f, conf.Advice, "It is this host's, and burstd listens on port %s: right where this host passes the other port on to it, else write that into node_url.", portOf(s.Endpoint.Listen))
 	}
 	return []conf.Finding{f}
 }
