@@ -26,7 +26,11 @@ version() {
 		# v1.2.0-rc1-3-gabc-dirty: 1.2.0~rc1+3.gabc.dirty; v1.2.0-dirty: 1.2.0+0.dirty, below the next commit
 		sed -E 's/^v//; s/-([0-9]+)-(g[0-9a-f]+)(-dirty)?$/+\1.\2\3/; s/^([^+]*)-dirty$/\1+0.dirty/; s/-dirty$/.dirty/; s/-/~/; s/-/./g' <<<"$said"
 	elif said=$(git log -1 --format=%cd --date=format-local:%Y%m%d%H%M%S 2>/dev/null); then
-		# Of the commits of one second the number of those before it decides.
+		# Of the commits of one second the number of those before it decides, which a shallow clone does not have.
+		if [ "$(git rev-parse --is-shallow-repository)" = true ]; then
+			echo "packages: error: a shallow clone: git fetch --unshallow, or BURST_VERSION says which version this is" >&2
+			return 1
+		fi
 		said=$said.$(git rev-list --count HEAD).g$(git rev-parse --short=12 HEAD)
 		[ -z "$(git status --porcelain)" ] || said=$said.dirty
 		echo "0.0.0~git$said"
@@ -56,7 +60,7 @@ out=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
 VERSION=$(version)
 [[ $VERSION =~ ^[0-9][A-Za-z0-9.+~]*$ ]] || { echo "packages: error: no version of a package: $VERSION" >&2; exit 1; }
-[[ $maintainer =~ ^[^\<\>\|\&\\\"]+\ \<[^\ @\<\>\|\&\\\"]+@[^\ @\<\>\|\&\\\"]+\>$ ]] || { echo "packages: error: no maintainer, as in \"Name <address>\": $maintainer" >&2; exit 2; }
+[[ $maintainer != *[[:cntrl:]]* && $maintainer =~ ^[^\<\>\|\&\\\"]+\ \<[^\ @\<\>\|\&\\\"]+@[^\ @\<\>\|\&\\\"]+\>$ ]] || { echo "packages: error: no maintainer, as in \"Name <address>\": $maintainer" >&2; exit 2; }
 # Where there is no git: the newest file's time would be another one with each copy.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 1767225600)}
 export VERSION SOURCE_DATE_EPOCH

@@ -127,9 +127,39 @@ func TestPackageVersions(t *testing.T) {
 	}
 }
 
+// TestShallowVersion: a clone that does not have all commits gives no version that another clone would not give.
+func TestShallowVersion(t *testing.T) {
+	script, err := filepath.Abs("packages.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	run := func(name string, args ...string) (string, error) {
+		cmd := exec.Command(name, args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "BURST_VERSION=")
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	for _, args := range [][]string{
+		{"init", "-q", "whole"},
+		{"-C", "whole", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-q", "--allow-empty", "-m", "1"},
+		{"-C", "whole", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-q", "--allow-empty", "-m", "2"},
+		{"clone", "-q", "--depth", "1", "file://" + filepath.Join(dir, "whole"), "shallow"},
+	} {
+		if said, err := run("git", args...); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, said)
+		}
+	}
+	dir = filepath.Join(dir, "shallow")
+	if said, err := run(script, "--version"); err == nil || !strings.Contains(said, "git fetch --unshallow") {
+		t.Errorf("%v\n%s", err, said)
+	}
+}
+
 // TestMaintainer: packages say who answers for them, in the form that both kinds have, or are not made.
 func TestMaintainer(t *testing.T) {
-	for _, wrong := range []string{"somebody", "a@b.example", "<a@b.example>", "A <a>", "A <a@b.example> x", `A "B" <a@b.example>`, "A|B <a@b.example>"} {
+	for _, wrong := range []string{"somebody", "a@b.example", "<a@b.example>", "A <a>", "A <a@b.example> x", `A "B" <a@b.example>`, "A|B <a@b.example>", "A\nB <a@b.example>", "A <a@b.example>\n"} {
 		cmd := exec.Command("./packages.sh", t.TempDir())
 		cmd.Env = append(os.Environ(), "BURST_MAINTAINER="+wrong, "PATH=/usr/bin:/bin")
 		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "no maintainer") {
