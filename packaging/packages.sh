@@ -26,12 +26,14 @@ version() {
 		# v1.2.0-rc1-3-gabc-dirty: 1.2.0~rc1+3.gabc.dirty; v1.2.0-dirty: 1.2.0+0.dirty, below the next commit
 		sed -E 's/^v//; s/-([0-9]+)-(g[0-9a-f]+)(-dirty)?$/+\1.\2\3/; s/^([^+]*)-dirty$/\1+0.dirty/; s/-dirty$/.dirty/; s/-/~/; s/-/./g' <<<"$said"
 	elif said=$(git log -1 --format=%cd --date=format-local:%Y%m%d%H%M%S 2>/dev/null); then
-		# Of the commits of one second the number of those before it decides, which a shallow clone does not have.
+		# Of the commits of one second the number of those before it decides, which a shallow clone does not have: 0.
+		local before=0
 		if [ "$(git rev-parse --is-shallow-repository)" = true ]; then
-			echo "packages: error: a shallow clone: git fetch --unshallow, or BURST_VERSION says which version this is" >&2
-			return 1
+			echo "packages: warning: a shallow clone gives versions of its own: git fetch --unshallow, or BURST_VERSION says which this is" >&2
+		else
+			before=$(git rev-list --count HEAD)
 		fi
-		said=$said.$(git rev-list --count HEAD).g$(git rev-parse --short=12 HEAD)
+		said=$said.$before.g$(git rev-parse --short=12 HEAD)
 		[ -z "$(git status --porcelain)" ] || said=$said.dirty
 		echo "0.0.0~git$said"
 	else
