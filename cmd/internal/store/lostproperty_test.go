@@ -203,7 +203,11 @@ func plainlyLost(t *rapid.T, s *Store, q UsageQuery) map[string][2]Unused {
 				its = append(its, u)
 			}
 		}
-		parts := [2]float64{shareOf(r.Lost, min(r.Time().Seconds(), secondsWith(its))), shareOf(r.Writing, r.Time().Seconds())}
+		of := r.Time().Seconds()
+		if r.Evictions > 0 {
+			of = min(of, secondsWith(its))
+		}
+		parts := [2]float64{shareOf(r.Lost, of), shareOf(r.Writing, r.Time().Seconds())}
 		for _, u := range its {
 			key := map[string]string{"job": fmt.Sprint(r.Job), "user": r.User, "account": r.Account, "pool": u.Pool, "day": r.Ended.In(s.days.zone).Format(time.DateOnly)}[q.By]
 			if q.By == "account" && key == "" {
@@ -235,11 +239,12 @@ func lostByDays(t *rapid.T, s *Store, q UsageQuery) map[string][2]Unused {
 		part
 		from, to            int
 		lost, writing, wall float64
+		evicted             bool
 	}
-	runs, err := query(t.Context(), s.db, `SELECT job, user, account, pool, started, ended, max(lost, 0), max(writing, 0), ran + iif(begun > 0, ended - begun, 0)
+	runs, err := query(t.Context(), s.db, `SELECT job, user, account, pool, started, ended, max(lost, 0), max(writing, 0), ran + iif(begun > 0, ended - begun, 0), evictions > 0
 		FROM runs WHERE NOT open AND ended >= ?1 AND ended < ?2 AND (lost > 0 OR writing > 0) AND (?3 < 0 OR uid = ?3)`, func(scan scanner) (r lostRun, err error) {
 		var started, ended int64
-		err = scan(&r.job, &r.user, &r.account, &r.pool, &started, &ended, &r.lost, &r.writing, &r.wall)
+		err = scan(&r.job, &r.user, &r.account, &r.pool, &started, &ended, &r.lost, &r.writing, &r.wall, &r.evicted)
 		r.from, r.to, r.day = s.days.day(started), s.days.day(ended), s.days.day(ended)
 		return r, err
 	}, max(0, fromTime(q.Since)), end, q.UID)
@@ -251,7 +256,11 @@ func lostByDays(t *rapid.T, s *Store, q UsageQuery) map[string][2]Unused {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lost, writing := shareOf(us(int64(r.lost)), min(r.wall/1e6, secondsWith(rows))), shareOf(us(int64(r.writing)), r.wall/1e6)
+		of := r.wall / 1e6
+		if r.evicted {
+			of = min(of, secondsWith(rows))
+		}
+		lost, writing := shareOf(us(int64(r.lost)), of), shareOf(us(int64(r.writing)), r.wall/1e6)
 		its := func(text string, args ...any) {
 			if _, err := query(t.Context(), s.db, text, func(scan scanner) (none struct{}, err error) {
 				var sum Unused

@@ -126,7 +126,9 @@ func (s *Store) pruneUsage(ctx context.Context, before time.Time) error {
 		text string
 		arg  any
 	}{
-		{`INSERT INTO meta (key, value) VALUES ('ledger_since', ?) ON CONFLICT DO UPDATE SET value = excluded.value WHERE CAST(excluded.value AS INTEGER) > CAST(value AS INTEGER)`, fmt.Sprint(old)},
+		// What is really forgotten: a clock that was once far ahead has no say in what is booked when it is right again.
+		{`INSERT INTO meta (key, value) SELECT 'ledger_since', CAST(max(until) AS TEXT) FROM usage WHERE NOT open AND until < ? HAVING max(until) IS NOT NULL
+			ON CONFLICT DO UPDATE SET value = excluded.value WHERE CAST(excluded.value AS INTEGER) > CAST(value AS INTEGER)`, old},
 		{`DELETE FROM usage WHERE NOT open AND until < ?`, old},
 		{`DELETE FROM bills WHERE gone < ? AND NOT EXISTS (SELECT 1 FROM usage WHERE usage.instance = bills.instance)`, old},
 		{`DELETE FROM usage_days WHERE day < ?`, s.days.day(old)},

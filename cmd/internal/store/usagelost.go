@@ -10,8 +10,8 @@ import (
 )
 
 // What evictions and checkpoints took is a part of the instances' time that a run had, in each pool, and at the price that it had
-// on the whole. What was lost is so of the time in which it had any of ours, as evictions are there; the writing of checkpoints of
-// the run's own time, also that at the site. It is the whole run's, on the day of its end, since
+// on the whole. What was lost of a run that was evicted is so of the time in which it had any of ours; what others have lost, of a step
+// that failed, and the writing of checkpoints are of the run's own time, also that at the site. It is the whole run's, on the day of its end, since
 // nobody knows when what of it was. It is kept of each run that has ended (lost_runs), and summed up by day (lost_days); both
 // change in the transaction that writes the run or rows of its job, so that at any moment they are what those come to.
 
@@ -33,7 +33,7 @@ type lostRun struct {
 // rows of the ledger from its start on: of what was booked before, as of another job of the id, the run's time knows nothing.
 var lostNow = `WITH ended AS MATERIALIZED (SELECT r.*, (SELECT coalesce(max(b.ended), 0) FROM runs b WHERE b.job = r.job AND b.submitted < r.submitted) AS since
 		FROM json_each(?1) j CROSS JOIN runs r ON r.job = j.value WHERE NOT r.open AND (r.lost > 0 OR r.writing > 0))
-	SELECT r.job, r.submitted, r.ended, r.uid, r.user, r.account, u.pool, max(r.lost, 0), max(r.writing, 0),
+	SELECT r.job, r.submitted, r.ended, r.uid, r.user, r.account, u.pool, max(r.lost, 0), max(r.writing, 0), r.evictions > 0,
 		r.ran + iif(r.begun > 0, max(0, r.ended - r.begun), 0), u.began, u.until, u.share * (u.until - u.began) / 1e6, coalesce(u.usd_per_hour, 0) / 3600
 	FROM ended r CROSS JOIN usage u ON ` + itsRows("r.job", "r.since", "r.ended") + ` AND u.until > r.started ORDER BY r.job, r.submitted, u.began, u.instance`
 
@@ -48,9 +48,13 @@ func takenOf(w *writer, jobs []uint32) (map[lostRun]Unused, error) {
 	now := map[lostRun]Unused{}
 	var run lostRun // without use and pool
 	var lost, wrote, wall, covered, upto int64
-	pools := map[string]Unused{}
+	pools, evicted := map[string]Unused{}, false
 	done := func() {
-		for use, part := range map[string]float64{redone: share(lost, min(wall, covered)), writing: share(wrote, wall)} {
+		of := wall
+		if evicted {
+			of = min(wall, covered)
+		}
+		for use, part := range map[string]float64{redone: share(lost, of), writing: share(wrote, wall)} {
 			for pool, all := range pools {
 				if run.use, run.pool = use, pool; part > 0 && all.Seconds > 0 {
 					now[run] = Unused{part * all.Seconds, part * all.USD}
@@ -65,11 +69,12 @@ func takenOf(w *writer, jobs []uint32) (map[lostRun]Unused, error) {
 		var pool string
 		var a, b, c, began, until int64
 		var seconds, price float64
-		err = scan(&r.job, &r.submitted, &r.ended, &r.uid, &r.user, &r.account, &pool, &a, &b, &c, &began, &until, &seconds, &price)
+		var left bool
+		err = scan(&r.job, &r.submitted, &r.ended, &r.uid, &r.user, &r.account, &pool, &a, &b, &left, &c, &began, &until, &seconds, &price)
 		if r.job != run.job || r.submitted != run.submitted {
 			done()
 		}
-		run, lost, wrote, wall = r, a, b, c
+		run, lost, wrote, wall, evicted = r, a, b, c, left
 		covered, upto = covered+max(0, until-max(began, upto)), max(upto, until)
 		all := pools[pool]
 		pools[pool] = Unused{all.Seconds + seconds, all.USD + seconds*price}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/burst-hpc/burst/cmd/internal/history"
 	"github.com/burst-hpc/burst/cmd/internal/ledger"
+	"github.com/burst-hpc/burst/ft"
 	"github.com/burst-hpc/burst/ft/session"
 )
 
@@ -156,6 +157,10 @@ func TestLostOfAJobThatEndsAtTheSite(t *testing.T) {
 	putRows(t, s, row("i-1", "p", 0, 100), row("i-2", "p", 0, 60), row("i-2", "p", 60, 100), row("i-3", "q", 200, 250), row("i-4", "q", 200, 250))
 	r := history.Run{Job: 7, Submitted: at, Started: at, Begun: at.Add(400 * time.Second), Ran: 150 * time.Second, Ended: at.Add(1250 * time.Second), UID: 1007, User: "u7", Account: "a",
 		State: "COMPLETED", Restarts: 2}
+	evicted := ft.Change{Evictions: []ft.Eviction{{Instance: "i-1", Kind: ft.Died, Job: 7, Stage: ft.Done, Began: at.Add(100 * time.Second), Ending: ft.Moved, Lost: -1, LostIterations: -1}}}
+	if err := s.CommitFT(t.Context(), evicted); err != nil {
+		t.Fatal(err)
+	}
 	stepEnds(t, s, r, 50*time.Second, 100*time.Second)
 	writeRuns(t, s, r)
 	all, err := s.Usage(t.Context(), UsageQuery{By: "pool", UID: -1})
@@ -169,6 +174,41 @@ func TestLostOfAJobThatEndsAtTheSite(t *testing.T) {
 	want := map[string][2]Unused{"p": {{Seconds: 200. / 3, USD: 0.2 / 3}, {Seconds: 20, USD: 0.02}}, "q": {{Seconds: 100. / 3, USD: 0.1 / 3}, {Seconds: 10, USD: 0.01}}} // 50 of 150 s, and 100 of 1000
 	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestLostAtTheSite: what a job lost that was never evicted may have been lost at the site: it is of all of its time.
+func TestLostAtTheSite(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "burst.db"))
+	row := usageRow("i-1", 7, 36000, 39600)
+	row.Open = false
+	putRows(t, s, row)
+	r := history.Run{Job: 7, Submitted: at, Started: at, Begun: at.Add(10 * time.Hour), Ran: 10 * time.Hour, Ended: at.Add(11 * time.Hour), UID: 1007, User: "u7", Account: "a", Pool: "p",
+		State: "COMPLETED", Restarts: 1}
+	stepEnds(t, s, r, 5*time.Hour, 0)
+	writeRuns(t, s, r)
+	all, err := s.Usage(t.Context(), UsageQuery{By: "job", UID: -1})
+	if lost, _ := lostOf(all); err != nil || math.Abs(lost.Seconds-3600*5./11) > 1e-6 || math.Abs(lost.USD-3.6*5./11) > 1e-6 {
+		t.Errorf("%+v, %v", lost, err)
+	}
+}
+
+// TestLostAfterAClockThatWasAhead: a prune by a wrong clock that finds nothing to forget keeps no run from being counted anew.
+func TestLostAfterAClockThatWasAhead(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "burst.db"))
+	if err := s.Prune(t.Context(), at.AddDate(20, 0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	row := usageRow("i-1", 7, 0, 500)
+	putRows(t, s, row)
+	r := history.Run{Job: 7, Submitted: at, Started: at, Begun: at, Ended: at.Add(1000 * time.Second), UID: 1007, User: "u7", Account: "a", Pool: "p", State: "COMPLETED"}
+	stepEnds(t, s, r, 100*time.Second, 0)
+	writeRuns(t, s, r)
+	row.To, row.Open = at.Add(1000*time.Second), false
+	putRows(t, s, row)
+	all, err := s.Usage(t.Context(), UsageQuery{By: "job", UID: -1})
+	if lost, _ := lostOf(all); err != nil || math.Abs(lost.Seconds-100) > 1e-9 || math.Abs(lost.USD-0.1) > 1e-9 {
+		t.Errorf("%+v, %v", lost, err)
 	}
 }
 
@@ -198,7 +238,7 @@ func TestARowAtTheEndOfTheRunBefore(t *testing.T) {
 	for i, want := range []struct {
 		run           history.Run
 		seconds, lost float64
-	}{{first, 1500, 150}, {second, 999, 100}} { // of 999 s that it had any 100 were lost
+	}{{first, 1500, 150}, {second, 999, 99.9}} { // 100 of 1000 s
 		if cost, err := s.RunCost(t.Context(), want.run); err != nil || cost.Seconds != want.seconds {
 			t.Errorf("run %d has had %g s of instances, %v", i, cost.Seconds, err)
 		}
