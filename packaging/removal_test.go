@@ -66,11 +66,11 @@ func scripted(t *testing.T, dir, script string, env []string, args ...string) (s
 	systemctl := `#!/bin/sh
 case "$*" in
 is-active*)
-	for state in active activating; do
+	for state in active activating deactivating; do
 		[ ! -e ` + dir + `/$state ] || { echo $state; break; }
 	done
 	[ -e ` + dir + `/active ] || exit 3 ;;
-stop*) echo "$*" >>` + dir + `/asked; rm -f ` + dir + `/active ` + dir + `/activating ;;
+stop*) echo "$*" >>` + dir + `/asked; rm -f ` + dir + `/active ` + dir + `/activating ` + dir + `/deactivating ;;
 *try-restart*) echo "$*" >>` + dir + `/asked ;;
 *start*) echo "$*" >>` + dir + `/asked; touch ` + dir + `/active ;;
 is-failed*) exit 1 ;;
@@ -107,7 +107,7 @@ func write(t *testing.T, text string, mode os.FileMode, path ...string) {
 // TestRemovalLooksTwice: what burstd has launched while it was being stopped refuses the removal, too, and burstd is started again,
 // if it ran.
 func TestRemovalLooksTwice(t *testing.T) {
-	for _, state := range []string{"active", "activating", "inactive"} {
+	for _, state := range []string{"active", "activating", "deactivating", "inactive"} {
 		dir, ran := t.TempDir(), state != "inactive"
 		write(t, `#!/bin/sh
 n=$(cat `+dir+`/looks 2>/dev/null || echo 0); echo $((n + 1)) >`+dir+`/looks
@@ -148,6 +148,18 @@ func TestRemovalStops(t *testing.T) {
 			if said, err := scripted(t, dir, pkg+"/preremove.sh", nil, "0"); err == nil || !exists(dir, "active") {
 				t.Errorf("%s was %s, and is not started again: %v:\n%s", unit, state, err, said)
 			}
+			if pkg == "burst-node" {
+				continue
+			}
+			// The same, but the admin has disabled it meanwhile: it may run on another host.
+			for _, file := range []string{"active", "asked"} {
+				os.Remove(filepath.Join(dir, file))
+			}
+			write(t, "", 0o644, dir, "run/burst-removal")
+			write(t, "", 0o644, dir, "disabled")
+			if said, err := scripted(t, dir, "burst/preremove.sh", nil, "0"); err == nil || exists(dir, "active") || exists(dir, "run/burst-removal") {
+				t.Errorf("a burstd that is disabled is started: %v:\n%s", err, said)
+			}
 		}
 	}
 }
@@ -169,6 +181,7 @@ func TestRemovalIsInterrupted(t *testing.T) {
 			{name: "another package's affair", then: "abort-deconfigure", ran: true, again: true},
 			{name: "an upgrade is given up", then: "abort-upgrade", ran: true, again: true},
 			{name: "given up, never enabled", then: "abort-remove", ran: true, disabled: true, again: true},
+			{name: "moved to another host, then an upgrade that is given up", then: "abort-upgrade", ran: true, disabled: true, again: pkg == "burst-node"},
 			{name: "moved to another host, then an upgrade", then: "configure", ran: true, disabled: true, again: pkg == "burst-node"},
 			{name: "it did not run", then: "configure"},
 			{name: "removed, and installed again", then: "configure", ran: true, gone: true},

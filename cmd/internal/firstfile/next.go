@@ -39,7 +39,7 @@ func Next(f Found, a Answers, path, user string) []string {
 	add("burst check", "what is wrong, and what to do; again after each step")
 	add("burst genconf --diff >burst.diff", "what to change in "+conf+": look at it, some is by hand")
 	add("patch -p1 -d / <burst.diff", "the same files on all hosts")
-	restart := ""
+	restart := "and slurmd on your own nodes: jobs go on through it"
 	if a["provider"] == "local" {
 		restart = "and slurmd, on nodes drained first: SlurmdSpoolDir is another, and jobs of before are lost to Slurm"
 	}

@@ -21,8 +21,12 @@ again() {
 
 case "$1" in
 configure | [1-9]*) ;;
-abort-*)
-	again "$1"
+abort-remove)
+	again always
+	exit 0
+	;;
+abort-*) # of an upgrade, maybe weeks after a removal that was killed
+	again enabled
 	exit 0
 	;;
 *) exit 0 ;;
@@ -60,7 +64,7 @@ else
 	# As systemd-tmpfiles does at each boot, which not all roots have. An installation may have been
 	# interrupted between two of these: mode 0 is what it leaves. A folder of the site's stays, root's too.
 	[ -d /var/spool/burst ] || mkdir -p -m 0 /var/spool/burst
-	if [ "$(stat -c %a /var/spool/burst)" = 0 ] || { [ -n "$first" ] && [ "$(stat -c %u /var/spool/burst)" = 0 ]; }; then
+	if [ "$(stat -c %a /var/spool/burst | sed 's/^2000$/0/')" = 0 ] || { [ -n "$first" ] && [ "$(stat -c %u /var/spool/burst)" = 0 ]; }; then
 		chown "$owner:$group" /var/spool/burst
 		chmod "$mode" /var/spool/burst
 	fi

@@ -13,10 +13,14 @@ left() {
 	burstd --unended 2>&1 || echo "burst: what lives in the clouds cannot be told"
 }
 
-# refuse ends this, and starts a burstd again that it, or a removal before that was killed, has stopped.
+# refuse ends this, and starts a burstd again that it has stopped, or a removal before that was killed: then
+# only one that is enabled, as it may have been moved to another host since.
+stopped=
 refuse() {
 	if [ -e /run/burst-removal ]; then
-		[ ! -d /run/systemd/system ] || systemctl --no-block start burstd.service || :
+		if [ -d /run/systemd/system ] && { [ -n "$stopped" ] || systemctl is-enabled --quiet burstd.service; }; then
+			systemctl --no-block start burstd.service || :
+		fi
 		rm -f /run/burst-removal || :
 	fi
 	echo "burst: NOT REMOVED: nobody would watch these any more, and they cost money:" >&2
@@ -33,8 +37,10 @@ lives=$(left)
 if [ -d /run/systemd/system ]; then
 	# While it starts, or waits for its next start, it is not "active" yet.
 	case $(systemctl is-active burstd.service) in
-	active | activating | reloading) : >/run/burst-removal ;; # for whoever finds this interrupted, and burstd stopped: refuse, postinst
+	active | activating | reloading) stopped=yes ;;
+	deactivating) ! systemctl is-enabled --quiet burstd.service || stopped=yes ;; # it may be about to start again
 	esac
+	[ -z "$stopped" ] || : >/run/burst-removal # for whoever finds this interrupted, and burstd stopped: refuse, postinst
 	systemctl stop burstd.service || :
 	lives=$(left) # what it has launched meanwhile
 	[ -z "$lives" ] || refuse "$lives"
