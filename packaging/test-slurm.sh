@@ -38,6 +38,8 @@ anywhere=()
 for part in containers ulfm; do
 	[ ! -e "$repo/build/$part/burst-stamp" ] || anywhere+=("$part=$(readlink -f "$repo/build/$part")")
 done
+# In the root there is no network: what tests alone import is fetched here.
+(cd "$repo" && go mod download) || cannot "go mod download: see above"
 GOROOT=$(go env GOROOT) GOMODCACHE=$(go env GOMODCACHE) GOCACHE=$(go env GOCACHE) GOFLAGS=$(go env GOFLAGS)
 export GOROOT GOMODCACHE GOCACHE GOFLAGS GOPROXY=off GOTOOLCHAIN=local HOME=/root CGO_ENABLED=0
 export repo root
