@@ -155,6 +155,7 @@ var noted = []struct {
 }{
 	{noJobs, "boots", func(u *api.Usage) (*float64, *float64) { return &u.BootSeconds, &u.BootUSD }},
 	{noJobs, "idle nodes", func(u *api.Usage) (*float64, *float64) { return &u.IdleSeconds, &u.IdleUSD }},
+	{noJobs, "servers of files", func(u *api.Usage) (*float64, *float64) { return &u.ServeSeconds, &u.ServeUSD }},
 	{noJobs, "the rest of units begun", func(u *api.Usage) (*float64, *float64) { return &u.RestSeconds, &u.RestUSD }},
 	{ofJobs, "work done again after evictions", func(u *api.Usage) (*float64, *float64) { return &u.LostSeconds, &u.LostUSD }},
 	{ofJobs, "writing checkpoints", func(u *api.Usage) (*float64, *float64) { return &u.CheckpointSeconds, &u.CheckpointUSD }},

@@ -36,6 +36,8 @@ var usageColumns = []struct {
 	{"lost_usd", func(u api.Usage) string { return csvUSD(&u.LostUSD) }},
 	{"checkpoint_seconds", func(u api.Usage) string { return csvSeconds(u.CheckpointSeconds) }},
 	{"checkpoint_usd", func(u api.Usage) string { return csvUSD(&u.CheckpointUSD) }},
+	{"serve_seconds", func(u api.Usage) string { return csvSeconds(u.ServeSeconds) }},
+	{"serve_usd", func(u api.Usage) string { return csvUSD(&u.ServeUSD) }},
 }
 
 func csvSeconds(s float64) string { return strconv.FormatFloat(s, 'f', 3, 64) }

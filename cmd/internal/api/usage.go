@@ -43,6 +43,9 @@ type Usage struct {
 	IdleUSD     float64 `json:"idle_usd,omitempty"`
 	RestSeconds float64 `json:"rest_seconds,omitempty"`
 	RestUSD     float64 `json:"rest_usd,omitempty"`
+	// The same of instances that served files, once Slurm had the node; not in Idle.
+	ServeSeconds float64 `json:"serve_seconds,omitempty"`
+	ServeUSD     float64 `json:"serve_usd,omitempty"`
 	// Of jobs that ended in the time asked for, or on the day, since the start of each, also where that was before and is not
 	// in Seconds and USD: work that was done again after evictions, and the writing of checkpoints. Not by provider and offering.
 	LostSeconds       float64 `json:"lost_seconds,omitempty"`

@@ -33,7 +33,7 @@ func costRecords() Bench {
 	return Bench{
 		Name: "cost-1m-records",
 		Method: fmt.Sprintf("%d instances of %d days in a store's file (rows: boot, job, mostly idle time; %d users of 12 accounts, jobs of 1 to 16 nodes, 5 pools, 9 offerings, spot and on demand, of two providers, 200 that live; each job's run, with a step of burst-srun that has written checkpoints), "+
-			"written by burstd's own way; store.LoadUsage, ledger.Owed and store.Usage, as for burst cost, best of %d: the worst of all keys with the default --since (30d), and of all but job with --since 400d; with job 400d it prints a line for each of the year's jobs; beside it, and not in the figure, the days of the user who has most jobs",
+			"written by burstd's own way; store.Usage with ledger.Owed, as for burst cost, best of %d: the worst of all keys with the default --since (30d), and of all but job with --since 400d; with job 400d it prints a line for each of the year's jobs; beside it, and not in the figure, the days of the user who has most jobs",
 			costInstances, costDays, costUsers, costRuns),
 		Unit: "s", Better: Lower, Goal: 1, Long: true,
 		Run: func(ctx context.Context, env Env) ([]float64, error) { return costSums(ctx, env, costInstances) },
@@ -79,13 +79,10 @@ func costSum(ctx context.Context, s *store.Store, q store.UsageQuery, now time.T
 	best = time.Hour
 	for range costRuns {
 		began := time.Now()
-		instances, rows, err := s.LoadUsage(ctx)
-		if err != nil {
-			return 0, 0, err
+		q.Owed = func(instances []power.Instance, rows []ledger.Row) []ledger.Row {
+			return ledger.Owed(rows, ledger.Input{Instances: instances, Price: func(string, cloud.Offering) ledger.Price { return ledger.Price{} },
+				Increment: func(string, cloud.Offering) price.Increment { return price.PerHour }}, now)
 		}
-		in := ledger.Input{Instances: instances, Price: func(string, cloud.Offering) ledger.Price { return ledger.Price{} },
-			Increment: func(string, cloud.Offering) price.Increment { return price.PerHour }}
-		q.Owed = ledger.Owed(rows, in, now)
 		all, err := s.Usage(ctx, q)
 		if err != nil {
 			return 0, 0, err

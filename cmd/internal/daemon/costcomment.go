@@ -22,7 +22,7 @@ const (
 	costAtOnce = 200                   // jobs that sacct is asked for
 	costFresh  = 10                    // of these again, before theirs are written: a second or two
 	costLong   = 2 * time.Hour         // the longest pause between two tries of one job
-	costPriced = costBack - 2*costLong // for so long a line waits for the price of all of it
+	costPriced = costBack - 2*costLong // for so long a line waits for all of it to be booked, and for the price
 	costSaid   = 6 * time.Hour         // until a warning is given again
 	costFailed = 3                     // jobs that slurmdbd refuses a comment of, until the next round
 )
@@ -207,9 +207,12 @@ func (c *costComments) one(ctx context.Context, r history.Run, a slurm.Accounted
 	if err != nil {
 		return false, err
 	}
-	line := costLine(cost)
-	if cost.Going || line == "" || cost.Unpriced > 0 && now.Sub(r.Ended) < costPriced {
+	line, late := costLine(cost), now.Sub(r.Ended) >= costPriced
+	if cost.Going || !late && (line == "" || cost.Unpriced > 0) {
 		return false, nil
+	}
+	if line == "" {
+		return true, nil // nothing was booked of it
 	}
 	if had != "" {
 		had += "; "

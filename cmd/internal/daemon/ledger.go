@@ -120,11 +120,9 @@ func (d *Daemon) begun(provider string, o cloud.Offering) time.Duration {
 
 // Usage sums the ledger up, with what of begun hours has to be paid already.
 func (d *Daemon) Usage(ctx context.Context, q api.UsageQuery) ([]api.Usage, error) {
-	instances, rows, err := d.store.LoadUsage(ctx)
-	if err != nil {
-		return nil, err
+	owed := func(instances []power.Instance, rows []ledger.Row) []ledger.Row {
+		return ledger.Owed(rows, ledger.Input{Instances: instances, Price: d.prices.price, Increment: d.increment}, time.Now())
 	}
-	owed := ledger.Owed(rows, ledger.Input{Instances: instances, Price: d.prices.price, Increment: d.increment}, time.Now())
 	sums, err := d.store.Usage(ctx, store.UsageQuery{Since: q.Since, Until: q.Until, By: q.By, UID: q.UID, Owed: owed})
 	if err != nil {
 		return nil, err
@@ -133,12 +131,12 @@ func (d *Daemon) Usage(ctx context.Context, q api.UsageQuery) ([]api.Usage, erro
 	for i, s := range sums {
 		all[i] = api.Usage{Key: s.Key, User: s.User, Account: s.Account, Seconds: s.Seconds, UnpricedSeconds: s.Unpriced, Instances: s.Instances,
 			OnDemandUnknownSeconds: s.Unknown, BootSeconds: s.Boot.Seconds, BootUSD: s.Boot.USD, IdleSeconds: s.Idle.Seconds, IdleUSD: s.Idle.USD,
-			RestSeconds: s.Rest.Seconds, RestUSD: s.Rest.USD,
+			RestSeconds: s.Rest.Seconds, RestUSD: s.Rest.USD, ServeSeconds: s.Serve.Seconds, ServeUSD: s.Serve.USD,
 			LostSeconds: s.Lost.Seconds, LostUSD: s.Lost.USD, CheckpointSeconds: s.Checkpoints.Seconds, CheckpointUSD: s.Checkpoints.USD}
-		if s.Unpriced < s.Seconds {
+		if s.Unpriced < s.Seconds || s.Seconds == 0 { // a line may have nothing but what evictions took of an earlier time
 			all[i].USD = &s.USD
 		}
-		if s.Unknown < s.Seconds {
+		if s.Unknown < s.Seconds || s.Seconds == 0 {
 			all[i].OnDemandUSD = &s.OnDemand
 		}
 	}

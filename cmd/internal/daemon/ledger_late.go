@@ -42,13 +42,19 @@ func (d *Daemon) priceLate(ctx context.Context) error {
 			}
 			d.late[u] = time.Now()
 		}
-		rows, err := d.store.UnpricedRows(ctx, u, since)
-		late := ledger.Late(rows, now)
-		if err = errors.Join(err, d.store.PutUsage(ctx, late)); err != nil {
-			errs = append(errs, err)
-			continue
+		for after := ""; ; {
+			rows, err := d.store.UnpricedRows(ctx, u, since, after)
+			late := ledger.Late(rows, now)
+			if err = errors.Join(err, d.store.PutUsage(ctx, late)); err != nil {
+				errs = append(errs, err)
+				break
+			}
+			d.meters.spend(rows, late)
+			if len(rows) == 0 {
+				break
+			}
+			after = rows[len(rows)-1].Instance
 		}
-		d.meters.spend(rows, late)
 	}
 	return errors.Join(errs...)
 }

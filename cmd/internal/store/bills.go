@@ -44,6 +44,7 @@ const bookedSoon = 5 * time.Minute
 
 // Bills reads the instances that were gone since a time and are at their end in the ledger, or ought to be. What
 // the journal still has of an instance counts before what was noted with its end: its provider may have told more.
+// Of one that was launched before the last row that the ledger has forgotten, rows may be missing: it is left out.
 func (s *Store) Bills(ctx context.Context, since, now time.Time) ([]Bill, error) {
 	all, err := queryLong(ctx, s, `SELECT id, provider, pool, type, zone, market, node, launched, ended, gone, guessed, unit, least, month,
 			coalesce(sum(s), 0), coalesce(sum(s) FILTER (WHERE price_source <> 'month-paid'), 0),
@@ -55,7 +56,8 @@ func (s *Store) Bills(ctx context.Context, since, now time.Time) ([]Bill, error)
 					coalesce(j.guessed, b.guessed) AS guessed,
 					coalesce(b.unit, -1) AS unit, coalesce(b.least, -1) AS least, coalesce(b.month, -1) AS month, j.provider, j.pool, j.type, j.zone, j.market, j.node
 				FROM bills b FULL JOIN instances j ON j.id = b.instance
-				WHERE coalesce(j.gone, b.gone) >= ?1 AND coalesce(j.gone, b.gone) > 0 AND coalesce(j.launched, b.launched) > 0) i
+				WHERE coalesce(j.gone, b.gone) >= ?1 AND coalesce(j.gone, b.gone) > 0
+					AND coalesce(j.launched, b.launched) > coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'ledger_since'), 0)) i
 			LEFT JOIN usage u ON u.instance = i.id
 			WHERE NOT EXISTS (SELECT 1 FROM usage o WHERE o.open AND o.instance = i.id) AND (u.instance IS NOT NULL OR i.gone < ?2))
 		GROUP BY id ORDER BY launched, id`, func(scan scanner) (b Bill, err error) {

@@ -54,9 +54,10 @@ func (s *Store) RunCost(ctx context.Context, r history.Run) (JobCost, error) {
 	return c, nil
 }
 
-// RunsEnded reads the runs of jobs that had nodes of ours and ended in a time, oldest first.
+// RunsEnded reads the runs of jobs that had nodes of ours and ended in a time, oldest first. Of a job that was
+// seen only when it had ended the types of its instances are not known.
 func (s *Store) RunsEnded(ctx context.Context, from, to time.Time) ([]history.Run, error) {
-	all, err := queryLong(ctx, s, `SELECT `+runColumns+` FROM runs WHERE NOT open AND ended > ? AND ended <= ? AND types <> '' ORDER BY ended`, scanRun, fromTime(from), fromTime(to))
+	all, err := queryLong(ctx, s, `SELECT `+runColumns+` FROM runs WHERE NOT open AND ended > ? AND ended <= ? AND (types <> '' OR pool <> '') ORDER BY ended`, scanRun, fromTime(from), fromTime(to))
 	if err != nil {
 		return nil, fmt.Errorf("reading the history of runs: %w", err)
 	}

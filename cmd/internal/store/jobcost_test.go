@@ -65,11 +65,11 @@ func TestJobCost(t *testing.T) {
 	if err != nil || ended.Going {
 		t.Error(ended, err)
 	}
-	bare := over(run(8, 0)) // no node of ours
-	bare.Types = ""
-	writeRuns(t, s, bare)
+	bare, seenLate := over(run(8, 0)), over(run(9, 0)) // bare: no node of ours; seenLate: only when it had ended
+	bare.Types, bare.Pool, seenLate.Types = "", "", ""
+	writeRuns(t, s, bare, seenLate)
 	runs, err := s.RunsEnded(t.Context(), since.Add(-time.Hour), since.Add(45*time.Minute))
-	if err != nil || len(runs) != 1 || runs[0] != mine {
+	if err != nil || len(runs) != 2 || runs[0] != mine || runs[1] != seenLate {
 		t.Errorf("%+v, %v", runs, err)
 	}
 	for _, span := range [][2]time.Duration{{45, 60}, {0, 44}} {

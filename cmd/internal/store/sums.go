@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/history"
@@ -11,9 +13,9 @@ import (
 // below 0 is not known.
 type Deeds struct {
 	Ranks       int           // of its largest step; 0: not known
-	Computing   time.Duration // its steps ran, those that have ended
+	Computing   time.Duration // its steps ran, those that have ended; of several beside each other the sum
 	Checkpoints int           // good ones
-	Writing     time.Duration // them
+	Writing     time.Duration // them: of the job's time, also where several steps wrote at once
 	Saved       time.Time     // when burstd heard of the last one; zero: of none, or the run has ended
 	Evictions   int           // attempts that an eviction has ended
 	// Lost is the work that was done again, LostUnknown the restarts for which that
@@ -31,21 +33,26 @@ func sumUp(ctx context.Context, q querier, r history.Run) (d Deeds, err error) {
 	if err != nil {
 		return d, err
 	}
-	steps, unknown, heard := time.Duration(0), 0, -1 // the last attempt of which a step has told its end
-	_, err = query(ctx, q, `SELECT attempt, ranks, ran, checkpoints, writing, lost, lost_unknown, iteration FROM steps_done WHERE job = ? AND at > ?`, func(scan scanner) (none struct{}, err error) {
+	unknown, heard := 0, -1 // the last attempt of which a step has told its end
+	ended, err := query(ctx, q, `SELECT at, attempt, ranks, ran, checkpoints, writing, lost, lost_unknown, iteration FROM steps_done WHERE job = ? AND at > ?`, func(scan scanner) (e endedStep, err error) {
 		var ran, writing, lost, iteration int64
 		var attempt, ranks, checkpoints, lostUnknown int
-		if err = scan(&attempt, &ranks, &ran, &checkpoints, &writing, &lost, &lostUnknown, &iteration); err != nil {
-			return none, err
+		if err = scan(&e.at, &attempt, &ranks, &ran, &checkpoints, &writing, &lost, &lostUnknown, &iteration); err != nil {
+			return e, err
 		}
 		heard = max(heard, attempt)
 		d.Ranks, d.Iteration = max(d.Ranks, ranks), max(d.Iteration, iteration)
-		d.Computing, d.Writing = max(0, d.Computing)+us(ran), max(0, d.Writing)+us(writing)
-		d.Checkpoints, steps, unknown = d.Checkpoints+checkpoints, steps+us(lost), max(unknown, lostUnknown)
-		return none, nil
+		d.Computing = max(0, d.Computing) + us(ran)
+		d.Checkpoints, unknown = d.Checkpoints+checkpoints, max(unknown, lostUnknown)
+		e.ran, e.ranks, e.writing, e.lost = max(1, ran), float64(max(1, ranks)), float64(writing), float64(lost)
+		return e, nil
 	}, r.Job, since)
 	if err != nil {
 		return d, err
+	}
+	writing, steps := ofTheJob(ended)
+	if len(ended) > 0 {
+		d.Writing = writing
 	}
 	made := 0
 	_, err = query(ctx, q, `SELECT made, at, iteration FROM blessed WHERE job = ? AND at > ?`, func(scan scanner) (none struct{}, err error) {
@@ -74,6 +81,43 @@ func sumUp(ctx context.Context, q querier, r history.Run) (d Deeds, err error) {
 		d.Lost = 0
 	}
 	return d, nil
+}
+
+// endedStep is a step that has told its end, at which and for how long it ran, in microseconds.
+type endedStep struct {
+	at, ran       int64
+	ranks         float64
+	writing, lost float64
+}
+
+// ofTheJob is how much of their job's time steps have written checkpoints, and how much work they lost. Steps that ran
+// beside each other share the job's nodes: of each counts its part of the ranks that ran then, and of both the same
+// part of each moment that it ran.
+func ofTheJob(steps []endedStep) (writing, lost time.Duration) {
+	var bounds []int64
+	for _, s := range steps {
+		bounds = append(bounds, s.at-s.ran, s.at)
+	}
+	slices.Sort(bounds)
+	bounds = slices.Compact(bounds)
+	var w, l float64
+	for i, to := range bounds {
+		if i == 0 {
+			continue
+		}
+		from, ranks := bounds[i-1], 0.0
+		var wrote, gone float64
+		for _, s := range steps {
+			if s.at-s.ran <= from && to <= s.at {
+				part := s.ranks * float64(to-from) / float64(s.ran)
+				ranks, wrote, gone = ranks+s.ranks, wrote+part*s.writing, gone+part*s.lost
+			}
+		}
+		if ranks > 0 {
+			w, l = w+wrote/ranks, l+gone/ranks
+		}
+	}
+	return us(int64(math.Round(w))), us(int64(math.Round(l)))
 }
 
 // evicted reads what the run's evictions tell: of several that mean one attempt, as

@@ -201,8 +201,8 @@ func (s *Store) unsumUsage(w *writer, ids string) error {
 // sumUsage adds those of the instances that are at their end now to the sums, and notes
 // how their providers told their time.
 func (s *Store) sumUsage(w *writer, ids string) error {
-	w.put(`INSERT OR IGNORE INTO bills (instance, launched, ended, gone, guessed, registered)
-		SELECT id, launched, ended, gone, guessed, (SELECT CASE count(*) WHEN 0 THEN -1 ELSE coalesce(min(nullif(registered, 0)), 0) END
+	w.put(`INSERT OR IGNORE INTO bills (instance, launched, ended, gone, guessed, serves, registered)
+		SELECT id, launched, ended, gone, guessed, serves, (SELECT CASE count(*) WHEN 0 THEN -1 ELSE coalesce(min(nullif(registered, 0)), 0) END
 			FROM boots b WHERE b.node = i.node AND b.instance = i.id)
 		FROM instances i WHERE id IN (`+atEnd+`) AND gone > 0`, ids)
 	if w.err != nil {

@@ -240,9 +240,12 @@ func TestIdleTimeIsToldApart(t *testing.T) {
 	hour := func(n float64) time.Time { return at.Add(time.Duration(n * float64(time.Hour))) }
 	gone, never, live := machine("i-1", hour(2.5)), machine("i-2", hour(0.5)), machine("i-3", time.Time{})
 	never.Assigned, live.Assigned = "c2", "c3"
+	files := machine("i-5", hour(4)) // a server of files
+	files.Assigned, files.Serves = "c5", true
 	boots := []power.Boot{{Node: "c1", Order: "o1", Instance: "i-1", Ordered: at, Registered: hour(0.25)}, {Node: "c2", Order: "o1", Instance: "i-2", Ordered: at},
-		{Node: "c3", Order: "o1", Instance: "i-3", Ordered: at, Registered: hour(0.5)}}
-	if err := s.CommitPower(t.Context(), power.Change{Instances: []power.Instance{gone, never, live}, Boots: boots}); err != nil {
+		{Node: "c3", Order: "o1", Instance: "i-3", Ordered: at, Registered: hour(0.5)},
+		{Node: "c5", Order: "o1", Instance: "i-5", Ordered: at, Registered: hour(1)}}
+	if err := s.CommitPower(t.Context(), power.Change{Instances: []power.Instance{gone, never, live, files}, Boots: boots}); err != nil {
 		t.Fatal(err)
 	}
 	row := func(id, node string, job uint32, from, to float64, open bool) ledger.Row {
@@ -252,8 +255,8 @@ func TestIdleTimeIsToldApart(t *testing.T) {
 	}
 	rows := []ledger.Row{row("i-1", "c1", 0, 0, 0.5, false), row("i-1", "c1", 7, 0.5, 1.5, false), row("i-1", "c1", 0, 1.5, 3, false),
 		row("i-2", "c2", 0, 0, 1, false), row("i-3", "c3", 0, 0, 2, true), row("i-4", "c4", 0, 0, 5, false)}
-	putRows(t, s, rows...)
-	check := func(when string) {
+	putRows(t, s, append(rows, row("i-5", "c5", 0, 0, 3, true))...)
+	check := func(when string, served float64) {
 		t.Helper()
 		got, err := s.Usage(t.Context(), UsageQuery{By: "provider", UID: -1})
 		if err != nil || len(got) != 1 {
@@ -262,16 +265,19 @@ func TestIdleTimeIsToldApart(t *testing.T) {
 		u := func(hours float64) Unused { return Unused{hours * 3600, hours * 3.6} }
 		near := func(a, b Unused) bool { return math.Abs(a.Seconds-b.Seconds) < 1e-6 && math.Abs(a.USD-b.USD) < 1e-9 }
 		// i-1: booted for 0.25 h, i-2, which Slurm never had, for its 0.5 h, i-3 for 0.5 h. Of i-4 nobody knows.
-		if g := got[0]; !near(g.Boot, u(1.25)) || !near(g.Idle, u(0.25+1+1.5)) || !near(g.Rest, u(1)) {
+		// i-5 booted for 1 h, and served after that.
+		if g := got[0]; !near(g.Boot, u(1.25+1)) || !near(g.Idle, u(0.25+1+1.5)) || !near(g.Rest, u(1)) || !near(g.Serve, u(served)) {
 			t.Errorf("%s: %+v", when, g)
 		}
 	}
-	check("at first")
+	check("at first", 2)
+	putRows(t, s, row("i-5", "c5", 0, 0, 4, false))
+	check("when the server has ended", 3)
 	if _, err := s.db.Exec(`DELETE FROM instances WHERE gone > 0; DELETE FROM boots WHERE node <> 'c3'; DELETE FROM meta WHERE key = 'usage_zone'`); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.keepDays(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	check("when the journal has forgotten the instances, and the sums are made anew")
+	check("when the journal has forgotten the instances, and the sums are made anew", 3)
 }

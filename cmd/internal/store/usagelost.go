@@ -250,7 +250,7 @@ func (u *usageSums) lost(ctx context.Context, q querier, in span) error {
 			var p part
 			var use string
 			var took Unused
-			if err = scan(&p.job, &p.user, &p.account, &p.pool, &p.day, &use, &took.Seconds, &took.USD); err != nil {
+			if err = scan(&p.job, &p.uid, &p.user, &p.account, &p.pool, &p.day, &use, &took.Seconds, &took.USD); err != nil {
 				return none, err
 			}
 			row := u.row(p)
@@ -264,7 +264,7 @@ func (u *usageSums) lost(ctx context.Context, q querier, in span) error {
 	if end == 0 {
 		end = math.MaxInt64
 	}
-	const runs = `SELECT job, user, account, pool, ?4, use, seconds, usd FROM lost_runs WHERE ended >= ?1 AND ended < ?2 AND (?3 < 0 OR uid = ?3)`
+	const runs = `SELECT job, uid, user, account, pool, ?4, use, seconds, usd FROM lost_runs WHERE ended >= ?1 AND ended < ?2 AND (?3 < 0 OR uid = ?3)`
 	if u.By == "job" {
 		return add(runs, in.from, end, u.UID, 0)
 	}
@@ -274,6 +274,6 @@ func (u *usageSums) lost(ctx context.Context, q querier, in span) error {
 			return err
 		}
 	}
-	return add(`SELECT ?4, user, account, pool, day, use, max(0, sum(seconds)), max(0, sum(usd)) FROM lost_days WHERE day >= ?1 AND day < ?2 AND (?3 < 0 OR uid = ?3)
+	return add(`SELECT ?4, 0, user, account, pool, day, use, max(0, sum(seconds)), max(0, sum(usd)) FROM lost_days WHERE day >= ?1 AND day < ?2 AND (?3 < 0 OR uid = ?3)
 		GROUP BY use, `+u.By, whole.first, whole.end, u.UID, math.MaxUint32)
 }

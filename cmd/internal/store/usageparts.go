@@ -10,9 +10,10 @@ import (
 
 // What time was that no job had.
 const (
-	boot = "boot" // until Slurm had the node
-	idle = "idle" // until its instance ended
-	rest = "rest" // of the unit of time that was begun
+	boot  = "boot"  // until Slurm had the node
+	idle  = "idle"  // until its instance ended
+	serve = "serve" // the same, of an instance that served files
+	rest  = "rest"  // of the unit of time that was begun
 )
 
 // dim is all by which the ledger's time is told apart, but for instances, jobs and days.
@@ -20,7 +21,7 @@ type dim struct {
 	provider, pool, kind, zone, market string
 	uid                                int
 	user, account                      string
-	use                                string // boot, idle or rest; "": a job's, or nobody can tell
+	use                                string // boot, idle, serve or rest; "": a job's, or nobody can tell
 }
 
 // amount is what a time comes to.
@@ -74,6 +75,7 @@ func (c calendar) date(day int) string {
 type life struct {
 	registered int64 // Slurm had its node; 0: never, or not yet; -1: not known
 	ended      int64 // 0: not yet
+	serves     bool  // files
 }
 
 // span is a time from from up to to, in microseconds since 1970; to 0: without an end.
@@ -125,6 +127,8 @@ func (l life) use(from, until int64) (end int64, use string) {
 		return until, boot
 	case from < l.registered:
 		return min(until, l.registered), boot
+	case l.serves:
+		return until, serve
 	}
 	return until, idle
 }
@@ -167,10 +171,11 @@ func eachInstance(ctx context.Context, q querier, f func([]ledger.Row, life) err
 		rows = rows[:0]
 		return err
 	}
-	_, err := query(ctx, q, `SELECT `+rowColumns+`, coalesce(registered, `+registered+`), coalesce(CASE ended WHEN 0 THEN gone ELSE ended END, 0)
+	_, err := query(ctx, q, `SELECT `+rowColumns+`, coalesce(registered, `+registered+`), coalesce(CASE ended WHEN 0 THEN gone ELSE ended END, 0),
+			coalesce(serves, (SELECT i.serves FROM instances i WHERE i.id = usage.instance), 0)
 		FROM usage LEFT JOIN bills USING (instance) WHERE `+where+` ORDER BY instance, began, job`, func(scan scanner) (none struct{}, err error) {
 		var l life
-		r, err := scanUsage(func(dest ...any) error { return scan(append(dest, &l.registered, &l.ended)...) })
+		r, err := scanUsage(func(dest ...any) error { return scan(append(dest, &l.registered, &l.ended, &l.serves)...) })
 		if err == nil && len(rows) > 0 && rows[0].Instance != r.Instance {
 			err = done()
 		}

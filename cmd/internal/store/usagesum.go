@@ -7,9 +7,11 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/ledger"
+	"github.com/burst-hpc/burst/slurm/power"
 )
 
 // UsageQuery says which sums of the ledger are asked for.
@@ -18,8 +20,9 @@ type UsageQuery struct {
 	Until time.Time // and what was from then on; zero: nothing
 	By    string    // "job", "user", "account", "pool", "provider", "offering" or "day"
 	UID   int       // of one user's jobs only; below 0: everything
-	// Owed are rows that count beside those written: an instance's begun hour.
-	Owed []ledger.Row
+	// Owed gives rows that count beside those written, an instance's begun hour, of what LoadUsage reads
+	// in the same moment; nil: there are none.
+	Owed func([]power.Instance, []ledger.Row) []ledger.Row
 }
 
 // Usage is what one job, user, account, pool, provider or offering has used, or all on one day.
@@ -33,9 +36,9 @@ type Usage struct {
 	OnDemand      float64 // USD that they would have cost on demand, where that is known
 	Unknown       float64 // of Seconds: it is not
 	Instances     int
-	// Of Seconds and USD, time that no job had: until Slurm had the node, idle, and what was paid for after
-	// the instance's end.
-	Boot, Idle, Rest Unused
+	// Of Seconds and USD, time that no job had: until Slurm had the node, idle, of a server of files, and what
+	// was paid for after the instance's end.
+	Boot, Idle, Serve, Rest Unused
 	// Of Seconds and USD of the runs that have ended: work that was done again after evictions, and the
 	// writing of checkpoints. Not by provider and offering.
 	Lost, Checkpoints Unused
@@ -44,13 +47,13 @@ type Usage struct {
 // Unused is time in which nothing was computed that lasts.
 type Unused struct{ Seconds, USD float64 }
 
-// keyed are what a UsageQuery may group by.
+// keyed are what a UsageQuery may group by: a row's key, and behind a zero byte what else tells it apart.
 var keyed = map[string]func(part) string{
 	"job": func(p part) string {
 		if p.job == 0 {
 			return ""
 		}
-		return strconv.FormatUint(uint64(p.job), 10)
+		return strconv.FormatUint(uint64(p.job), 10) + "\x00" + strconv.Itoa(p.uid) // Slurm gives an id again
 	},
 	"user": func(p part) string { return p.user },
 	"account": func(p part) string {
@@ -128,8 +131,12 @@ func (u *usageSums) read(ctx context.Context, q querier) error {
 	} else if in.to <= in.from {
 		return nil
 	}
-	for _, r := range u.Owed {
-		if u.UID < 0 {
+	if u.Owed != nil && u.UID < 0 {
+		instances, rows, err := loadUsage(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, r := range u.Owed(instances, rows) {
 			u.all(u.days.split([]ledger.Row{r}, life{registered: -1, ended: 1}, in))
 		}
 	}
@@ -274,7 +281,8 @@ func (u *usageSums) row(p part) *Usage {
 	k := u.key(p)
 	r := u.rows[k]
 	if r == nil {
-		r = &Usage{Key: k}
+		name, _, _ := strings.Cut(k, "\x00")
+		r = &Usage{Key: name}
 		if u.By == "job" {
 			r.Job, r.User, r.Account = p.job, p.user, p.account
 		}
@@ -291,7 +299,7 @@ func (u *usageSums) add(p part) *Usage {
 	r.Unpriced += p.unpriced
 	r.OnDemand += p.onDemand
 	r.Unknown += p.unknown
-	of := map[string]*Unused{boot: &r.Boot, idle: &r.Idle, rest: &r.Rest}[p.use]
+	of := map[string]*Unused{boot: &r.Boot, idle: &r.Idle, serve: &r.Serve, rest: &r.Rest}[p.use]
 	if of != nil {
 		of.Seconds += p.seconds
 		of.USD += p.usd
