@@ -11,6 +11,9 @@ import (
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/cloudtest"
 	"github.com/burst-hpc/burst/cloud/fleet"
+	"github.com/burst-hpc/burst/cloud/price"
+	"github.com/burst-hpc/burst/cmd/internal/ledger"
+	"github.com/burst-hpc/burst/cmd/internal/store"
 	"github.com/burst-hpc/burst/slurm/power"
 	"github.com/burst-hpc/burst/slurm/slurmtest"
 )
@@ -154,6 +157,31 @@ func (s *story) check() {
 	info, _ := s.ctl.Info(s.single)
 	if info.Restarts > 2 {
 		s.t.Errorf("the single job was restarted %d times", info.Restarts)
+	}
+	s.booked(nil)
+}
+
+// booked holds the bill to all that the cloud ever made, and that has ended by its own word: each instance stands there from
+// its launch to its end, but for those excused, beside which an end may be one that the cloud was never heard to tell.
+func (s *story) booked(excused func(cloud.Instance) bool) {
+	s.t.Helper()
+	all, err := s.life.store.Bills(s.t.Context(), time.Time{}, time.Now().Add(time.Hour))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	bills := map[string]store.Bill{}
+	for _, b := range all {
+		bills[b.ID] = b
+	}
+	for _, i := range s.fake.Instances() {
+		if i.State.Live() || excused != nil && excused(i) {
+			continue
+		}
+		b, known := bills[i.ID]
+		got, _, told := ledger.Due(b.Instance, price.PerSecond)
+		if want := price.PerSecond.Billed(i.Ended.Sub(i.Launched)); !known || got != want && told || !told && excused == nil {
+			s.t.Errorf("instance %s, from %v to %v: in the bill %v, for %v (want %v), told %v", i.ID, i.Launched, i.Ended, known, got, want, told)
+		}
 	}
 }
 
