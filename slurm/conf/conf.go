@@ -15,9 +15,10 @@ import (
 type Input struct {
 	Pools    []Pool
 	Programs Programs
-	User     string // the SlurmUser that burstd takes orders from
-	Expand   bool   // jobs may take in more nodes while they run
-	Source   string // the burst.toml that Pools come from; for the fragment's head
+	User     string   // the SlurmUser that burstd takes orders from
+	Expand   bool     // jobs may take in more nodes while they run
+	Mixed    []string // partitions of the site that are to hold nodes of pools
+	Source   string   // the burst.toml that Pools come from; for the fragment's head
 }
 
 // Pool is what slurm.conf says of a pool's nodes. Pools that share a partition

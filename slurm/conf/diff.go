@@ -36,10 +36,12 @@ const fragmentName = "burst.conf"
 // The nodes and partitions that it has are not to be anywhere else, and no later line may take its settings back. Where
 // they are the site's own, there is no change to a file, as Slurm would lose them by it: burst.toml is to be changed.
 func (f Files) Change(in Input) (Change, error) {
-	d := differ{Files: f, in: in, fragment: Fragment(f.Outside(), in), edits: map[string]map[int]string{}}
+	d := differ{Files: f, in: in, edits: map[string]map[int]string{}}
+	site := d.narrow(f.Outside())
+	d.fragment = Fragment(site, in)
 	path := f.own()
 	own := slices.IndexFunc(f.texts, func(t text) bool { return path != "" && t.path == path })
-	for _, c := range append(conflicts(f.Site, in), takers(f.partitions(), in)...) {
+	for _, c := range append(conflicts(f.Site, in), mixed(site, in)...) {
 		if c.MustChange() && !d.included(c) {
 			d.Hand = append(d.Hand, strings.TrimSpace(fmt.Sprintf("%s=%s: %s", c.Key, c.Have, c.Why)))
 		}

@@ -32,7 +32,7 @@ func Fragment(site Site, in Input) string {
 			b.WriteString("#   " + line)
 		}
 	}
-	for _, f := range append(conflicts(site, in), takers(site.partitions(), in)...) {
+	for _, f := range append(conflicts(site, in), mixed(site, in)...) {
 		b.WriteByte('\n')
 		what := f.Key
 		if f.Have != "" {

@@ -2,7 +2,6 @@ package conf
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,8 +27,7 @@ func checkPartitions(site Site, in Input) []Finding {
 		}
 		all = append(all, f)
 	}
-	all = append(all, takers(lines, in)...)
-	return append(all, inheritors(lines, in)...)
+	return append(all, mixed(site, in)...)
 }
 
 // partitions are the keys and values of the site's, by name.
@@ -80,44 +78,6 @@ func (p partition) differences(attrs map[string]string) string {
 		return fmt.Sprintf("State is %s there: jobs would run on a server of files. Write State=%s.", orNothing(have), p.state())
 	}
 	return ""
-}
-
-// takers are partitions of the site that give servers of files to jobs.
-func takers(lines map[string]map[string]string, in Input) []Finding {
-	var all []Finding
-	for _, name := range slices.Sorted(maps.Keys(lines)) {
-		nodes, err := hostlist.Expand(lines[name]["nodes"])
-		every := strings.EqualFold(lines[name]["nodes"], "ALL")
-		var taken []string
-		for _, p := range in.Pools {
-			if !p.Server || p.Partition == name {
-				continue
-			}
-			for _, n := range p.Nodes {
-				if every || err == nil && slices.Contains(nodes, n) {
-					taken = append(taken, n)
-				}
-			}
-		}
-		if len(taken) > 0 {
-			all = append(all, Finding{Level: Wrong, Key: "PartitionName", Have: name, Why: fmt.Sprintf(
-				"It gives %s to jobs, which serves files: they would take its memory and fill its disk. List the partition's nodes without it.", hostlist.Fold(taken))})
-		}
-	}
-	return all
-}
-
-// inheritors are partitions of the site that took the cloud's nodes in by Nodes=ALL.
-func inheritors(lines map[string]map[string]string, in Input) []Finding {
-	ours := partitionNames(in)
-	var all []Finding
-	for _, name := range slices.Sorted(maps.Keys(lines)) {
-		if !ours[name] && strings.EqualFold(lines[name]["nodes"], "ALL") {
-			all = append(all, Finding{Level: Advice, Key: "PartitionName", Have: name,
-				Why: "Nodes=ALL takes in the cloud's nodes: this partition's jobs would burst too. List its nodes if they should not."})
-		}
-	}
-	return all
 }
 
 func orNothing(s string) string {

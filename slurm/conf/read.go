@@ -22,6 +22,8 @@ type Site struct {
 	// file; Lines says whether they were read at all.
 	Nodes, Partitions []Line
 	Lines             bool
+	// NodeSets are the NodeSet lines: names that partitions may have among their nodes.
+	NodeSets []Line
 	// NodeDefault is what the last NodeName=DEFAULT line leaves for nodes below it.
 	NodeDefault map[string]string
 	// Unserved are the files that the file includes by a path: slurmctld does
@@ -162,7 +164,9 @@ func (r *reader) line(kvs [][2]string) {
 		r.site.Nodes = r.object(r.site.Nodes, &r.nodeDef, kvs)
 	case "partitionname":
 		r.site.Partitions = r.object(r.site.Partitions, &r.partition, kvs)
-	case "downnodes", "nodeset", "frontendname", "switchname": // not the controller's own settings
+	case "nodeset":
+		r.site.NodeSets = r.object(r.site.NodeSets, new(map[string]string), kvs)
+	case "downnodes", "frontendname", "switchname": // not the controller's own settings
 	default:
 		for _, kv := range kvs {
 			if kv[0] == strings.ToLower(ctldKey) && r.site.Get(ctldKey) != "" {

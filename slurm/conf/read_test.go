@@ -35,6 +35,7 @@ func TestRead(t *testing.T) {
 			{"batch", map[string]string{"maxtime": "24:00:00", "state": "UP", "nodes": "n[001-004]", "default": "YES"}},
 			{"any", map[string]string{"maxtime": "24:00:00", "state": "UP", "nodes": "ALL"}},
 		},
+		NodeSets: []Line{{"all", map[string]string{"nodes": "ALL"}}},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("Read (-want +got):\n%s", d)

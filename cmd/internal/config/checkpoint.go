@@ -159,6 +159,18 @@ func (f *file) partitions(top *section, c *Config) {
 	}
 }
 
+// mixedPartitions makes sure that they are the site's, when the pools are known.
+func (f *file) mixedPartitions(s *section, c *Config) {
+	for _, name := range c.mixed {
+		switch {
+		case !names.MatchString(name):
+			s.failAt("mixed_partitions", "%q is no partition's name: %s", name, namesRule)
+		case slices.ContainsFunc(c.Pools, func(p Pool) bool { return p.Slurm.Partition == name }):
+			s.failAt("mixed_partitions", "%q is the partition of a pool: name the site's own that are to hold the cloud's nodes, too", name)
+		}
+	}
+}
+
 // read reads the section checkpoint of a partition or pool.
 func (c *Checkpoint) read(s *section, kind directive.Kind) {
 	sub := s.sub("checkpoint")

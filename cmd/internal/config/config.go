@@ -37,6 +37,7 @@ type Config struct {
 
 	controllers []string // hosts of slurmctld, as nodes of a cloud know them
 	expand      bool     // jobs may take in more nodes while they run
+	mixed       []string // partitions of the site that are to hold nodes of pools
 	checkpoints bool     // some section asks for checkpoints of jobs that say nothing
 	servers     map[string]server
 }
@@ -206,7 +207,7 @@ func (c *Config) Power(cluster string) power.Config {
 
 // Slurm returns what slurm.conf should say, with Burst's programs in dir.
 func (c *Config) Slurm(dir string) conf.Input {
-	in := conf.Input{Programs: conf.ProgramsIn(dir), User: c.Endpoint.SlurmUser, Expand: c.expand, Source: c.Path}
+	in := conf.Input{Programs: conf.ProgramsIn(dir), User: c.Endpoint.SlurmUser, Expand: c.expand, Mixed: c.mixed, Source: c.Path}
 	for _, pool := range c.Pools {
 		in.Pools = append(in.Pools, pool.Slurm)
 	}

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -223,6 +224,28 @@ func TestExpand(t *testing.T) {
 		}
 		if got := c.Slurm("/usr/sbin").Expand; got != want {
 			t.Errorf("%q: expand is %v", line, got)
+		}
+	}
+}
+
+// Partitions of the site that are to hold the cloud's nodes.
+func TestMixedPartitions(t *testing.T) {
+	text, err := os.ReadFile("testdata/good/minimal.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, err := parse("x", string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{
+		`["any", "main"]`: "",
+		`["any", "m n"]`:  `"m n" is no partition's name`,
+		`["` + good.Pools[0].Slurm.Partition + `"]`: "is the partition of a pool: name the site's own",
+	} {
+		c, err := parse("x", string(text)+"\n[slurm]\nmixed_partitions = "+line+"\n")
+		if want == "" && (err != nil || !slices.Equal(c.Slurm("/usr/sbin").Mixed, []string{"any", "main"})) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v", line, err)
 		}
 	}
 }

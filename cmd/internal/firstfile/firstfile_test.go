@@ -206,7 +206,7 @@ func TestLook(t *testing.T) {
 		!slices.Equal(f.Taken, []string{"main"}) || !f.AWS || f.Profile != "burst" || f.Region != "eu-north-1" || f.Vultr {
 		t.Errorf("%+v", f)
 	}
-	if said := strings.Join(f.Said(), "\n"); !strings.Contains(said, "cluster onprem, nodes n[1-2], partitions main") || !strings.Contains(said, "profile burst eu-north-1") {
+	if said := strings.Join(f.Said(), "\n"); !strings.Contains(said, "cluster onprem, nodes n[1-2], partitions main") || !strings.Contains(said, "profile burst eu-north-1") || !strings.Contains(said, "Nodes=ALL in main: ") {
 		t.Error(said)
 	}
 	env["AWS_REGION"], env["VULTR_API_KEY"] = "us-east-1", "k"

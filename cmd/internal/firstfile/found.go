@@ -21,6 +21,7 @@ type Found struct {
 	SlurmUser string
 	Nodes     []string // the site's own
 	Taken     []string // partitions that there are
+	All       []string // those of them with Nodes=ALL
 	Host      string   // the name of this host
 	Ctlds     []string // the hosts of slurmctld, the first of them first
 
@@ -67,7 +68,9 @@ func (f *Found) slurm(root, named string) {
 			}
 		}
 		for _, l := range site.Partitions {
-			f.Taken = append(f.Taken, l.Name)
+			if f.Taken = append(f.Taken, l.Name); strings.EqualFold(l.Attrs["nodes"], "ALL") {
+				f.All = append(f.All, l.Name)
+			}
 		}
 		return
 	}
@@ -123,6 +126,9 @@ func (f Found) Said() []string {
 			line += ", partitions " + strings.Join(f.Taken, ",")
 		}
 		all = append(all, line)
+		if len(f.All) > 0 {
+			all = append(all, "Nodes=ALL in "+strings.Join(f.All, ",")+": it would hold the cloud's nodes too, and its jobs start paid ones; burst genconf --diff lists the site's own there")
+		}
 	default:
 		all = append(all, "no slurm.conf that can be read: is this the host of slurmctld?")
 	}
