@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -31,7 +33,12 @@ func Ask(ctx context.Context, in io.Reader, out io.Writer, f Found, a Answers) e
 				return err
 			}
 			a[q.Name] = answer
-			if err = Judge(f, q, a); err == nil {
+			if err = Judge(f, q, a); err == nil && q.Name == "provider" {
+				if err := judgeGiven(f, a); err != nil { // flags, which no answer mends
+					return err
+				}
+			}
+			if err == nil {
 				break
 			}
 			delete(a, q.Name)
@@ -78,6 +85,11 @@ func Fill(f Found, a Answers) error {
 			if err := Judge(f, q, a); err != nil {
 				return fmt.Errorf("--%s, by default %q: %w", q.Name, a[q.Name], err)
 			}
+			if q.Name == "provider" {
+				if err := judgeGiven(f, a); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	if len(lacks) > 0 {
@@ -86,7 +98,8 @@ func Fill(f Found, a Answers) error {
 	return nil
 }
 
-// judgeGiven refuses answers that came by flags and cannot be, or are for another provider.
+// judgeGiven refuses answers that came by flags and cannot be, or are for another provider; before the provider is known,
+// and it follows from no flag, none.
 func judgeGiven(f Found, a Answers) error {
 	if a["provider"] == "" {
 		// Whose flags these are says which.
@@ -104,7 +117,7 @@ func judgeGiven(f Found, a Answers) error {
 	if err := Judge(f, Questions[0], a); err != nil {
 		return fmt.Errorf("--provider: %w", err)
 	}
-	for name := range a {
+	for _, name := range slices.Sorted(maps.Keys(a)) {
 		asked := false
 		for _, q := range Asked(a) {
 			if q.Name != name {
@@ -116,10 +129,20 @@ func judgeGiven(f Found, a Answers) error {
 			}
 		}
 		if !asked {
-			return fmt.Errorf("--%s is not for provider %q", name, a["provider"])
+			return fmt.Errorf("--%s is not for provider %q: name --provider %s", name, a["provider"], strings.Join(kindsOf(name), " or "))
 		}
 	}
 	return nil
+}
+
+// kindsOf are the kinds of providers that have a question of that name.
+func kindsOf(name string) (all []string) {
+	for _, q := range Questions {
+		if q.Name == name {
+			all = append(all, q.Kinds...)
+		}
+	}
+	return all
 }
 
 // unique says whether one kind of provider alone has a question of that name.

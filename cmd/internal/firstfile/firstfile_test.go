@@ -100,16 +100,18 @@ func TestFill(t *testing.T) {
 	}{
 		"lacks what the site alone knows": {Answers{"provider": "aws"}, `provider "aws" needs --region, --subnets too`},
 		"no such provider":                {Answers{"provider": "azure"}, `--provider: "azure" is none of local, aws and vultr`},
-		"another provider's flag":         {Answers{"provider": "local", "subnets": "subnet-0a"}, `--subnets is not for provider "local"`},
-		"a flag says the provider":        {Answers{"subnets": "subnet-0a"}, `provider "aws" needs --region too`},
-		"no region":                       {Answers{"provider": "aws", "region": "useast1", "subnets": "subnet-0a"}, `"useast1" is no region`},
-		"no subnet":                       {Answers{"provider": "aws", "region": "us-east-1", "subnets": "mine"}, `--subnets "mine": `},
-		"a node of the site's":            {Answers{"provider": "local", "nodes": "n[2-4]"}, "/etc/slurm/slurm.conf has a node n2 already"},
-		"a partition of the site's":       {Answers{"provider": "local", "partition": "main"}, "has a partition main already"},
-		"no list of nodes":                {Answers{"provider": "local", "nodes": "c[1-"}, "write it as Slurm does"},
-		"a quotation mark":                {Answers{"provider": "local", "cluster": `a"b`}, "a quotation mark"},
-		"a port without a host":           {Answers{"provider": "vultr", "region": "lhr", "listen": ":9811"}, "name this host, as they know it"},
-		"an empty answer":                 {Answers{"provider": "vultr", "region": ""}, "it cannot do without an answer"},
+		"another provider's flag":         {Answers{"provider": "local", "subnets": "subnet-0a"}, `--subnets is not for provider "local": name --provider aws`},
+		"flags of two providers, and none named": {Answers{"region": "us-east-1", "types": "c6i.2xlarge", "image": "ami-1", "munge-key": "ssm:/x", "listen": "head:9811"},
+			`--image is not for provider "local": name --provider aws or vultr`},
+		"a flag says the provider":  {Answers{"subnets": "subnet-0a"}, `provider "aws" needs --region too`},
+		"no region":                 {Answers{"provider": "aws", "region": "useast1", "subnets": "subnet-0a"}, `"useast1" is no region`},
+		"no subnet":                 {Answers{"provider": "aws", "region": "us-east-1", "subnets": "mine"}, `--subnets "mine": `},
+		"a node of the site's":      {Answers{"provider": "local", "nodes": "n[2-4]"}, "/etc/slurm/slurm.conf has a node n2 already"},
+		"a partition of the site's": {Answers{"provider": "local", "partition": "main"}, "has a partition main already"},
+		"no list of nodes":          {Answers{"provider": "local", "nodes": "c[1-"}, "write it as Slurm does"},
+		"a quotation mark":          {Answers{"provider": "local", "cluster": `a"b`}, "a quotation mark"},
+		"a port without a host":     {Answers{"provider": "vultr", "region": "lhr", "listen": ":9811"}, "name this host, as they know it"},
+		"an empty answer":           {Answers{"provider": "vultr", "region": ""}, "it cannot do without an answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := Fill(site, tt.a); err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -163,6 +165,10 @@ func TestAskEnds(t *testing.T) {
 		t.Errorf("%v, %v, %s", err, a, out)
 	}
 	if err := Ask(t.Context(), strings.NewReader("local\n"), out, f, Answers{}); err == nil || !strings.Contains(err.Error(), "the input has ended; nothing is written") {
+		t.Error(err)
+	}
+	a = Answers{"region": "lhr"} // by a flag, which the answer has no use for
+	if err := Ask(t.Context(), strings.NewReader("local\n"), out, f, a); err == nil || !strings.Contains(err.Error(), `--region is not for provider "local": name --provider aws or vultr`) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
