@@ -110,7 +110,7 @@ func (r *report) rest(ctx context.Context, cfg *config.Config, both sites, serve
 	unheard := checkListen(cfg)
 	names := newDirectory(ctx, cfg)
 	rules := checkOverflow(cfg, both.file, names)
-	for _, more := range [][]conf.Finding{unheard, servers, checkBoots(cfg), rules, checkBudget(cfg, both.file, names), checkCost(cfg, both.file), l.logins} {
+	for _, more := range [][]conf.Finding{unheard, servers, checkBoots(cfg), checkImages(cfg, both.file.Release), rules, checkBudget(cfg, both.file, names), checkCost(cfg, both.file), l.logins} {
 		r.Findings = append(r.Findings, more...)
 	}
 	hint = "\"burst genconf --diff\" shows what to change in slurm.conf; slurmctld must be restarted after it"

@@ -2,6 +2,7 @@ package conf
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -39,4 +40,28 @@ func ParseRelease(text string) Release {
 // Since says whether r is s or newer.
 func (r Release) Since(s Release) bool {
 	return r.Major > s.Major || r.Major == s.Major && r.Minor >= s.Minor
+}
+
+func (r Release) String() string { return fmt.Sprintf("%02d.%02d", r.Major, r.Minor) }
+
+// Fits says whether a slurmd of r may be one of a slurmctld of ctld's: it is at most as new, by two releases older, and by three
+// from slurmctld 24.11 on (Slurm's upgrade guide; bootstrap's fits is the same).
+func (r Release) Fits(ctld Release) bool {
+	window := 2
+	if ctld.Since(Release{24, 11}) {
+		window = 3
+	}
+	return ctld.Since(r) && r.number() >= ctld.number()-window
+}
+
+// number is the how manieth it is: 20.02 is 1, 24.11 is 8.
+func (r Release) number() int {
+	if r.Major >= 23 {
+		n := 2 * (r.Major - 23)
+		if r.Minor >= 11 {
+			n++
+		}
+		return n + 5
+	}
+	return slices.Index([]Release{{20, 2}, {20, 11}, {21, 8}, {22, 5}}, r) + 1
 }

@@ -183,3 +183,20 @@ func TestPrologTimeout(t *testing.T) {
 		}
 	}
 }
+
+// TestFits is that of the bootstrap.
+func TestFits(t *testing.T) {
+	for _, tt := range []struct {
+		slurmd, slurmctld string
+		want              bool
+	}{
+		{"22.05.8", "22.05.2", true}, {"22.05.8", "23.02.0", true}, {"22.05.8", "23.11.1", true}, {"22.05.8", "24.05.0", false},
+		{"23.02.1", "24.05.0", true}, {"23.02.1", "24.11.0", true}, {"22.05.8", "24.11.0", false}, {"24.05.1", "25.11", true},
+		{"23.11.1", "25.11.0", false}, {"23.02.0", "22.05.8", false}, {"25.05.3", "25.05.0", true}, {"20.11.9", "21.08.8", true},
+		{"25.11.0", "26.05.0", true}, {"19.05.1", "21.08.0", false}, {"24.11.5", "26.05.0", true}, {"24.05.1", "26.05.0", false},
+	} {
+		if got := ParseRelease(tt.slurmd).Fits(ParseRelease(tt.slurmctld)); got != tt.want {
+			t.Errorf("%s under %s: %v", tt.slurmd, tt.slurmctld, got)
+		}
+	}
+}

@@ -80,7 +80,11 @@ func Fill(f Found, a Answers) error {
 		switch {
 		case a[q.Name] == "" && !q.Empty:
 			delete(a, q.Name)
-			lacks = append(lacks, "--"+q.Name)
+			lack := "--" + q.Name
+			if q.None != nil && q.None(f, a) != "" {
+				lack += " (" + q.None(f, a) + ")"
+			}
+			lacks = append(lacks, lack)
 		default:
 			if err := Judge(f, q, a); err != nil {
 				return fmt.Errorf("--%s, by default %q: %w", q.Name, a[q.Name], err)
@@ -164,6 +168,10 @@ func (l reader) ask(ctx context.Context, out io.Writer, f Found, q Question, a A
 	if q.Default != nil {
 		def = q.Default(f, a)
 	}
+	help := q.Help
+	if q.None != nil && q.None(f, a) != "" {
+		help += "; " + q.None(f, a)
+	}
 	shown := ""
 	switch {
 	case def != "" && q.Empty:
@@ -173,7 +181,7 @@ func (l reader) ask(ctx context.Context, out io.Writer, f Found, q Question, a A
 	case q.Empty:
 		shown = " [none]"
 	}
-	if _, err := fmt.Fprintf(out, "\n%s\n  (%s)\n%s> ", q.Ask, q.Help, strings.TrimPrefix(shown+" ", " ")); err != nil {
+	if _, err := fmt.Fprintf(out, "\n%s\n  (%s)\n%s> ", q.Ask, help, strings.TrimPrefix(shown+" ", " ")); err != nil {
 		return "", err
 	}
 	type line struct {

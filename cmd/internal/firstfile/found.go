@@ -19,11 +19,12 @@ type Found struct {
 	Usual     bool   // it is where Burst looks by itself
 	Cluster   string // ClusterName
 	SlurmUser string
-	Nodes     []string // the site's own
-	Taken     []string // partitions that there are
-	All       []string // those of them with Nodes=ALL
-	Host      string   // the name of this host
-	Ctlds     []string // the hosts of slurmctld, the first of them first
+	Slurm     conf.Release // of slurmctld
+	Nodes     []string     // the site's own
+	Taken     []string     // partitions that there are
+	All       []string     // those of them with Nodes=ALL
+	Host      string       // the name of this host
+	Ctlds     []string     // the hosts of slurmctld, the first of them first
 
 	AWS, Vultr       bool // the environment is one of somebody who uses it
 	Profile, Region  string
@@ -34,12 +35,13 @@ type Found struct {
 var slurmConfs = []string{"/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/usr/local/etc/slurm.conf", "/opt/slurm/etc/slurm.conf"}
 
 // Look looks around below root, with the environment env.
-func Look(_ context.Context, root string, env func(string) string) Found {
+func Look(ctx context.Context, root string, env func(string) string) Found {
 	f := Found{Host: "head.example.org"}
 	if name, err := os.Hostname(); err == nil {
 		f.Host = name
 	}
 	f.slurm(root, env("SLURM_CONF"))
+	f.Slurm = release(ctx, root)
 	f.aws(root, env)
 	f.Vultr = env("VULTR_API_KEY") != ""
 	for path, there := range map[string]*bool{"/etc/burst/vultr.key": &f.APIKey, "/etc/burst/munge.key": &f.MungeKey} {
@@ -131,6 +133,9 @@ func (f Found) Said() []string {
 		}
 	default:
 		all = append(all, "no slurm.conf that can be read: is this the host of slurmctld?")
+	}
+	if f.Slurm != (conf.Release{}) {
+		all = append(all, "slurmctld "+f.Slurm.String())
 	}
 	if f.AWS {
 		all = append(all, strings.TrimSpace("AWS's settings: profile "+first(f.Profile, "default")+" "+f.Region))

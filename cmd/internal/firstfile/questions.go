@@ -23,6 +23,7 @@ type Question struct {
 	Empty   bool   // no answer is one
 	// Default is the answer of who has none; nil or "" where the site alone knows.
 	Default func(f Found, a Answers) string
+	None    func(f Found, a Answers) string // why there is no default, where that is not plain; nil, "": it is
 }
 
 // Is says whether the question is for those who have answered so far.
@@ -35,6 +36,9 @@ var (
 	onVultr  = []string{"vultr"}
 	onClouds = []string{"aws", "vultr"}
 )
+
+// stock is an image that needs no more than packages = true.
+func stock(f Found, a Answers) string { return StockFor(a["provider"], f.Slurm) }
 
 func always(text string) func(Found, Answers) string {
 	return func(Found, Answers) string { return text }
@@ -58,8 +62,8 @@ var Questions = []Question{
 	{Name: "api-key-file", Ask: "Which file holds the API key?", Help: "the key alone, on one line, readable for SlurmUser only; it may be written later", Kinds: onVultr, Example: "/etc/burst/vultr.key", Default: always("/etc/burst/vultr.key")},
 	{Name: "types", Ask: "Which instance types, the preferred one first?", Help: "with commas, as c6i.2xlarge,c5.2xlarge", Kinds: onAWS, Example: "c6i.2xlarge", Default: always("c6i.2xlarge")},
 	{Name: "types", Ask: "Which plans, the preferred one first?", Help: "with commas, as vhp-8c-16gb-amd", Kinds: onVultr, Example: "vhp-8c-16gb-amd", Default: always("vhp-8c-16gb-amd")},
-	{Name: "image", Ask: "Which image?", Help: "an id (ami-…), or a parameter that names one (ssm:/…); docs/aws.md says what must be on it", Kinds: onAWS, Example: "ami-0123456789abcdef0", Default: always("ssm:/aws/service/debian/release/12/latest/amd64")},
-	{Name: "image", Ask: "Which image?", Help: "an operating system (os:…), or a snapshot of yours (snapshot:…)", Kinds: onVultr, Example: "os:Debian 12 x64 (bookworm)", Default: always("os:Debian 12 x64 (bookworm)")},
+	{Name: "image", Ask: "Which image?", Help: "an id (ami-…), or a parameter that names one (ssm:/…); docs/aws.md says what must be on it, and \"burst image build\" makes one", Kinds: onAWS, Example: "ami-0123456789abcdef0", Default: stock, None: noStock},
+	{Name: "image", Ask: "Which image?", Help: "an operating system (os:…), or a snapshot of yours (snapshot:…), which \"burst image build\" makes", Kinds: onVultr, Example: "os:Debian 12 x64 (bookworm)", Default: stock, None: noStock},
 	{Name: "subnets", Ask: "Which subnets?", Help: "ids, one for each zone, with commas: aws ec2 describe-subnets", Kinds: onAWS, Example: "subnet-0123456789abcdef0"},
 	{Name: "security-groups", Ask: "Which security groups?", Help: "ids with commas; none: the VPC's default. docs/aws.md says what must be open", Kinds: onAWS, Example: "sg-0123456789abcdef0", Empty: true},
 	{Name: "munge-key", Ask: "Where do nodes get the MUNGE key?", Help: `"ssm:/path", "secretsmanager:name", or "image" if the image has it`, Kinds: onAWS, Example: "image", Default: always("ssm:/burst/munge-key")},
