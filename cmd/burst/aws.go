@@ -122,8 +122,8 @@ func clusterID(path string) (string, aws.Finding) {
 	id := strings.TrimSpace(string(text))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		f.Level, f.Text = aws.LevelUnknown, path+" is not there: burstd makes the id when it first starts"
-		f.Hint = "start burstd once, then write the id into the controller's policy (contrib/aws)"
+		f.Level, f.Text = aws.LevelUnknown, path+" is not there: the cluster has no id yet"
+		f.Hint = "as root, burstd --cluster-id makes it; then write it into the controller's policy (contrib/aws)"
 	case err != nil:
 		f.Level, f.Text = aws.LevelUnknown, err.Error()
 		f.Hint = "run this as root: without the id, what a policy allows by its tag cannot be tried"

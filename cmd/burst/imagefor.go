@@ -46,7 +46,7 @@ func builtFor(cfg *config.Config) (string, error) {
 	}
 	id, why := clusterID(cfg.Endpoint.ClusterFile())
 	if id == "" {
-		return "", cli.WithHint(fmt.Errorf("the cluster's id is not known: %s", why.Text), "start burstd once: it makes the id")
+		return "", cli.WithHint(fmt.Errorf("the cluster's id is not known: %s", why.Text), "as root, burstd --cluster-id makes it")
 	}
 	return id, nil
 }

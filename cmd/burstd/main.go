@@ -24,6 +24,7 @@ func run(ctx context.Context) error {
 	path := flag.String("config", "", "configuration `file` (default $BURST_CONFIG, then "+endpoint.DefaultPath+")")
 	show := flag.Bool("version", false, "print the version and exit")
 	unended := flag.Bool("unended", false, "print what the journal has of instances that may live, and exit")
+	clusterID := flag.Bool("cluster-id", false, "print the cluster's id, which is made if there is none, and exit")
 	flag.Usage = func() {
 		fmt.Fprintf(flag.CommandLine.Output(), "Usage: burstd [flags]\n\nCarries out resume and suspend orders of Slurm in the cloud. Set BURST_DEBUG=1 for\nevery command that it runs. Exit codes: 0 stopped, 1 failed, 2 wrong usage or configuration.\n\n")
 		flag.PrintDefaults()
@@ -38,6 +39,9 @@ func run(ctx context.Context) error {
 	}
 	if *unended {
 		return printUnended(ctx, endpoint.Path(*path))
+	}
+	if *clusterID {
+		return printClusterID(ctx, endpoint.Path(*path))
 	}
 	cfg, err := config.Load(endpoint.Path(*path))
 	if err != nil {

@@ -26,6 +26,7 @@ func Next(f Found, a Answers, path, user string) []string {
 		add("cp /usr/share/doc/burst/burstd-local.conf /etc/systemd/system/burstd.service.d/local.conf", "")
 		add("systemctl daemon-reload", "")
 	case "aws":
+		add("burstd --cluster-id", "the cluster's id, made once: the policy of contrib/aws asks for it")
 		add("burst aws check", "credentials, permissions, network; docs/aws.md, of the MUNGE key too")
 	case "vultr":
 		if !f.APIKey {
