@@ -57,6 +57,12 @@ func conflicts(site Site, in Input) []Finding {
 	if shared := overlap(excluded, idleNodes(in)); err == nil && shared != "" {
 		add(Wrong, "SuspendExcNodes", fmt.Sprintf("%s would never be powered down: remove it from the list.", shared))
 	}
+	for _, key := range []string{"ProctrackType", "TaskPlugin"} {
+		if oneHost(in) && strings.Contains(strings.ToLower(site.Get(key)), "/cgroup") {
+			add(Advice, key, "Several slurmds on one host, as those of local nodes are, have not been tried with Slurm's cgroups, which they would share: "+
+				"where jobs fail to start or outlive their node, take ProctrackType=proctrack/linuxproc and TaskPlugin=task/none on this test cluster.")
+		}
+	}
 	if in.configless() {
 		for _, path := range site.Unserved {
 			all = append(all, Finding{Level: Wrong, Key: "Include", Have: path, Want: filepath.Base(path), Why: "slurmctld hands nodes of a cloud only " +
@@ -71,6 +77,9 @@ func conflicts(site Site, in Input) []Finding {
 	}
 	return all
 }
+
+// oneHost says whether a pool's nodes are slurmds of one host.
+func oneHost(in Input) bool { return slices.ContainsFunc(in.Pools, func(p Pool) bool { return p.OneHost }) }
 
 // contained says whether each job has an external step on its nodes, by one of these flags.
 func contained(site Site) bool {

@@ -398,3 +398,22 @@ func TestCheckSources(t *testing.T) {
 		}
 	}
 }
+
+// TestOneHostCgroups: slurmds of one host would share Slurm's cgroups.
+func TestOneHostCgroups(t *testing.T) {
+	for value, want := range map[string]int{"ProctrackType=proctrack/cgroup": 1, "ProctrackType=proctrack/linuxproc": 0, "TaskPlugin=task/affinity,task/cgroup": 1, "TaskPlugin=task/none": 0} {
+		key, value, _ := strings.Cut(value, "=")
+		for _, local := range []bool{true, false} {
+			in, found := input(), 0
+			in.Pools[0].OneHost = local
+			for _, f := range Check(Site{Settings: map[string]string{strings.ToLower(key): value}}, in) {
+				if f.Key == key && f.Level == Advice {
+					found++
+				}
+			}
+			if local && found != want || !local && found != 0 {
+				t.Errorf("%s=%s, local nodes: %v: %d findings", key, value, local, found)
+			}
+		}
+	}
+}

@@ -133,7 +133,7 @@ func gresTypes(have string, in Input) (string, bool) {
 // usual, with mark before its extension.
 func ofEachNode(usual, mark string) func(string, Input) (string, bool) {
 	return func(have string, in Input) (string, bool) {
-		if !slices.ContainsFunc(in.Pools, func(p Pool) bool { return p.OneHost }) {
+		if !oneHost(in) {
 			return "", true
 		}
 		if strings.Contains(have, "%n") {
