@@ -221,7 +221,7 @@ func complaints(name string, errOut []byte) []byte {
 // refusal makes an error of what a command printed. Slurm's commands have no
 // error codes: their words are all there is to tell the cases apart.
 func refusal(name string, errOut []byte, err error) error {
-	text := oneLine(errOut)
+	text := Word(errOut)
 	if text == "" && err != nil {
 		text = err.Error()
 	}
@@ -276,6 +276,17 @@ func oneLine(b []byte) string {
 		text = strings.ToValidUTF8(text[:most], "") + " …"
 	}
 	return text
+}
+
+// Word is what a command of Slurm's says on stderr of why it ended, in one line: what was fatal, where it says that.
+func Word(errOut []byte) string {
+	const fatal = ": fatal: "
+	for line := range bytes.Lines(errOut) {
+		if _, why, ok := bytes.Cut(line, []byte(fatal)); ok {
+			return oneLine(why)
+		}
+	}
+	return oneLine(errOut)
 }
 
 func decimal(id uint32) string { return strconv.FormatUint(uint64(id), 10) }

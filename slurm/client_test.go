@@ -197,3 +197,17 @@ func TestBatchScriptAndConfig(t *testing.T) {
 	}
 	wantLines(t, f, "scontrol write batch_script 7 -", "scontrol show config", "scontrol -o show partitions")
 }
+
+// TestWord: what was fatal says why, and the log before it does not.
+func TestWord(t *testing.T) {
+	for said, want := range map[string]string{
+		"scontrol: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host\nscontrol: error: fetch_config: DNS SRV lookup failed\n" +
+			"scontrol: error: _establish_config_source: failed to fetch config\nscontrol: fatal: Could not establish a configuration source\n": "Could not establish a configuration source",
+		"slurm_load_ctl_conf error: Unable to contact slurm controller (connect failure)\n": "slurm_load_ctl_conf error: Unable to contact slurm controller (connect failure)",
+		"": "",
+	} {
+		if got := Word([]byte(said)); got != want {
+			t.Errorf("%q of %q", got, said)
+		}
+	}
+}

@@ -34,8 +34,9 @@ Slurm has given up. It asks burstd, and scontrol while burstd is away.
                   gives its program no arguments, so name a script there:
                       #!/bin/sh
                       exec /usr/sbin/burst-gate --then /site/prolog
-  --max DURATION  longest wait (default nine tenths of PrologEpilogTimeout,
-                  1h if there is none, and if a partition has a longer
+  --max DURATION  longest wait (default nine tenths of PrologTimeout, with
+                  Slurm 25.05 and newer, or else of PrologEpilogTimeout, 1h
+                  if there is neither, and if a partition has a longer
                   ResumeTimeout, that and 5m)
   --config FILE   configuration (default $BURST_CONFIG, then
                   /etc/burst/burst.toml), of which [daemon] and [slurm] are read

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -74,7 +75,8 @@ func runCheck(ctx context.Context, w io.Writer, o checkOptions) error {
 		hint = r.rest(ctx, cfg, both, a.servers, looked)
 	} else {
 		r.Findings = []conf.Finding{{Level: conf.Missing, Key: "slurm.conf", Have: both.path,
-			Why: "Neither slurmctld answers nor can this file be read: run burst check on the host of slurmctld, or set conf under [slurm] in " + cfg.Path + "."}}
+			Why: fmt.Sprintf("Neither slurmctld answers nor can this file be read (%v): run burst check on the host of slurmctld, or set conf under [slurm] in %s.", both.fileErr, cfg.Path)}}
+		lost = cli.WithHint(errors.New("nothing of Slurm could be compared"), "run it on the host of slurmctld, or do what the lines above say")
 		r.Findings = slices.Concat(r.Findings, looked.programs, checkListen(cfg), looked.logins)
 	}
 	accounts := slices.Concat(r.AWS, r.Vultr)

@@ -77,7 +77,8 @@ func runResumeTest(ctx context.Context, s streams, client *api.Client, o resumeT
 	if o.timeout == 0 {
 		o.timeout = 2*(pool.Slurm.ResumeTimeout+pool.Slurm.SuspendTimeout) + 5*time.Minute
 	}
-	show := &steps{out: s.out, tty: o.tty && !o.json, began: time.Now(), quiet: o.json}
+	show := &steps{out: s.out, tty: o.tty && !o.json, began: time.Now(), quiet: o.json,
+		head: fmt.Sprintf("testing node %s of pool %s, partition %s, for at most %s\n", node, pool.Power.Name, pool.Slurm.Partition, o.timeout)}
 	ro := resumetest.Options{
 		Node: node, Pool: pool.Power.Name, Partition: pool.Slurm.Partition, Job: !o.noJob, Keep: o.keep, Timeout: o.timeout, API: client,
 		Runner: slurm.Exec{Conf: cfg.Endpoint.SlurmConf, BinDir: cfg.Endpoint.SlurmBin},
@@ -85,9 +86,6 @@ func runResumeTest(ctx context.Context, s streams, client *api.Client, o resumeT
 			return priceOf(ctx, cfg, pool, provider, offering)
 		},
 		Step: show.step, Live: show.live,
-	}
-	if !o.json {
-		fmt.Fprintf(s.out, "testing node %s of pool %s, partition %s, for at most %s\n", node, pool.Power.Name, pool.Slurm.Partition, o.timeout)
 	}
 	r, err := resumetest.Run(ctx, ro)
 	show.clear()
@@ -141,7 +139,8 @@ type steps struct {
 	out        io.Writer
 	tty, quiet bool
 	began      time.Time
-	shown      bool // the line of what is waited for
+	head       string // above the first line; none where the test has not begun
+	shown      bool   // the line of what is waited for
 	err        error
 }
 
@@ -156,15 +155,22 @@ func (s *steps) step(st resumetest.Step) {
 		return
 	}
 	s.clear()
+	s.begin()
 	s.print("%7.1f s  %-8s%-12s%7.1f s  %s\n", st.At, st.State, st.Name, st.Seconds, printable(st.Text))
 }
 
 // live is called now and again with what is waited for.
 func (s *steps) live(what string) {
 	if s.tty {
+		s.begin()
 		s.print("\r\x1b[K%7.1f s  … %s", time.Since(s.began).Seconds(), what)
 		s.shown = true
 	}
+}
+
+func (s *steps) begin() {
+	s.print("%s", s.head)
+	s.head = ""
 }
 
 func (s *steps) clear() {

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -106,7 +105,7 @@ func readSites(ctx context.Context, cfg *config.Config) (sites, error) {
 	s.files.Release = releaseOf(ctx, client, s.running)
 	s.file = s.files.Site
 	if s.askErr != nil && s.fileErr != nil {
-		return s, cli.WithHint(errors.Join(s.askErr, s.fileErr), "run it on the host of slurmctld, or set conf under [slurm] in %s", cfg.Path)
+		return s, cli.WithHint(fmt.Errorf("%w; %w", s.askErr, s.fileErr), "run it on the host of slurmctld, or set conf under [slurm] in %s", cfg.Path)
 	}
 	return s, nil
 }

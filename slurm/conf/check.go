@@ -79,7 +79,9 @@ func conflicts(site Site, in Input) []Finding {
 }
 
 // oneHost says whether a pool's nodes are slurmds of one host.
-func oneHost(in Input) bool { return slices.ContainsFunc(in.Pools, func(p Pool) bool { return p.OneHost }) }
+func oneHost(in Input) bool {
+	return slices.ContainsFunc(in.Pools, func(p Pool) bool { return p.OneHost })
+}
 
 // contained says whether each job has an external step on its nodes, by one of these flags.
 func contained(site Site) bool {

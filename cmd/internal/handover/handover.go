@@ -79,6 +79,9 @@ func (p *program) run(ctx context.Context, args []string) error {
 		_, err := fmt.Fprintln(p.stdout, p.name(), cli.Version)
 		return err
 	}
+	if strings.HasPrefix(args[0], "-") { // no node is called so
+		return cli.UsageError(fmt.Errorf("there is no option %.80q", args[0]), "see "+p.name()+" --help")
+	}
 	// First of all: the file lives only as long as slurmctld wants.
 	resumeFile := p.readResumeFile(os.Getenv("SLURM_RESUME_FILE"))
 	order := api.NewOrder(p.kind, args[0], resumeFile)

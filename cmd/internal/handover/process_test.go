@@ -36,6 +36,7 @@ func TestAsSlurmctldRunsIt(t *testing.T) {
 		{"no argument", `exec "$0"`, 2, 0, "0 arguments instead of one"},
 		{"two arguments", `exec "$0" c1 c2`, 2, 0, "2 arguments instead of one"},
 		{"empty list", `exec "$0" ""`, 2, 0, "names no nodes"},
+		{"no such option", `exec "$0" --bogus`, 2, 0, "there is no option \"--bogus\""},
 		{"help", `exec "$0" --help`, 0, 0, "as its ResumeProgram"},
 		{"version", `exec "$0" --version`, 0, 0, "burst-resume dev"},
 	} {

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -79,7 +78,7 @@ func New(e endpoint.Config) *Host {
 			}
 			out, said, err := run.Run(ctx, name, args...)
 			if err != nil && len(said) > 0 {
-				err = fmt.Errorf("%w: %s", err, strings.Join(strings.Fields(string(said)), " "))
+				err = fmt.Errorf("%w: %s", err, slurm.Word(said))
 			}
 			return string(out), err
 		},

@@ -107,6 +107,8 @@ func (h *Host) commands(ctx context.Context, s Site) []conf.Finding {
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return but(f, conf.Wrong, "%v: burstd asks Slurm by it and squeue; name their folder as bin under [slurm] in burst.toml.", err)
+	case err != nil && s.Away != nil:
+		return but(f, conf.Unknown, "\"scontrol --version\" fails, too: see what is said of slurmctld.")
 	case err != nil:
 		return but(f, conf.Unknown, "\"scontrol --version\" fails: %v.", err)
 	}
