@@ -111,8 +111,9 @@ func (r *report) rest(ctx context.Context, cfg *config.Config, both sites, serve
 	r.Findings = append(r.Findings, l.programs...)
 	unheard := checkListen(cfg)
 	names := newDirectory(ctx, cfg)
+	images := checkImages(cfg, both.file.Release)
 	rules := checkOverflow(cfg, both.file, names)
-	for _, more := range [][]conf.Finding{unheard, servers, checkBoots(cfg), checkImages(cfg, both.file.Release), rules, checkBudget(cfg, both.file, names), checkCost(cfg, both.file), l.logins} {
+	for _, more := range [][]conf.Finding{unheard, servers, checkBoots(cfg), images, rules, checkBudget(cfg, both.file, names), checkCost(cfg, both.file), l.logins} {
 		r.Findings = append(r.Findings, more...)
 	}
 	hint = "\"burst genconf --diff\" shows what to change in slurm.conf; slurmctld must be restarted after it"
@@ -121,6 +122,8 @@ func (r *report) rest(ctx context.Context, cfg *config.Config, both sites, serve
 		hint = "docs/aws.md and docs/vultr.md say what Burst needs of an account"
 	case len(unheard):
 		hint = "burst.toml(5) describes listen"
+	case standing(images):
+		hint = "docs/aws.md says which slurmd slurmctld takes, and which image has it"
 	case standing(rules):
 		hint = "docs/overflow.md says how the rules of overflow are read"
 	case standing(l.logins):
