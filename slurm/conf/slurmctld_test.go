@@ -229,3 +229,59 @@ func TestSlurmctldAcceptsChange(t *testing.T) {
 		t.Errorf("the partition is %s", out)
 	}
 }
+
+// The real slurmctld gives a partition the nodes of the DEFAULT line and of a NodeSet, as this package reads them.
+func TestSlurmctldAndMixed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a real slurmctld: slow end-to-end, run by make test")
+	}
+	dir := t.TempDir()
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := input()
+	in.User, in.Programs = me.Username, ProgramsIn(dir)
+	for _, program := range []string{in.Programs.Gate, in.Programs.Resume, in.Programs.Suspend, in.Programs.ResumeFail} {
+		write(t, program, "#!/bin/sh\n", 0o755)
+	}
+	write(t, filepath.Join(dir, "burst.conf"), Fragment(Site{}, in), 0o644)
+	site := fmt.Sprintf(`ClusterName=mixed
+SlurmctldHost=localhost(127.0.0.1)
+SlurmctldPort=%d
+SlurmUser=%s
+SlurmdUser=%s
+AuthType=auth/none
+CredType=cred/none
+StateSaveLocation=%s
+SlurmctldPidFile=%s/pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+MpiDefault=none
+MailProg=/bin/true
+NodeName=n[1-2] NodeAddr=127.0.0.1 CPUs=1
+NodeSet=spots Feature=spot
+PartitionName=DEFAULT Nodes=ALL
+PartitionName=main Default=YES
+PartitionName=set Nodes=n1,spots
+PartitionName=DEFAULT Nodes=n1
+Include burst.conf
+`, freePort(t), me.Username, me.Username, dir, dir)
+	path := filepath.Join(dir, "slurm.conf")
+	write(t, path, site, 0o644)
+	before, err := ReadFiles(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := start(t, path)
+	showConfig(t, path, log) // it answers
+	for partition, want := range map[string]string{"main": "TotalNodes=10 ", "set": "TotalNodes=5 "} {
+		if out := scontrol(t, path, "-o", "show", "partition", partition); !strings.Contains(out, want) {
+			t.Errorf("partition %s lacks %q: %s", partition, want, out)
+		}
+	}
+	said := told(t, before, in)
+	if !strings.Contains(said, "+PartitionName=main Default=YES Nodes=n[1-2]") || !strings.Contains(said, "# by hand: PartitionName=set: Its Nodes=n1,spots hold s[1-4] of the cloud") {
+		t.Errorf("%s", said)
+	}
+}
