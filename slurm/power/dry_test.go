@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/fleet"
 	"github.com/burst-hpc/burst/slurm"
 )
@@ -42,8 +43,10 @@ func TestReroute(t *testing.T) {
 		jobs  []slurm.Job
 		slurm map[string]string // of d1 and d2, else off
 		qDry  bool
+		hole  bool // with a budget, and p's zone b does not sell what p buys
 		want  string
 	}{
+		{name: "a zone of the dry one does not sell its type", jobs: []slurm.Job{here(slurm.Job{NumNodes: 2})}, hole: true, want: goes},
 		{name: "one node", jobs: []slurm.Job{here(slurm.Job{NumNodes: 1})}, want: goes},
 		{name: "as many as there are", jobs: []slurm.Job{here(slurm.Job{NumNodes: 2})}, want: goes},
 		{name: "more than there are", jobs: []slurm.Job{here(slurm.Job{NumNodes: 3})}, want: waits},
@@ -77,11 +80,14 @@ func TestReroute(t *testing.T) {
 					n.Available = n.Features
 					s.snap.Nodes[name] = n
 				}
+				if tt.hole {
+					e.cfg.Priced = func(_ string, o cloud.Offering) bool { return o != smallB }
+				}
 				end := time.Now().Add(30 * time.Second)
 				var c Change
 				for pool, dry := range map[string]bool{"p": true, "q": tt.qDry} {
 					for _, o := range e.pools[pool].Fleet.Offerings() {
-						if dry {
+						if dry && !(tt.hole && o == smallB) {
 							c.Coolings = append(c.Coolings, Cooling{e.pools[pool].Provider, o, fleet.Cooldown{Failures: 1, Until: end}})
 						}
 					}
