@@ -59,7 +59,9 @@ func (s *spender) spend(l *life, latest func() *slurm.Snapshot, c *power.Config)
 				continue
 			}
 			all := ledger.Book(rows, ledger.Input{Instances: instances, Snapshot: snap, Increment: k.Increment,
-				Price: func(_ string, o cloud.Offering) ledger.Price { return ledger.Price{USDPerHour: s.usd(o), Source: "table"} }})
+				Price: func(_ string, o cloud.Offering) ledger.Price {
+					return ledger.Price{USDPerHour: s.usd(o), Source: "table"}
+				}})
 			if err := l.store.PutUsage(l.ctx, all); err == nil {
 				l.point("after commit ledger")
 			}
