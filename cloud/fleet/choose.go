@@ -19,6 +19,8 @@ type Query struct {
 	Waited time.Duration
 	// Only narrows the offerings, to the kind that a job's other nodes have; nil: all.
 	Only func(cloud.Offering) bool
+	// Priced is false for what may not be launched for want of a price; nil: none is needed.
+	Priced func(cloud.Offering) bool
 	// Price is an offering's present price in USD per hour, Cores a type's number
 	// of cores; false, or nil functions: not known.
 	Price func(cloud.Offering) (float64, bool)
@@ -36,6 +38,8 @@ type Choice struct {
 	Retry time.Time
 	Tried []cloud.Offering // with Retry: what cools down
 	Dear  []cloud.Offering // spot offerings whose price is known to be above MaxPrice
+	// Unpriced, with Retry, is what was passed over for want of a price, of markets in which nothing has one.
+	Unpriced []cloud.Offering
 }
 
 // Choose picks the offering to launch next.
@@ -47,14 +51,19 @@ type Choice struct {
 //	SpotTimeout is over                       on-demand first, then spot
 //	all cool                                  none left
 //
-// Without a spot offering that may be bought at all, on-demand does not wait.
+// Without a spot offering that may be bought at all, as dear and unpriced ones may not, on-demand does not wait.
 func (c Config) Choose(q Query) Choice {
 	var out Choice
-	byMarket := map[cloud.Market][]cloud.Offering{}
+	byMarket, priced := map[cloud.Market][]cloud.Offering{}, map[cloud.Market]bool{}
 	for _, o := range c.Ordered(q.Price, q.Cores) {
 		if q.Only != nil && !q.Only(o) {
 			continue
 		}
+		if q.Priced != nil && !q.Priced(o) {
+			out.Unpriced = append(out.Unpriced, o)
+			continue
+		}
+		priced[o.Market] = true
 		if c.dear(o, q.Price) {
 			out.Dear = append(out.Dear, o)
 			continue
@@ -89,6 +98,7 @@ func (c Config) Choose(q Query) Choice {
 			return Choice{Wait: over, Dear: out.Dear}
 		}
 	}
+	out.Unpriced = slices.DeleteFunc(out.Unpriced, func(o cloud.Offering) bool { return priced[o.Market] })
 	if first, ok := firstCooled(out.Tried, q.Cool); ok {
 		out.Retry = first
 	} else {

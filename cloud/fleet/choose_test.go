@@ -37,6 +37,9 @@ func text(c Choice) string {
 	if len(c.Dear) > 0 {
 		s += ", dear " + list(c.Dear)
 	}
+	if len(c.Unpriced) > 0 {
+		s += ", no price " + list(c.Unpriced)
+	}
 	return s
 }
 
@@ -54,6 +57,7 @@ func TestChoose(t *testing.T) {
 		waited time.Duration
 		only   string // type
 		price  bool
+		priced string // what has a price, where one is needed: a part of each
 		want   string
 	}{
 		{name: "the first, and the others of its market", c: both, want: "a/spot or b/spot"},
@@ -90,6 +94,13 @@ func TestChoose(t *testing.T) {
 		{name: "all of spot too dear: on-demand does not wait", c: with(both, func(c *Config) { c.MaxPrice, c.SpotTimeout = 0.01, time.Minute }), price: true,
 			want: "a/on-demand or b/on-demand, dear a/spot,b/spot"},
 		{name: "nothing but what is too dear", c: Config{Types: []string{"a"}, Market: SpotOnly, MaxPrice: 0.2}, price: true, want: "none, retry 10m0s, dear a/spot"},
+
+		{name: "what has no price is passed over", c: both, priced: "b/", want: "b/spot"},
+		{name: "and is not what cools", c: both, priced: "b/", cool: "b/spot 10s, b/on-demand 20s", want: "none, retry 10s"},
+		{name: "no price of spot: on-demand does not wait", c: with(both, timeout), priced: "on-demand", want: "a/on-demand or b/on-demand"},
+		{name: "no price of spot, on-demand cools", c: with(both, timeout), priced: "on-demand", cool: "a/on-demand 10s, b/on-demand 20s",
+			want: "none, retry 10s, no price a/spot,b/spot"},
+		{name: "none at all", c: Config{Types: []string{"a"}, Market: SpotOnly}, priced: "b/", want: "none, retry 10m0s, no price a/spot"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			q := Query{Now: now, Waited: tt.waited, Cool: map[cloud.Offering]Cooldown{}}
@@ -108,6 +119,9 @@ func TestChoose(t *testing.T) {
 			}
 			if tt.only != "" {
 				q.Only = func(o cloud.Offering) bool { return o.Type == tt.only }
+			}
+			if tt.priced != "" {
+				q.Priced = func(o cloud.Offering) bool { return strings.Contains(o.String(), tt.priced) }
 			}
 			if tt.price {
 				q.Price = func(o cloud.Offering) (float64, bool) { p, ok := price[o.String()]; return p, ok }

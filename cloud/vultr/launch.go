@@ -252,8 +252,11 @@ func (l *launch) takeBack(ctx context.Context) error {
 	taken := make([]bool, len(lines))
 	each(workers, len(lines), func(n int) {
 		// Of what cannot be ended, or is not found though it was made, the engine learns by lists.
-		if taken[n], _ = l.p.end(ctx, lines[n].ID); taken[n] {
+		var err error
+		if taken[n], err = l.p.end(ctx, lines[n].ID); taken[n] {
 			l.p.destroyed(lines[n].ID)
+		} else if err != nil {
+			l.p.log.Warn("one of too few instances could not be ended; it is tried again", "provider", l.p.c.Name, "instance", lines[n].ID, "error", err)
 		}
 	})
 	for n, ended := range taken {

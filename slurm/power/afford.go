@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
-	"github.com/burst-hpc/burst/cloud/fleet"
 )
 
 // Standing is what of the journal costs, or is about to. It is only to be read.
@@ -115,17 +114,17 @@ func ofSome(reason string) bool {
 	return strings.HasPrefix(reason, overBudget) && !strings.HasPrefix(reason, overBudget+"the cluster's ")
 }
 
-// withPrice narrows what may be bought to what has a price, where the budget needs one, as not each zone sells each type. Of a
-// market in which nothing has a price, nothing is left out: it is not known now, or the budget has no say, or its refusal tells.
-func (p planning) withPrice(provider string, f fleet.Config) func(cloud.Offering) bool {
-	if p.priced == nil {
+// withPrice says what a source may launch as it has a price, where the budget needs one: not each zone sells each type,
+// and a cloud may tell no price of a market, or none at all. Nil: that does not matter. So it is where nothing has one of
+// all that may be bought instead: the budget may have no say, or its refusal tells.
+func (m *memory) withPrice(priced func(string, cloud.Offering) bool, source Pool, instead []Pool) func(cloud.Offering) bool {
+	if priced == nil || !slices.ContainsFunc(instead, func(s Pool) bool {
+		_, stopped := m.stopped(s.Name, s.Provider)
+		return !stopped && slices.ContainsFunc(s.Fleet.Offerings(), func(o cloud.Offering) bool { return priced(s.Provider, o) })
+	}) {
 		return nil
 	}
-	some := map[cloud.Market]bool{}
-	for _, o := range f.Offerings() {
-		some[o.Market] = some[o.Market] || p.priced(provider, o)
-	}
-	return func(o cloud.Offering) bool { return !some[o.Market] || p.priced(provider, o) }
+	return func(o cloud.Offering) bool { return priced(source.Provider, o) }
 }
 
 // heedBudget gives back what must not be launched. A job that needs all its nodes is judged

@@ -30,7 +30,12 @@ func TestZonesThatDoNotSellAType(t *testing.T) {
 		{"a hole in front", "big/a/spot", 1, true, "big/b/spot or small/a/spot small/b/spot"},
 		{"a hole in front, and no choice", "big/a/spot", 1, false, "big/b/spot"},
 		{"a job in parts", "big/a/spot", 3, true, "big/b/spot, big/b/spot"},
-		{"no price of spot is known", "big/a/spot big/b/spot small/a/spot small/b/spot", 1, true, "budget: no price"},
+		{"no price of spot is known", "big/a/spot big/b/spot small/a/spot small/b/spot", 1, true,
+			"big/a/on-demand or big/b/on-demand small/a/on-demand small/b/on-demand"},
+		{"none of it, nor of a type on demand", "big/a/spot big/b/spot small/a/spot small/b/spot big/a/on-demand big/b/on-demand", 1, true,
+			"small/a/on-demand or small/b/on-demand"},
+		{"none at all", "big/a/spot big/b/spot small/a/spot small/b/spot big/a/on-demand big/b/on-demand small/a/on-demand small/b/on-demand", 1, true,
+			"budget: no price"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			priced := func(_ string, o cloud.Offering) bool { return !strings.Contains(tt.unsold, o.String()) }
@@ -68,6 +73,111 @@ func TestZonesThatDoNotSellAType(t *testing.T) {
 			}
 			if strings.Join(got, ", ") != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestWhatHasNoPriceIsNotLeft: a pool of two sources of which the first sells one type in one zone only, or has no price
+// of a market. All that asks whether something is left of a source says the same as what would launch it.
+func TestWhatHasNoPriceIsNotLeft(t *testing.T) {
+	o := func(name string, m cloud.Market) cloud.Offering {
+		instanceType, zone, _ := strings.Cut(name, "/")
+		return cloud.Offering{Type: instanceType, Zone: zone, Market: m}
+	}
+	all := map[string][]cloud.Offering{"west": {o("large", cloud.OnDemand)}}
+	for _, m := range []cloud.Market{cloud.Spot, cloud.OnDemand} {
+		for _, name := range []string{"small/a", "small/b", "big/a", "big/b"} {
+			all["east"] = append(all["east"], o(name, m))
+		}
+	}
+	const spot = "small/a/spot small/b/spot big/a/spot big/b/spot"
+	const dear = "small/a/on-demand small/b/on-demand big/a/on-demand big/b/on-demand"
+	for _, tt := range []struct {
+		name, unpriced string // "large/on-demand" is of west
+		cools, stopped string // the providers of which all that has a price cools, and is stopped
+		want           string // what is launched, or said
+		first          string // of each source, as Now has it
+		left           bool   // the pool is not dry, and a job may begin anew at one of its sources
+	}{
+		{"all have one", "", "", "", "small/a/spot", "small/a/spot large/on-demand", true},
+		{"a hole, and the rest cools", "big/b/spot", "east", "", "large/on-demand", "- large/on-demand", true},
+		{"the second has nothing either", "big/b/spot", "east west", "",
+			"no capacity in pool p at east (small/a/spot, small/b/spot, big/a/spot, small/a/on-demand, small/b/on-demand, big/a/on-demand, big/b/on-demand); " +
+				"no capacity in pool p at west (large/on-demand)", "- -", false},
+		{"none of spot", spot, "", "", "small/a/on-demand", "small/a/on-demand large/on-demand", true},
+		{"none of the first", spot + " " + dear, "", "", "large/on-demand", "- large/on-demand", true},
+		{"and the second has nothing", spot + " " + dear, "west", "", "no price is known in pool p at east (small/a/spot, small/b/spot, big/a/spot, big/b/spot, " +
+			"small/a/on-demand, small/b/on-demand, big/a/on-demand, big/b/on-demand); no capacity in pool p at west (large/on-demand)", "- -", false},
+		{"the rest of the first cools", spot, "east west", "", "no capacity in pool p at east (small/a/on-demand, small/b/on-demand, big/a/on-demand, big/b/on-demand); " +
+			"no price is known in pool p at east (small/a/spot, small/b/spot, big/a/spot, big/b/spot); no capacity in pool p at west (large/on-demand)", "- -", false},
+		{"none of the second", "large/on-demand", "east", "", "no capacity in pool p at east (small/a/spot, small/b/spot, big/a/spot, big/b/spot, " +
+			"small/a/on-demand, small/b/on-demand, big/a/on-demand, big/b/on-demand); no price is known in pool p at west (large/on-demand)", "- -", false},
+		{"none of both", spot + " " + dear + " large/on-demand", "", "", "budget: no price", "small/a/spot large/on-demand", true},
+		{"the second, which has one, is stopped", spot + " " + dear, "", "west", "budget: no price", "small/a/spot large/on-demand", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			priced := func(_ string, o cloud.Offering) bool {
+				return !slices.Contains(strings.Fields(tt.unpriced), o.String())
+			}
+			pool := testPools()[0]
+			pool.Fleet = fleet.Config{Types: []string{"small", "big"}, Zones: []string{"a", "b"}, Market: fleet.SpotThenOnDemand}
+			pool.Then = []Source{{Provider: "west", Fleet: fleet.Config{Types: []string{"large"}, Market: fleet.OnDemandOnly}}}
+			st := State{Nodes: []Node{{Name: "c1", Pool: "p", Phase: Wanted, Job: 7, Whole: true, Made: at}}}
+			for _, provider := range strings.Fields(tt.cools) {
+				for _, o := range all[provider] {
+					if priced(provider, o) {
+						st.Coolings = append(st.Coolings, Cooling{provider, o, fleet.Cooldown{Failures: 1, Until: at.Add(time.Minute)}})
+					}
+				}
+			}
+			if tt.stopped != "" {
+				st.Breakers = []Breaker{{Pool: "p", Provider: tt.stopped, Stopped: at, Why: "why"}}
+			}
+			e := &Engine{cfg: Config{Priced: priced, Budget: func(context.Context, Standing) (Afford, error) {
+				return func(launches ...Launch) Refusal {
+					for _, l := range launches {
+						if !priced("", l.Request.Offering) {
+							return Refusal{Why: "no price"}
+						}
+					}
+					return Refusal{}
+				}, nil
+			}}, mem: newMemory(st), market: newMarket(), pools: map[string]Pool{"p": pool}}
+			p := planning{mem: e.mem, pools: e.pools, limits: map[string]cloud.Limits{"east": {MaxLaunch: 2}, "west": {MaxLaunch: 2}}, market: e.market,
+				now: at, bootTimeout: 10 * time.Minute, shut: map[string]shut{}, priced: priced, purse: e.newPurse(t.Context())}
+			out := p.plan()
+			got := "nothing"
+			switch {
+			case len(out.drafts) > 0:
+				got = out.drafts[0].Request.Offering.String()
+			case len(out.Holds) > 0:
+				got = out.Holds[0].Why
+			}
+			if got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+			var first []string
+			for _, s := range pool.Sources() {
+				o, _ := e.Now(s, 1, at)
+				if first = append(first, o.String()); o == (cloud.Offering{}) {
+					first[len(first)-1] = "-"
+				}
+			}
+			if got := strings.Join(first, " "); got != tt.first {
+				t.Errorf("first come %q, want %q", got, tt.first)
+			}
+			p.of = p.mem.byJob()
+			g := group{pool: "p", job: 7, nodes: st.Nodes}
+			if dry := p.dry("p", 0); dry.IsZero() != tt.left {
+				t.Errorf("dry until %s, and something is left: %v", dry, tt.left)
+			}
+			if moves, _ := p.elsewhere(g, pool); moves != tt.left {
+				t.Errorf("there is a place elsewhere: %v", moves)
+			}
+			g.not = map[string]bool{"east": true}
+			if owed := strings.Join(p.owed(g, pool).why, "; "); strings.HasPrefix(owed, "pool p at east: what became") == (strings.HasPrefix(tt.first, "-")) {
+				t.Errorf("of a launch at east that has had no answer: %q", owed)
 			}
 		})
 	}

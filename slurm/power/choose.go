@@ -181,7 +181,6 @@ func earlier(a, b time.Time) time.Time {
 // offer is what a source offers a group, of the kind that the job's other nodes have.
 func (p planning) offer(g group, source Pool, k kind, found bool) fleet.Choice {
 	q, f := p.query(source, g, Wanted), p.fleetFor(source, g.nodes)
-	q.Only = p.withPrice(source.Provider, f)
 	if found {
 		q.Only = func(o cloud.Offering) bool { return k == kindOf(source.Provider, o) }
 		if len(f.Zones) == 0 {

@@ -33,8 +33,8 @@ func (e *Engine) Now(source Pool, nodes int, now time.Time) (first cloud.Offerin
 		}
 		cold = append(cold, Cold{o, c.Until, why})
 	}
+	q := fleet.Query{Cool: cool, Now: now, Priced: e.mem.withPrice(e.cfg.Priced, source, e.pools[source.Name].Sources())}
 	e.mu.Unlock()
-	q := fleet.Query{Cool: cool, Now: now}
 	if e.cfg.Price != nil {
 		q.Price = func(o cloud.Offering) (float64, bool) { return e.cfg.Price(source.Provider, o) }
 	}

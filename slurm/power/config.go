@@ -83,7 +83,7 @@ type Config struct {
 	// is asked before launches are written, by who alone writes the journal.
 	Budget func(ctx context.Context, s Standing) (Afford, error)
 	// Priced, unless nil, is false for an offering that Budget could only refuse, as it has no price: what has one
-	// is launched in its place. It must not block.
+	// is launched in its place, of another market or source, too. It must not block.
 	Priced func(provider string, o cloud.Offering) bool
 	// Tried, unless nil, is told of each answer to a launch. It must not block.
 	Tried func(l Launch, got []cloud.Instance, err error)

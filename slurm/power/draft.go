@@ -38,6 +38,11 @@ func (p planning) query(pool Pool, g group, phases ...Phase) fleet.Query {
 		}
 	}
 	p.limit(q.Cool, pool.Provider, p.sizes(g, pool.Provider, phases...))
+	instead := p.pools[pool.Name].Sources()
+	if len(g.nodes) > 0 {
+		instead = p.wished(g, p.pools[pool.Name])
+	}
+	q.Priced = p.mem.withPrice(p.priced, pool, instead)
 	if p.price != nil {
 		q.Price = func(o cloud.Offering) (float64, bool) { return p.price(pool.Provider, o) }
 	}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
@@ -40,7 +41,7 @@ type dryness struct {
 	aside map[string]aside     // by pool; at the start all, as an earlier burstd may have left them
 	open  map[uint32]time.Time // jobs of which it is not known yet whether they may run elsewhere, since when
 	waits map[uint32]time.Time // those that none can serve, by the start that they have
-	site  bool                 // Slurm has nodes that are no cloud's
+	alone bool                 // Slurm has been seen to have no nodes but clouds'
 }
 
 // aside is a reservation of a dry pool's nodes; without an end it may not be there.
@@ -86,7 +87,7 @@ func (e *Engine) undecided(dry dryPools, now time.Time) map[uint32]Hold {
 	holds := map[uint32]Hold{}
 	pools := slices.Collect(maps.Keys(dry(math.MaxInt))) // reroute sees how many nodes the job needs
 	for id, h := range e.mem.holds {
-		if h.Released || e.releasing[id] || !h.Start.After(now) || h.Start.Equal(e.dry.waits[id]) || len(e.pools) < 2 && !e.dry.site {
+		if h.Released || e.releasing[id] || !h.Start.After(now) || h.Start.Equal(e.dry.waits[id]) || len(e.pools) < 2 && e.dry.alone {
 			continue
 		}
 		if h.namesAny(pools) && !e.freeing(id) {
@@ -206,14 +207,14 @@ func (e *Engine) takeBack(ctx context.Context, dry dryPools, now time.Time) (due
 // wait for the first that may have something. The parts of a heterogeneous job go together.
 func (e *Engine) reroute(ctx context.Context, dry dryPools, holds map[uint32]Hold, snap *slurm.Snapshot) error {
 	now := time.Now()
-	needs := e.needs(ctx, holds, snap)
+	needs, parts := e.needs(ctx, holds, snap), sync.OnceValue(func() partitions { return e.partitions(ctx) })
 	routes, same := map[uint32]route{}, map[asks]route{}
 	settling, stays := map[uint32]bool{}, map[uint32]bool{} // by job, or its first part
 	for id, h := range holds {
 		j, known := snap.Jobs[id]
 		whole := cmp.Or(j.HetID, id)
 		if j.State == "PENDING" {
-			a := asksOf(j, needs)
+			a := asksOf(j, needs, parts())
 			if _, known := same[a]; !known {
 				same[a] = e.route(a, dry, snap)
 			}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/fleet"
 	"github.com/burst-hpc/burst/slurm"
 )
@@ -42,8 +43,10 @@ func TestReroute(t *testing.T) {
 		jobs  []slurm.Job
 		slurm map[string]string // of d1 and d2, else off
 		qDry  bool
+		hole  bool // with a budget, and p's zone b does not sell what p buys
 		want  string
 	}{
+		{name: "a zone of the dry one does not sell its type", jobs: []slurm.Job{here(slurm.Job{NumNodes: 2})}, hole: true, want: goes},
 		{name: "one node", jobs: []slurm.Job{here(slurm.Job{NumNodes: 1})}, want: goes},
 		{name: "as many as there are", jobs: []slurm.Job{here(slurm.Job{NumNodes: 2})}, want: goes},
 		{name: "more than there are", jobs: []slurm.Job{here(slurm.Job{NumNodes: 3})}, want: waits},
@@ -77,11 +80,14 @@ func TestReroute(t *testing.T) {
 					n.Available = n.Features
 					s.snap.Nodes[name] = n
 				}
+				if tt.hole {
+					e.cfg.Priced = func(_ string, o cloud.Offering) bool { return o != smallB }
+				}
 				end := time.Now().Add(30 * time.Second)
 				var c Change
 				for pool, dry := range map[string]bool{"p": true, "q": tt.qDry} {
 					for _, o := range e.pools[pool].Fleet.Offerings() {
-						if dry {
+						if dry && !(tt.hole && o == smallB) {
 							c.Coolings = append(c.Coolings, Cooling{e.pools[pool].Provider, o, fleet.Cooldown{Failures: 1, Until: end}})
 						}
 					}
@@ -259,6 +265,14 @@ func TestAReservationThatCannotBeRemoved(t *testing.T) {
 	})
 }
 
+// parted is a Slurm that shows its partitions.
+type parted struct {
+	*scripted
+	parts []map[string]string
+}
+
+func (p parted) ShowPartitions(context.Context) ([]map[string]string, error) { return p.parts, nil }
+
 // TestTheSiteIsAPlaceToGo: job 7 asked for the site's partition, too, and found the pool dry. It may start at the
 // site at any moment, with one pool as with two: it is given no start for which it would wait there.
 func TestTheSiteIsAPlaceToGo(t *testing.T) {
@@ -270,6 +284,10 @@ func TestTheSiteIsAPlaceToGo(t *testing.T) {
 		cpus        int
 		want        string
 		size        bool // the pool is dry for such jobs alone
+		new         bool // burstd has just been started, and has not read Slurm
+		// What Slurm shows of the site's partition, where it shows any, and the job's time limit.
+		part  map[string]string
+		limit time.Duration
 	}{
 		{name: "its nodes are busy", parts: "p1,site", nodes: 2, site: map[string]string{"s1": "ALLOCATED", "s2": "IDLE"}, cpus: 8, want: goes},
 		{name: "one partition has both", parts: "both", nodes: 1, site: map[string]string{"s1": "IDLE"}, cpus: 8, want: goes},
@@ -280,6 +298,17 @@ func TestTheSiteIsAPlaceToGo(t *testing.T) {
 		{name: "another cloud's", parts: "p1,site", nodes: 1, site: map[string]string{"s1": "IDLE+CLOUD"}, cpus: 8},
 		{name: "there is none", parts: "p1,site", nodes: 1},
 		// Its nodes would be the job's again in half a minute, and again, as long as what came is paid for.
+		{name: "nobody has looked yet whether there is a site", parts: "p1,site", nodes: 1, site: map[string]string{"s1": "ALLOCATED"}, cpus: 8, want: goes, new: true},
+		{name: "nor that there is none", parts: "p1,site", nodes: 1, new: true},
+		{name: "its partition is DOWN", parts: "p1,site", nodes: 1, site: map[string]string{"s1": "IDLE"}, cpus: 8, part: map[string]string{"State": "DOWN"}},
+		{name: "it is INACTIVE", parts: "p1,site", nodes: 1, site: map[string]string{"s1": "IDLE"}, cpus: 8, part: map[string]string{"State": "INACTIVE"}},
+		{name: "it takes no new jobs", parts: "p1,site", nodes: 1, site: map[string]string{"s1": "IDLE"}, cpus: 8, part: map[string]string{"State": "DRAIN"}, want: goes},
+		{name: "the job is longer than its limit", parts: "p1,site", nodes: 1, site: map[string]string{"s1": "IDLE"}, cpus: 8, part: map[string]string{"State": "UP", "MaxTime": "1-00:00:00"}, limit: 25 * time.Hour},
+		{name: "the job is as long", parts: "p1,site", nodes: 1, site: map[string]string{"s1": "IDLE"}, cpus: 8, part: map[string]string{"State": "UP", "MaxTime": "1-00:00:00"}, limit: 24 * time.Hour, want: goes},
+		{name: "the job has no limit, and is shown with the cloud's", parts: "p1,site", nodes: 1, site: map[string]string{"s1": "IDLE"}, cpus: 8,
+			part: map[string]string{"State": "UP", "MaxTime": "1-00:00:00"}, limit: 7 * 24 * time.Hour, want: goes},
+		{name: "its limit is none", parts: "p1,site", nodes: 1, site: map[string]string{"s1": "IDLE"}, cpus: 8, part: map[string]string{"State": "UP", "MaxTime": "UNLIMITED", "MaxNodes": "UNLIMITED"}, limit: 25 * time.Hour, want: goes},
+		{name: "the job has more nodes than it allows", parts: "p1,site", nodes: 2, site: map[string]string{"s1": "IDLE", "s2": "IDLE"}, cpus: 8, part: map[string]string{"State": "UP", "MaxNodes": "1"}},
 		{name: "the pool has too few for it", parts: "p1,site", nodes: 2, site: map[string]string{"s1": "IDLE", "s2": "IDLE"}, cpus: 8, size: true},
 	} {
 		for _, pools := range []int{1, 2} {
@@ -288,7 +317,7 @@ func TestTheSiteIsAPlaceToGo(t *testing.T) {
 				for name, state := range tt.site {
 					states[name] = state
 				}
-				job := slurm.Job{ID: 7, State: "PENDING", Batch: true, NumNodes: tt.nodes, Partition: tt.parts}
+				job := slurm.Job{ID: 7, State: "PENDING", Batch: true, NumNodes: tt.nodes, Partition: tt.parts, TimeLimit: tt.limit}
 				inSlurm(t, State{}, states, []slurm.Job{job}, func(t *testing.T, e *Engine, s *scripted) {
 					if pools == 1 {
 						delete(e.pools, "q")
@@ -300,7 +329,13 @@ func TestTheSiteIsAPlaceToGo(t *testing.T) {
 						}
 						s.snap.Nodes[name] = n
 					}
-					e.sawJobs(s.snap)
+					if !tt.new {
+						e.sawJobs(s.snap)
+					}
+					if tt.part != nil {
+						tt.part["PartitionName"] = "site"
+						e.slurm = parted{s, []map[string]string{{"PartitionName": "p1", "State": "UP", "MaxTime": "7-00:00:00"}, tt.part}}
+					}
 					end := time.Now().Add(30 * time.Second)
 					c := Change{Holds: []Hold{{Job: 7, Start: end, Why: "no capacity in pool p (x)"}}}
 					for _, o := range e.pools["p"].Fleet.Offerings() {

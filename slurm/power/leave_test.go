@@ -44,6 +44,7 @@ func TestWhatAJobLeavesInAPoolOfOneSource(t *testing.T) {
 		{"the other was, just now", 1, 1, cools(1, -time.Minute, smallB), held, nil, 0},
 		{"the other was, a while ago", 1, 1, cools(1, -11*time.Minute, smallB), held, nil, 1},
 		{"the other is only paused", 1, 1, nil, held, func(p *planning) { p.market.pauses[coolKey{"east", smallB}] = at.Add(time.Second) }, 1},
+		{"the other does not sell it", 1, 1, nil, held, func(p *planning) { p.priced = func(_ string, o cloud.Offering) bool { return o != smallB } }, 0},
 		{"over the quota", 1, 1, nil, held, func(p *planning) { p.market.why[coolKey{"east", smallA}] = refusal{kind: cloud.Quota} }, 0},
 		{"refused as invalid", 1, 1, nil, held, func(p *planning) { p.market.why[coolKey{"east", smallA}] = refusal{kind: cloud.Invalid} }, 0},
 		{"too few came, and are paid for", 1, 1, []Cooling{{"east", smallA, fleet.Cooldown{Failures: 1, Until: at.Add(time.Minute), Paid: at.Add(time.Hour)}}}, Hold{}, nil, 1},

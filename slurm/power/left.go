@@ -1,6 +1,7 @@
 package power
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -70,11 +71,12 @@ func (e *Engine) inherit(c *Change, l *listing, name string) {
 	}
 }
 
-// better says that another provider of the same account is a source of the pool, and this one is not.
+// better says that another provider of the same account is a source of the pool, and this one is not. It is waited for where
+// its list has no answer: what is inherited stays with its heir.
 func (e *Engine) better(l *listing, name, pool string) bool {
 	source := func(provider string) bool { _, is := e.pools[pool].source(provider); return is }
-	return !source(name) && slices.ContainsFunc(slices.Collect(maps.Keys(l.lists)), func(other string) bool {
-		return l.accounts[other] == l.accounts[name] && source(other)
+	return !source(name) && slices.ContainsFunc(slices.Collect(maps.Keys(e.providers)), func(other string) bool {
+		return cmp.Or(l.accounts[other], e.accounts[other]) == l.accounts[name] && source(other)
 	})
 }
 

@@ -76,29 +76,43 @@ func TestTheSourceOfThePoolInherits(t *testing.T) {
 	rec := func(id, node string) Instance {
 		return Instance{Instance: cloud.Instance{ID: id, State: cloud.Running, Launched: at}, Provider: "old", Account: "A", Assigned: node, Doomed: "why"}
 	}
-	for _, listed := range []bool{true, false} { // west is
+	for _, tt := range []struct {
+		name        string
+		listed      bool   // west is
+		now, before string // its account
+		q           string // who has what is of its pool
+	}{
+		{"it answers", true, "A", "", "west"},
+		{"its list has no answer", false, "A", "", "old"},
+		{"it does not answer, and has", false, "", "A", "old"},
+		{"it does not answer, and was another account's", false, "", "B", "east"},
+		{"it has never answered", false, "", "", "east"},
+		{"it is another account's now", false, "B", "A", "east"},
+	} {
 		e, _ := testEngine(State{Instances: []Instance{rec("i-p", "c1"), rec("i-q", "d1"), rec("i-none", "")},
 			Launches: []Launch{{Token: "t-p", Provider: "old", Account: "A", State: Abandoned, Nodes: []string{"c2"}}, {Token: "t-q", Provider: "old", Account: "A", State: Abandoned, Nodes: []string{"d2"}}}})
 		l := newListing(time.Now())
-		l.accounts["east"], l.accounts["west"] = "A", "A"
+		l.accounts["east"] = "A"
+		if e.accounts["west"] = tt.before; tt.now != "" {
+			l.accounts["west"] = tt.now
+		}
 		all := []cloud.Instance{{ID: "i-p", State: cloud.Running, Launched: at}, {ID: "i-q", State: cloud.Running, Launched: at}, {ID: "i-none", State: cloud.Running, Launched: at}}
 		l.lists["east"] = all
-		q := "east"
-		if listed {
-			l.lists["west"], q = all, "west"
+		if tt.listed {
+			l.lists["west"] = all
 		}
 		var c Change
 		e.takeLists(&c, l, reading(nil))
 		if err := e.commit(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
-		for id, want := range map[string]string{"i-p": "east", "i-q": q, "i-none": "east"} {
+		for id, want := range map[string]string{"i-p": "east", "i-q": tt.q, "i-none": "east"} {
 			if got := e.mem.instances[id].Provider; got != want {
-				t.Errorf("west answers: %v: %s is of %s, want %s", listed, id, got, want)
+				t.Errorf("%s: %s is of %s, want %s", tt.name, id, got, want)
 			}
 		}
-		if p, o := e.mem.launches["t-p"].Provider, e.mem.launches["t-q"].Provider; p != "east" || o != q {
-			t.Errorf("west answers: %v: the launches are of %s and %s", listed, p, o)
+		if p, o := e.mem.launches["t-p"].Provider, e.mem.launches["t-q"].Provider; p != "east" || o != tt.q {
+			t.Errorf("%s: the launches are of %s and %s", tt.name, p, o)
 		}
 	}
 }

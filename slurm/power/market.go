@@ -138,12 +138,18 @@ func (p planning) none(pool Pool, ch fleet.Choice) string {
 		}
 		parts = append(parts, part)
 	}
-	if len(ch.Dear) > 0 {
-		names := make([]string, len(ch.Dear))
-		for i, o := range ch.Dear {
+	for _, of := range []struct {
+		what string
+		all  []cloud.Offering
+	}{{fmt.Sprintf("above max_price %g USD/h", pool.Fleet.MaxPrice), ch.Dear}, {"no price is known", ch.Unpriced}} {
+		if len(of.all) == 0 {
+			continue
+		}
+		names := make([]string, len(of.all))
+		for i, o := range of.all {
 			names[i] = o.String()
 		}
-		parts = append(parts, fmt.Sprintf("above max_price %g USD/h in %s (%s)", pool.Fleet.MaxPrice, p.place(pool), strings.Join(names, ", ")))
+		parts = append(parts, fmt.Sprintf("%s in %s (%s)", of.what, p.place(pool), strings.Join(names, ", ")))
 	}
 	return strings.Join(parts, "; ")
 }

@@ -60,6 +60,7 @@ func TestAJobWithAnIdleNodeMovesOn(t *testing.T) {
 		why   string
 		waits time.Duration // until the next plan
 		told  string
+		dear  string // the provider that has no price of spot, with a budget
 	}{
 		{name: "west has room", st: State{Nodes: []Node{up, wanted}, Instances: []Instance{i}, Coolings: dry},
 			want: []string{"c1 up job 107", "c2 freeing job 107 whole", "hold 107"}, why: noRoom + anew},
@@ -69,6 +70,8 @@ func TestAJobWithAnIdleNodeMovesOn(t *testing.T) {
 		{name: "while east is stopped", st: State{Nodes: []Node{up, wanted}, Instances: []Instance{i}, Breakers: []Breaker{{Pool: "p", Provider: "east", Stopped: at, Why: "x"}}},
 			shut: map[string]shut{"p@west": {brief: true}}, want: []string{}},
 		{name: "nor has west", st: State{Nodes: []Node{up, wanted}, Instances: []Instance{i}, Coolings: allDry},
+			want: []string{"c2 freeing job 107 whole", "hold 107"}, why: noRoom},
+		{name: "nor has west, which tells no price of spot", st: State{Nodes: []Node{up, wanted}, Instances: []Instance{i}, Coolings: append(cools("west", cloud.OnDemand), dry...)}, dear: "west",
 			want: []string{"c2 freeing job 107 whole", "hold 107"}, why: noRoom},
 		{name: "east is stopped", st: State{Nodes: []Node{up, wanted}, Instances: []Instance{i}, Breakers: []Breaker{{Pool: "p", Provider: "east", Stopped: at, Why: "x"}}},
 			want: []string{"c1 up job 107", "c2 freeing job 107 whole", "hold 107"}, why: "pool p at east is stopped: x; its other nodes are of east" + anew},
@@ -83,6 +86,9 @@ func TestAJobWithAnIdleNodeMovesOn(t *testing.T) {
 			out := planInTwoClouds(tt.st, func(p *planning) {
 				if tt.shut != nil {
 					p.shut = tt.shut
+				}
+				if tt.dear != "" {
+					p.priced = func(provider string, o cloud.Offering) bool { return provider != tt.dear || o.Market != cloud.Spot }
 				}
 			})
 			if diff := cmp.Diff(tt.want, sum(out.Change)); diff != "" || len(out.drafts) > 0 {

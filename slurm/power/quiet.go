@@ -79,7 +79,7 @@ func (e *Engine) tellQuiet(ctx context.Context, waits map[asking]string) {
 	})
 }
 
-// tookQuiet takes back what jobs were told that do not wait any more.
+// tookQuiet takes back what jobs were told that do not wait any more, and tells those that run in several places.
 func (e *Engine) tookQuiet(ctx context.Context, snap *slurm.Snapshot) {
 	if e.market.telling || e.until(quietTold) > 0 {
 		return // the next round does it
@@ -95,6 +95,11 @@ func (e *Engine) tookQuiet(ctx context.Context, snap *slurm.Snapshot) {
 	for id, j := range snap.Jobs {
 		if strings.HasPrefix(j.AdminComment, quietText) && !waits[id] && !ended(j) && len(texts) < maxTelling {
 			texts[id] = ""
+		}
+	}
+	for id, text := range e.apart(snap) {
+		if len(texts) < maxTelling {
+			texts[id] = oneLine(text)
 		}
 	}
 	e.comment(ctx, texts, func(map[uint32]bool) {})

@@ -73,14 +73,14 @@ func (e *Engine) turnBack(ctx context.Context) (due time.Duration, err error) {
 	}
 	var c Change
 	ids := slices.Sorted(maps.Keys(waits))
-	dry, needs := p.dryPools(), e.needsOf(ctx, ids)
+	dry, needs, parts := p.dryPools(), e.needsOf(ctx, ids), e.partitions(ctx)
 	for _, id := range ids {
 		given := e.mem.whole(waits[id], snap)
 		moves := func(j slurm.Job) bool {
 			if j.State != "CONFIGURING" || !j.Batch || j.HetID != 0 {
 				return false // without a script it would end, and of a heterogeneous job's parts each may need another pool
 			}
-			r := e.route(asksOf(j, needs), dry, snap)
+			r := e.route(asksOf(j, needs, parts), dry, snap)
 			return len(r.to) > 0 && slices.Contains(r.dry, waits[id][0].Pool)
 		}
 		if moves(snap.Jobs[id]) && alone(snap, id, given, moves) {

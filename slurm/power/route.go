@@ -1,8 +1,11 @@
 package power
 
 import (
+	"context"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -78,6 +81,51 @@ func (r route) where() string {
 	return strings.Join(all, " or ")
 }
 
+// partitions are what Slurm shows of them, by name; nil: that is not known, and each may start any job.
+type partitions map[string]map[string]string
+
+// partitions reads them.
+func (e *Engine) partitions(ctx context.Context) partitions {
+	s, ok := e.slurm.(partitioned)
+	if !ok {
+		return nil
+	}
+	shown, err := s.ShowPartitions(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			e.log.Warn("which partitions may start jobs is not known: those that go elsewhere may wait there", "error", err)
+		}
+		return nil
+	}
+	all := partitions{}
+	for _, p := range shown {
+		all[p["PartitionName"]] = p
+	}
+	return all
+}
+
+// open lists those of a job's partitions that may start it: neither DOWN nor INACTIVE, nor with a limit of time or nodes that
+// it exceeds. A job without a time limit is shown with the most that a partition of its has.
+func (all partitions) open(j slurm.Job) string {
+	names := strings.Split(j.Partition, ",")
+	most := func(name string) time.Duration {
+		d, _ := slurm.ParseLimit(all[name]["MaxTime"]) // words are no limit
+		return d
+	}
+	limit := j.TimeLimit
+	if slices.ContainsFunc(names, func(name string) bool { return most(name) == limit }) {
+		limit = 0
+	}
+	return strings.Join(slices.DeleteFunc(names, func(name string) bool {
+		state, nodes := all[name]["State"], math.MaxInt
+		if n, err := strconv.Atoi(all[name]["MaxNodes"]); err == nil { // UNLIMITED is no limit
+			nodes = n
+		}
+		longest := most(name)
+		return state == "DOWN" || state == "INACTIVE" || longest > 0 && limit > longest || j.NumNodes > nodes
+	}), ",")
+}
+
 // within says that the node is in one of a job's partitions: of one that waits, all
 // that it was submitted to.
 func within(all []string, n slurm.Node) bool {
@@ -85,11 +133,11 @@ func within(all []string, n slurm.Node) bool {
 }
 
 // roomIn says that the job could have all its nodes of the pool, now or when others have
-// ended there, as far as its partitions, features, node list and size go, and reservations.
+// ended there, as far as its partitions, with their state and limits, features, node list and size go, and reservations.
 func (a asks) roomIn(pool Pool, dry size, snap *slurm.Snapshot) bool {
 	var fit []string
 	j := a.job
-	parts := strings.Split(j.Partition, ",")
+	parts := strings.Split(a.open, ",")
 	for _, name := range pool.Nodes {
 		n := snap.Nodes[name]
 		features := n.Features

@@ -12,12 +12,13 @@ import (
 type asks struct {
 	job   slurm.Job // the fields that roomIn reads, and no others
 	needs slurm.Needs
-	known bool // that is what it needs
+	known bool   // that is what it needs
+	open  string // those of its partitions that may start it now
 }
 
 // asksOf is what decides where the job may run.
-func asksOf(j slurm.Job, needs map[uint32]slurm.Needs) asks {
-	a := asks{job: slurm.Job{Partition: j.Partition, Features: j.Features, Required: j.Required, NumNodes: j.NumNodes}}
+func asksOf(j slurm.Job, needs map[uint32]slurm.Needs, parts partitions) asks {
+	a := asks{job: slurm.Job{Partition: j.Partition, Features: j.Features, Required: j.Required, NumNodes: j.NumNodes}, open: parts.open(j)}
 	a.needs, a.known = needs[j.ID]
 	return a
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -36,11 +37,7 @@ func (e *Engine) shutOf(s Pool) (sh shut, wait time.Duration) {
 
 // sawJobs remembers the jobs of a reading, and whether the site has nodes of its own.
 func (e *Engine) sawJobs(snap *slurm.Snapshot) {
-	for _, n := range snap.Nodes {
-		if e.dry.site = e.ofSite(n); e.dry.site {
-			break
-		}
-	}
+	e.dry.alone = !slices.ContainsFunc(slices.Collect(maps.Values(snap.Nodes)), e.ofSite)
 	if e.market.jobs = snap.Jobs; e.several {
 		e.market.wants = wishes(snap.Jobs)
 	}

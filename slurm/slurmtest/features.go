@@ -27,7 +27,7 @@ func (c *Controller) suiting(nodes []*node, j Job) []*node {
 func (c *Controller) withFeatures(j Job) int {
 	count := 0
 	for _, n := range c.nodes {
-		if n.partition == j.Partition && c.suits(n, j.Features) {
+		if slices.Contains(j.partitions(), n.partition) && c.suits(n, j.Features) {
 			count++
 		}
 	}

@@ -36,6 +36,7 @@ type job struct {
 	admin    string
 	batch    string // the batch host
 	nodeList string // kept after the end
+	in       string // the partition of the nodes that it has, or had last
 }
 
 const (

@@ -142,6 +142,32 @@ func TestHold(t *testing.T) {
 	})
 }
 
+// TestSeveralPartitions: a job starts in the first of its partitions that has room, and waits for all of them.
+func TestSeveralPartitions(t *testing.T) {
+	bubble(t, slurmtest.Options{OnPrem: []string{"o1"}, Nodes: []string{"c1"}}, func(w *world) {
+		shown := func(id uint32, want string) {
+			t.Helper()
+			snap, err := w.client.Snapshot(t.Context())
+			if err != nil || snap.Jobs[id].Partition != want {
+				t.Errorf("job %d is shown in %q, want %q: %v", id, snap.Jobs[id].Partition, want, err)
+			}
+		}
+		first := w.Submit(slurmtest.Job{Partition: "onprem,cloud", Duration: time.Minute})
+		second := w.Submit(slurmtest.Job{Partition: "onprem,cloud", Duration: time.Hour})
+		third := w.Submit(slurmtest.Job{Partition: "cloud,onprem", Duration: time.Minute})
+		w.pass(10 * time.Second)
+		w.wantJob(first, "RUNNING", "None", 0)
+		w.wantJob(second, "RUNNING", "None", 0)
+		w.wantJob(third, "PENDING", "Resources", 0)
+		shown(first, "onprem")
+		shown(second, "cloud")
+		shown(third, "cloud,onprem")
+		w.pass(time.Minute)
+		w.wantJob(third, "RUNNING", "None", 0)
+		shown(third, "onprem")
+	})
+}
+
 func TestStartTime(t *testing.T) {
 	bubble(t, slurmtest.Options{}, func(w *world) {
 		tests := []struct {

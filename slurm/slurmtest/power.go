@@ -128,7 +128,7 @@ func (c *Controller) resumeFile(resume []*node) string {
 	for _, j := range order {
 		part := fold(byJob[j])
 		old = append(old, oldResumeJob{j.id, part})
-		recent = append(recent, newResumeJob{ID: j.id, NodesAlloc: fold(j.nodes), NodesResume: part, Oversubscribe: "NO", Partition: j.Partition})
+		recent = append(recent, newResumeJob{ID: j.id, NodesAlloc: fold(j.nodes), NodesResume: part, Oversubscribe: "NO", Partition: j.partition()})
 	}
 	var file any = struct {
 		Jobs []oldResumeJob `json:"jobs"`

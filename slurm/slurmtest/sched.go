@@ -2,6 +2,7 @@ package slurmtest
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -65,19 +66,32 @@ func (c *Controller) schedule() {
 			j.givenUp, j.reason = true, "BadConstraints"
 			continue
 		}
-		nodes, known := free[j.Partition]
-		if !known {
-			nodes = c.free(j.Partition)
+		j.reason = "Resources"
+		for _, part := range j.partitions() {
+			nodes, known := free[part]
+			if !known {
+				nodes = c.free(part)
+				free[part] = nodes
+			}
+			if fit := j.roomy(c.suiting(c.outside(nodes, j), j.Job)); len(fit) >= j.Nodes {
+				j.in = part
+				c.allocate(j, fit)
+				free[part] = slices.DeleteFunc(nodes, func(n *node) bool { return n.left() == 0 })
+				break
+			}
 		}
-		fit := j.roomy(c.suiting(c.outside(nodes, j), j.Job))
-		if len(fit) < j.Nodes {
-			free[j.Partition] = nodes
-			j.reason = "Resources"
-			continue
-		}
-		c.allocate(j, fit)
-		free[j.Partition] = slices.DeleteFunc(nodes, func(n *node) bool { return n.left() == 0 })
 	}
+}
+
+// partitions are those that the job may start in, as it names them.
+func (j Job) partitions() []string { return strings.Split(j.Partition, ",") }
+
+// partition is what Slurm shows: while the job waits all that it named, else the one that its nodes are in.
+func (j *job) partition() string {
+	if j.state == pending || j.in == "" {
+		return j.Partition
+	}
+	return j.in
 }
 
 // roomy are the first nodes that have room for the job, no more than it needs.

@@ -130,7 +130,7 @@ func (c *Controller) writeJob(b *strings.Builder, j *job) {
 	fmt.Fprintf(b, " RunTime=%s TimeLimit=UNLIMITED TimeMin=N/A SubmitTime=%s EligibleTime=%s AccrueTime=%s StartTime=%s EndTime=%s",
 		j.runTime(), stamp(j.submitted), stamp(j.begin), stamp(j.submitted), stampOr(j.startShown(), "Unknown"), stampOr(j.end, "Unknown"))
 	fmt.Fprintf(b, " Deadline=N/A SuspendTime=None SecsPreSuspend=0 LastSchedEval=%s Scheduler=Main Partition=%s AllocNode:Sid=ctl:1 ReqNodeList=(null) ExcNodeList=(null) NodeList=%s",
-		stamp(j.submitted), j.Partition, j.nodesShown())
+		stamp(j.submitted), j.partition(), j.nodesShown())
 	if j.batch != "" {
 		fmt.Fprintf(b, " BatchHost=%s", j.batch)
 	}

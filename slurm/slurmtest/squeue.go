@@ -16,7 +16,7 @@ var queueFields = map[string]func(j *job) string{
 	"userid":        func(j *job) string { return strconv.Itoa(j.UID) },
 	"username":      func(j *job) string { return j.User },
 	"account":       func(j *job) string { return orNull(j.Account) },
-	"partition":     func(j *job) string { return j.Partition },
+	"partition":     (*job).partition,
 	"state":         func(j *job) string { return j.state },
 	"reason":        func(j *job) string { return j.reason },
 	"requeue":       func(j *job) string { return bit(j.Requeue) },

@@ -28,6 +28,7 @@ type spender struct {
 	caps budget.Caps
 	inc  price.Increment
 	ids  []uint32
+	free string // the offering that has no price; empty: none
 }
 
 func beginSpender(t *testing.T, nodes int, caps budget.Caps, prepare bool) *spender {
@@ -44,9 +45,9 @@ func beginSpender(t *testing.T, nodes int, caps budget.Caps, prepare bool) *spen
 // spend gives a life its budget and a ledger, as burstd has them.
 func (s *spender) spend(l *life, latest func() *slurm.Snapshot, c *power.Config) {
 	k := &spending.Keeper{Caps: s.caps, Pools: map[string]spending.Times{"p": {Boot: 5 * time.Minute, Suspend: time.Minute, End: 10 * time.Second}},
-		Price:     func(string, cloud.Offering) (float64, bool) { return 1, true },
+		Price:     func(_ string, o cloud.Offering) (float64, bool) { return s.usd(o), true },
 		Increment: func(string, cloud.Offering) price.Increment { return s.inc }, Latest: latest, Ledger: l.store, Log: slog.New(slog.DiscardHandler)}
-	c.Budget = k.Open
+	c.Budget, c.Priced = k.Open, k.Priced
 	l.done.Go(func() {
 		for ; l.ctx.Err() == nil; pauseFor(l.ctx, 20*time.Second) {
 			snap := latest()
@@ -58,12 +59,21 @@ func (s *spender) spend(l *life, latest func() *slurm.Snapshot, c *power.Config)
 				continue
 			}
 			all := ledger.Book(rows, ledger.Input{Instances: instances, Snapshot: snap, Increment: k.Increment,
-				Price: func(string, cloud.Offering) ledger.Price { return ledger.Price{USDPerHour: 1, Source: "table"} }})
+				Price: func(_ string, o cloud.Offering) ledger.Price {
+					return ledger.Price{USDPerHour: s.usd(o), Source: "table"}
+				}})
 			if err := l.store.PutUsage(l.ctx, all); err == nil {
 				l.point("after commit ledger")
 			}
 		}
 	})
+}
+
+func (s *spender) usd(o cloud.Offering) float64 {
+	if o.String() == s.free {
+		return 0
+	}
+	return 1
 }
 
 func pauseFor(ctx context.Context, d time.Duration) {

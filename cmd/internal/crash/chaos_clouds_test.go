@@ -12,11 +12,13 @@ import (
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/cloudtest"
 	"github.com/burst-hpc/burst/cloud/fleet"
+	"github.com/burst-hpc/burst/cloud/price"
+	"github.com/burst-hpc/burst/slurm/overflow/budget"
 	"github.com/burst-hpc/burst/slurm/power"
 )
 
 // TestChaosInTwoClouds is TestChaos in a pool that buys of two clouds, in which jobs keep to one of
-// them or do not; the second fails by dice too.
+// them or do not; the second fails by dice too. In some of the worlds there is a budget.
 func TestChaosInTwoClouds(t *testing.T) {
 	total := &tally{met: map[string]int{}}
 	play := func(seed uint64) {
@@ -57,6 +59,11 @@ func newPlayedInTwo(t *testing.T, seed uint64) *played {
 	p := newPlayedWith(t, seed, []string{"fake", "other"})
 	then := fleet.Config{Types: []string{"large"}, Market: fleet.SpotThenOnDemand, SpotTimeout: p.some(2 * time.Minute)}
 	p.pool.Then = []power.Source{{Provider: "other", Fleet: then}}
+	if seed%3 == 1 { // a budget that has room for all, and something that has no price
+		free := append(p.pool.Fleet.Offerings(), then.Offerings()...)
+		s := &spender{story: p.story, caps: budget.Caps{Cluster: budget.Limits{Month: 1e6}, Location: time.UTC}, inc: price.PerSecond, free: free[seed%uint64(len(free))].String()}
+		p.spends = s.spend
+	}
 	p.more = []fault{
 		{"the first cloud has no capacity", 6, func(p *played) bool {
 			for _, o := range p.offerings {

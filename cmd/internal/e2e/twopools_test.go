@@ -17,7 +17,8 @@ import (
 // TestTwoPools: a pool in moto, of c[1-2], and one at the fake of Vultr, of c[3-6], in one
 // partition. EC2's capacity is gone: a job that Slurm gives EC2's nodes runs on Vultr's
 // within seconds, with a partition of each pool, too. EC2 has capacity again: its nodes are as
-// before, and the next job runs there. Each cloud's instances are billed as it does.
+// before, and the next job runs there. Each cloud's instances are billed as it does. There is a budget, and one of the types
+// that EC2 is asked for has no price.
 func TestTwoPools(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -41,7 +42,7 @@ func TestTwoPools(t *testing.T) {
 	}
 	const times = "SuspendTime=5 SuspendTimeout=3 ResumeTimeout=120"
 	s := start(t, rig.Options{
-		Nodes: 6, Gate: true, SuspendTime: 5 * time.Second, Types: []string{"c5.large"}, Zones: []string{m.Subnets[0].Zone}, Market: "on-demand",
+		Nodes: 6, Gate: true, SuspendTime: 5 * time.Second, Types: []string{"c5.large", "c4.large"}, Zones: []string{m.Subnets[0].Zone}, Market: "on-demand",
 		ResumeTimeout: 2 * time.Minute, BurstdEnv: append(mototest.Env(), "VULTR_API_KEY="+vultrtest.Key),
 		// Whether a partition's nodes are free is judged otherwise by backfill, whose cycle every 30 s
 		// may fall between a job's submission and the main scheduler, which goes by PriorityTier.
@@ -50,7 +51,8 @@ func TestTwoPools(t *testing.T) {
 		ProviderToml: fmt.Sprintf("kind = \"aws\"\nregion = %q\nendpoint = %q\nprice_table = %q\n", mototest.Region, front, prices),
 		PoolToml: fmt.Sprintf("image = %q\nsubnets = [%q]\nsecurity_groups = [%q]\nfleet = \"never\"\nroot = { size = \"8G\" }\nuser_data = %q\n",
 			m.Image, m.Subnets[0].ID, m.SecurityGroup, userData),
-		ExtraToml: fmt.Sprintf("[provider.lon]\nkind = \"vultr\"\nregion = %q\nendpoint = %q\ndir = %q\n", vultrtest.Region, v.URL(), filepath.Join(dir, "lon")),
+		ExtraToml: fmt.Sprintf("[provider.lon]\nkind = \"vultr\"\nregion = %q\nendpoint = %q\ndir = %q\n", vultrtest.Region, v.URL(), filepath.Join(dir, "lon")) +
+			"[budget]\nmonth = 10000.0\n",
 	})
 	s.secondPool(fmt.Sprintf("provider = \"lon\"\ninstance_types = [%q]\nimage = \"os:%s\"\nuser_data = %q\n", vultrtest.Plan, vultrtest.OSName, userData))
 	e := &machines{t: t, s: s, listen: listen, list: func(ctx context.Context) ([]machine, error) { return bothClouds(ctx, m, v) }}
