@@ -74,10 +74,13 @@ func keysIn(have []govultr.SSHKey, op string, pool Pool) (ids []string, missing 
 }
 
 func (p *Provider) listKeys(ctx context.Context, op string) ([]govultr.SSHKey, error) {
-	all, err := pages(ctx, op, "listing SSH keys", func(ctx context.Context, at *govultr.ListOptions) ([]govultr.SSHKey, *govultr.Meta, error) {
-		part, meta, _, err := p.api.SSHKey.List(ctx, at)
-		return part, meta, err
-	})
+	all, err := pages(ctx, op, list[govultr.SSHKey]{
+		what: "listing SSH keys",
+		id:   func(k govultr.SSHKey) string { return k.ID },
+		read: func(ctx context.Context, at *govultr.ListOptions) ([]govultr.SSHKey, *govultr.Meta, error) {
+			part, meta, _, err := p.api.SSHKey.List(ctx, at)
+			return part, meta, err
+		}})
 	if err == nil {
 		p.know.sshKeys.put("", all)
 	}
