@@ -86,7 +86,7 @@ func (p *Provider) osNamed(ctx context.Context, op, name string) (int, error) {
 	all, ok := p.know.systems.get("", listsAge)
 	if !ok {
 		var err error
-		all, err = pages(ctx, op, list[govultr.OS]{
+		all, err = listed(ctx, p, op, list[govultr.OS]{
 			what: "listing operating systems",
 			id:   func(s govultr.OS) string { return strconv.Itoa(s.ID) },
 			read: func(ctx context.Context, at *govultr.ListOptions) ([]govultr.OS, *govultr.Meta, error) {
@@ -158,7 +158,7 @@ func (p *Provider) snapshots(ctx context.Context, op, name string) ([]govultr.Sn
 }
 
 func (p *Provider) allSnapshots(ctx context.Context, op string) ([]govultr.Snapshot, error) {
-	return pages(ctx, op, list[govultr.Snapshot]{
+	return listed(ctx, p, op, list[govultr.Snapshot]{
 		what: "listing snapshots",
 		id:   func(s govultr.Snapshot) string { return s.ID },
 		read: func(ctx context.Context, at *govultr.ListOptions) ([]govultr.Snapshot, *govultr.Meta, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/vultr/govultr/v3"
 )
@@ -83,4 +84,49 @@ func readPages[T any](ctx context.Context, op string, l list[T]) ([]T, error) {
 		}
 		cursors[at.Cursor] = true
 	}
+}
+
+// doubted is a list, beside those of machines, that was not whole when it was read last.
+type doubted struct {
+	since, last time.Time // it was read so first in a row, and last
+	told        bool      // that it is believed
+}
+
+// listed reads a list of what Vultr offers or the account has, beside machines (complete).
+// A count that stays wrong is Vultr's mistake for these, too, and without them nothing is
+// launched: then what is shown is believed. So long only while it is read again and again: two
+// mistakes far apart are two.
+func listed[T any](ctx context.Context, p *Provider, op string, l list[T]) ([]T, error) {
+	all, err := pages(ctx, op, l)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !errors.Is(err, errPartial) {
+		if err == nil {
+			delete(p.doubted, l.what)
+		}
+		return all, err
+	}
+	d, now := p.doubted[l.what], time.Now()
+	if d.since.IsZero() || !d.told && now.Sub(d.last) > listsAge {
+		d = doubted{since: now}
+	}
+	d.last = now
+	believed := now.Sub(d.since) >= believedAfter*p.c.Lag
+	if believed && !d.told {
+		d.told = true
+		p.log.Warn("a list of Vultr's has not been whole for long; what it shows is believed", "provider", p.c.Name, "error", err)
+	}
+	p.doubted[l.what] = d
+	if !believed {
+		return nil, err
+	}
+	return all, nil
+}
+
+// whole says that a list was, when it was read last.
+func (p *Provider) whole(what string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, wrong := p.doubted[what]
+	return !wrong
 }

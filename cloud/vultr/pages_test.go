@@ -3,14 +3,18 @@ package vultr_test
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/vultr"
@@ -146,5 +150,60 @@ func TestUnshownLives(t *testing.T) {
 	}
 	if again, err = open(c.URL()).Launch(t.Context(), r); len(again) > 0 || cloud.KindOf(err) != cloud.Capacity || len(c.Machines()) != 1 {
 		t.Errorf("after its end: %v, %v, and %d are there", ids(again), err, len(c.Machines()))
+	}
+}
+
+// Lists of what Vultr offers and of what the account has are believed, too, when their count has been wrong for
+// long. But no key is given to the account since such a list lacks it.
+func TestOtherCountsStayWrong(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "id.pub")
+	if err := os.WriteFile(file, []byte(ed25519), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keys := `{"ssh_keys":[{"id":"k-1","name":"admin","ssh_key":"ssh-rsa AAAA admin"}],"meta":{"total":2,"links":{"next":"","prev":""}}}`
+	for name, tt := range map[string]struct {
+		op, body, image string
+		pool            vultr.Pool
+		never           string // what the error says for ever
+	}{
+		"plans": {op: "GET plans", image: "os:2136",
+			body: `{"plans":[{"id":"` + vultrtest.Plan + `","vcpu_count":8,"ram":16384,"locations":["lhr"]}],"meta":{"total":2,"links":{"next":"","prev":""}}}`},
+		"systems": {op: "GET os", image: vultrtest.OSName,
+			body: `{"os":[{"id":2136,"name":"` + vultrtest.OSName + `"}],"meta":{"total":2,"links":{"next":"","prev":""}}}`},
+		"snapshots": {op: "GET snapshots", image: "snapshot:mpi",
+			body: `{"snapshots":[{"id":"e3f2a3de-8e57-4a0b-b9a0-3a3f4d4b7c55","description":"mpi","status":"complete"}],"meta":{"total":2,"links":{"next":"","prev":""}}}`},
+		"keys":      {op: "GET ssh-keys", image: "os:2136", body: keys, pool: vultr.Pool{SSHKeys: []string{"admin"}}},
+		"key, none": {op: "GET ssh-keys", image: "os:2136", body: keys, pool: vultr.Pool{SSHPublicKey: file}, never: "not whole, and does not show SHA256:"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := fakeCloud(t, vultrtest.Options{})
+			c.Fail(tt.op, vultrtest.Fault{Body: tt.body, Times: 1e6})
+			var log bytes.Buffer
+			p := over(t, c, func(v *vultr.Config) {
+				v.Pools = map[string]vultr.Pool{"pool": tt.pool}
+				v.Log = slog.New(slog.NewTextHandler(&log, nil))
+			})
+			began := time.Now()
+			for {
+				r := []cloud.LaunchRequest{ask("t-1", 1)}
+				r[0].Image = tt.image
+				err := p.Prepare(t.Context(), r)[0]
+				took := time.Since(began)
+				if err == nil || tt.never != "" && strings.Contains(err.Error(), tt.never) {
+					if (err == nil) != (tt.never == "") || took < 10*lag || cloud.KindOf(err) != cloud.Transient && err != nil {
+						t.Errorf("after %s: %v", took, err)
+					}
+					break
+				}
+				if cloud.KindOf(err) != cloud.Transient || took > time.Minute {
+					t.Fatalf("after %s: %v", took, err)
+				}
+			}
+			if n := strings.Count(log.String(), "has not been whole for long"); n != 1 || c.Count("POST ssh-keys") != 0 {
+				t.Errorf("it is said %d times, and %d keys were given:\n%s", n, c.Count("POST ssh-keys"), log.String())
+			}
+		})
 	}
 }

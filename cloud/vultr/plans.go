@@ -74,7 +74,7 @@ func (p *Provider) allPlans(ctx context.Context, op string) ([]plan, error) {
 		if metal {
 			path, what = "/v2/plans-metal", "listing plans of bare metal"
 		}
-		part, err := pages(ctx, op, list[plan]{
+		part, err := listed(ctx, p, op, list[plan]{
 			what: what,
 			id:   func(pl plan) string { return pl.ID },
 			read: func(ctx context.Context, at *govultr.ListOptions) ([]plan, *govultr.Meta, error) {
