@@ -149,6 +149,15 @@ func TestHoursAreBooked(t *testing.T) {
 			h.pass(time.Minute, 30*time.Second)
 			h.costs("it is gone", 2*usd)
 		}},
+		{"gone at once, by a clock that is behind the cloud's", "", func(h *hourly, i power.Instance) {
+			i.Launched = time.Now().Add(time.Minute)
+			h.put(i)
+			last := gone(i)
+			last.Guessed = true
+			h.put(last)
+			h.pass(2*time.Minute, 30*time.Second)
+			h.costs("booked", usd)
+		}},
 		{"while it runs", "", func(h *hourly, i power.Instance) {
 			h.costs("just launched, no round of the ledger", usd)
 			h.pass(10*time.Minute, 30*time.Second)
