@@ -92,7 +92,7 @@ func (p *Provider) get(ctx context.Context, op, id string, metal bool) (m machin
 	err = call(ctx, op, "asking for "+id, func(ctx context.Context) error {
 		if metal {
 			b, _, err := p.api.BareMetalServer.Get(ctx, id)
-			if err == nil && b == nil {
+			if err == nil && (b == nil || b.ID != id) {
 				err = errors.New("it is no server")
 			}
 			if err == nil {
@@ -101,7 +101,7 @@ func (p *Provider) get(ctx context.Context, op, id string, metal bool) (m machin
 			return err
 		}
 		i, _, err := p.api.Instance.Get(ctx, id)
-		if err == nil && i == nil {
+		if err == nil && (i == nil || i.ID != id) {
 			err = errors.New("it is no instance")
 		}
 		if err == nil {

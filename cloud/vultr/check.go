@@ -40,11 +40,16 @@ const opCheck = "check"
 // Check asks Vultr whether the pools can be launched as they are. It changes
 // nothing: a public key that the account lacks is not given to it.
 func (p *Provider) Check(ctx context.Context, pools []CheckPool) []Finding {
-	name, err := p.Account(ctx)
-	if err != nil {
+	a, err := p.account(ctx)
+	var all []Finding
+	switch {
+	case forbidden(err): // it may launch all the same
+		all = []Finding{{LevelUnknown, "account", brief(err)}}
+	case err != nil:
 		return []Finding{finding("account", "", err)}
+	default:
+		all = append([]Finding{{LevelOK, "account", p.nameOf(a)}}, rights(a.ACL)...)
 	}
-	all := []Finding{{LevelOK, "account", name}}
 	if off := p.clock.off(); off != "" {
 		all = append(all, Finding{LevelWarning, "clock", off})
 	}

@@ -77,6 +77,38 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// A key whose user may launch instances and not end them, as Vultr's permissions can have it.
+func TestCheckRights(t *testing.T) {
+	t.Parallel()
+	noEnd := `wrong permissions: the key's user lacks "Manage Servers" (subscriptions): Burst cannot end instances, and what it launches costs on`
+	for name, tt := range map[string]struct {
+		acls []string
+		want []string
+	}{
+		"no end":        {[]string{"provisioning", "subscriptions_view", "billing"}, []string{noEnd}},
+		"no launch":     {[]string{"subscriptions"}, []string{`wrong permissions: the key's user lacks "Deploy New Servers" (provisioning): Burst cannot launch instances`}},
+		"all":           {[]string{"manage_users"}, nil},
+		"nothing known": {[]string{}, nil},
+	} {
+		c := fakeCloud(t, vultrtest.Options{ACLs: tt.acls})
+		got := found(over(t, c).Check(t.Context(), nil))
+		if d := cmp.Diff(append([]string{"ok account: hpc@example.org in lhr at " + c.URL()}, tt.want...), got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
+	}
+}
+
+// A key that may not read the account may launch: what its pools name is looked up.
+func TestCheckWithoutAccount(t *testing.T) {
+	t.Parallel()
+	c := fakeCloud(t, vultrtest.Options{})
+	c.Fail("GET account", vultrtest.Fault{Status: http.StatusForbidden, Message: "Forbidden"})
+	got := found(over(t, c).Check(t.Context(), []vultr.CheckPool{{Name: "pool", Plans: []string{vultrtest.Plan}, Image: "os:2136"}}))
+	if len(got) != 3 || !strings.HasPrefix(got[0], "unknown account: asking whose the key is: Forbidden") || !strings.HasPrefix(got[1], "ok pool pool, plan") {
+		t.Errorf("%q", got)
+	}
+}
+
 // What cannot be asked is unknown; what Vultr refuses is wrong.
 func TestCheckWithoutAnswer(t *testing.T) {
 	t.Parallel()

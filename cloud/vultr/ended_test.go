@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/price"
 	"github.com/burst-hpc/burst/cloud/vultr"
 	"github.com/burst-hpc/burst/cloud/vultr/vultrtest"
 )
@@ -86,6 +87,33 @@ func TestDestroyedIsTold(t *testing.T) {
 				t.Errorf("the launch it was of brings %v, %v", again, err)
 			}
 		})
+	}
+}
+
+// Where this host's clock is behind Vultr's, an instance that lived for less has still
+// lived: of its begun hour the ledger would have nothing.
+func TestEndedByAClockBehind(t *testing.T) {
+	t.Parallel()
+	c := fakeCloud(t, vultrtest.Options{Age: -10 * time.Second})
+	p := over(t, c)
+	made, err := p.Launch(t.Context(), ask("t-1", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Terminate(t.Context(), ids(made)); err != nil {
+		t.Fatal(err)
+	}
+	for until := time.Now().Add(time.Minute); ; {
+		i := shown(t, p, made[0].ID)
+		if i.State == cloud.Terminated {
+			if d := i.Ended.Sub(i.Launched); d != time.Second || price.PerHour.Billed(d) != time.Hour {
+				t.Errorf("it has lived for %s", d)
+			}
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatalf("it is still %s", i.State)
+		}
 	}
 }
 

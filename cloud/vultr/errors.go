@@ -141,6 +141,12 @@ func notFound(err error) bool {
 		r.status == http.StatusBadRequest && strings.Contains(strings.ToLower(r.text), "invalid instance id"))
 }
 
+// forbidden says that the key is good, and its user may not do what was asked for.
+func forbidden(err error) bool {
+	var r *refusal
+	return errors.As(err, &r) && r.status == http.StatusForbidden
+}
+
 // refused says that a request to make something was not carried out, by Vultr's
 // own word: a status of 4xx. All else may have had its effect, whatever is said of it.
 func refused(err error) bool {

@@ -86,10 +86,13 @@ func (p *Provider) osNamed(ctx context.Context, op, name string) (int, error) {
 	all, ok := p.know.systems.get("", listsAge)
 	if !ok {
 		var err error
-		all, err = pages(ctx, op, "listing operating systems", func(ctx context.Context, at *govultr.ListOptions) ([]govultr.OS, *govultr.Meta, error) {
-			part, meta, _, err := p.api.OS.List(ctx, at)
-			return part, meta, err
-		})
+		all, err = listed(ctx, p, op, list[govultr.OS]{
+			what: "listing operating systems",
+			id:   func(s govultr.OS) string { return strconv.Itoa(s.ID) },
+			read: func(ctx context.Context, at *govultr.ListOptions) ([]govultr.OS, *govultr.Meta, error) {
+				part, meta, _, err := p.api.OS.List(ctx, at)
+				return part, meta, err
+			}})
 		if err != nil {
 			return 0, err
 		}
@@ -150,9 +153,16 @@ func (p *Provider) snapshots(ctx context.Context, op, name string) ([]govultr.Sn
 		}
 		return []govultr.Snapshot{*s}, nil
 	}
-	all, err := pages(ctx, op, "listing snapshots", func(ctx context.Context, at *govultr.ListOptions) ([]govultr.Snapshot, *govultr.Meta, error) {
-		part, meta, _, err := p.api.Snapshot.List(ctx, at)
-		return part, meta, err
-	})
+	all, err := p.allSnapshots(ctx, op)
 	return slices.DeleteFunc(all, func(s govultr.Snapshot) bool { return s.Description != name }), err
+}
+
+func (p *Provider) allSnapshots(ctx context.Context, op string) ([]govultr.Snapshot, error) {
+	return listed(ctx, p, op, list[govultr.Snapshot]{
+		what: "listing snapshots",
+		id:   func(s govultr.Snapshot) string { return s.ID },
+		read: func(ctx context.Context, at *govultr.ListOptions) ([]govultr.Snapshot, *govultr.Meta, error) {
+			part, meta, _, err := p.api.Snapshot.List(ctx, at)
+			return part, meta, err
+		}})
 }

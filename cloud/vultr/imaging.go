@@ -181,10 +181,7 @@ func (p *Provider) Images(ctx context.Context, cluster string) ([]cloud.Image, e
 	if cluster == "" {
 		return nil, invalid(opImages, "no cluster")
 	}
-	snapshots, err := pages(ctx, opImages, "listing snapshots", func(ctx context.Context, at *govultr.ListOptions) ([]govultr.Snapshot, *govultr.Meta, error) {
-		part, meta, _, err := p.api.Snapshot.List(ctx, at)
-		return part, meta, err
-	})
+	snapshots, err := p.allSnapshots(ctx, opImages)
 	if err != nil {
 		return nil, err
 	}

@@ -33,6 +33,9 @@ func (p *Provider) sshKeys(ctx context.Context, op string, pool Pool) ([]string,
 	if err != nil {
 		return nil, err
 	}
+	if missing != nil && !p.whole(listingKeys) { // it may be there, and would be given again by each launch
+		return nil, transient(op, fmt.Errorf("the account's list of SSH keys is not whole, and does not show %s: give the account that key, or name one that it shows in ssh_keys", missing.fingerprint()))
+	}
 	if missing != nil {
 		id, err := p.giveKey(ctx, op, *missing)
 		if err != nil {
@@ -73,11 +76,16 @@ func keysIn(have []govultr.SSHKey, op string, pool Pool) (ids []string, missing 
 	return ids, &key, nil
 }
 
+const listingKeys = "listing SSH keys"
+
 func (p *Provider) listKeys(ctx context.Context, op string) ([]govultr.SSHKey, error) {
-	all, err := pages(ctx, op, "listing SSH keys", func(ctx context.Context, at *govultr.ListOptions) ([]govultr.SSHKey, *govultr.Meta, error) {
-		part, meta, _, err := p.api.SSHKey.List(ctx, at)
-		return part, meta, err
-	})
+	all, err := listed(ctx, p, op, list[govultr.SSHKey]{
+		what: listingKeys,
+		id:   func(k govultr.SSHKey) string { return k.ID },
+		read: func(ctx context.Context, at *govultr.ListOptions) ([]govultr.SSHKey, *govultr.Meta, error) {
+			part, meta, _, err := p.api.SSHKey.List(ctx, at)
+			return part, meta, err
+		}})
 	if err == nil {
 		p.know.sshKeys.put("", all)
 	}

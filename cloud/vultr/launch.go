@@ -23,8 +23,8 @@ const opLaunch = "launch"
 // Only what is not begun is asked for. What is begun is looked for by its label
 // until it is seen or its Lag has passed: Launch waits that long. The Lag counts
 // from when the request can last have left: from its end here, or, of a process
-// that was killed, from the start of this one. One that was made, and is in no list any
-// more, has ended, and is not made again. What a server's fault has said is no refusal
+// that was killed, from the start of this one. One that was made, is in no list any more and, by its id,
+// is none that Vultr knows, has ended, and is not made again. What a server's fault has said is no refusal
 // until the Lag has passed; then it is, if it names a reason that stays.
 func (p *Provider) Launch(ctx context.Context, r cloud.LaunchRequest) ([]cloud.Instance, error) {
 	if err := check(r); err != nil {
@@ -140,13 +140,14 @@ func (l *launch) look(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		l.found = map[int]machine{}
 		l.take(all)
 		if err := l.noteFound(); err != nil {
 			return transient(opLaunch, err)
 		}
 		until := l.doubt(began)
 		if !asked.Before(until) {
-			return nil
+			return l.unshown(ctx)
 		}
 		pause := min(max(time.Until(until), 0), max(lag/20, time.Millisecond))
 		select {
@@ -161,7 +162,6 @@ func (l *launch) look(ctx context.Context) error {
 // the one that the book has is it, else the older one; the other serves no node,
 // and reconciliation ends it.
 func (l *launch) take(all []machine) {
-	l.found = map[int]machine{}
 	for _, m := range all {
 		token, i, ok := readLabel(m.label)
 		if !ok || token != l.r.Token || i >= l.r.Count || readTags(m.tags)[tagCluster] != l.r.Cluster || !m.instance(time.Now()).State.Live() {
@@ -184,6 +184,30 @@ func older(a, b machine) bool {
 		return a.created.Before(b.created)
 	}
 	return a.id < b.id
+}
+
+// unshown asks for what was made and no list shows, by its id: a list may lack what lives, as where
+// somebody has another one destroyed while its pages are read. What would be taken for ended is not
+// made again, and of all or nothing the rest is destroyed for it.
+func (l *launch) unshown(ctx context.Context) error {
+	var due []int
+	for i := range l.r.Count {
+		if _, shown := l.found[i]; !shown && l.book.items[i].id != "" {
+			due = append(due, i)
+		}
+	}
+	there, errs := make([]machine, len(due)), make([]error, len(due))
+	each(workers, len(due), func(n int) { there[n], errs[n] = l.p.get(ctx, opLaunch, l.book.items[due[n]].id, l.spec.Metal) })
+	for n, err := range errs {
+		switch {
+		case err == nil:
+			there[n].label = label(l.r.Token, due[n]) // whatever it is called now
+			l.take([]machine{l.p.claim(there[n])})
+		case !notFound(err):
+			return err
+		}
+	}
+	return nil
 }
 
 // noteFound writes down what a list has shown: should it end, it is not made again.

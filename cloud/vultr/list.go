@@ -3,7 +3,6 @@ package vultr
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -88,8 +87,10 @@ func (p *Provider) ours(ctx context.Context, op string) ([]machine, error) {
 
 // machines are those of one kind.
 func (p *Provider) machines(ctx context.Context, op string, metal bool) ([]machine, error) {
-	all, err := pages(ctx, op, "listing "+kindName(metal)+" in "+p.c.Region,
-		func(ctx context.Context, at *govultr.ListOptions) (part []machine, meta *govultr.Meta, err error) {
+	all, err := pages(ctx, op, list[machine]{
+		what: "listing " + kindName(metal) + " in " + p.c.Region,
+		id:   func(m machine) string { return m.id },
+		read: func(ctx context.Context, at *govultr.ListOptions) (part []machine, meta *govultr.Meta, err error) {
 			if metal {
 				var servers []govultr.BareMetalServer
 				servers, meta, _, err = p.api.BareMetalServer.List(ctx, at)
@@ -104,7 +105,7 @@ func (p *Provider) machines(ctx context.Context, op string, metal bool) ([]machi
 				part = append(part, ofCompute(i))
 			}
 			return part, meta, err
-		})
+		}})
 	if all, err = p.complete(ctx, partList{op, metal, all}, err); err != nil {
 		return nil, err
 	}
@@ -144,55 +145,4 @@ func kindName(metal bool) string {
 		return "bare metal"
 	}
 	return "instances"
-}
-
-// maxPages is more than any account has, so that a server that gives the same
-// cursor again and again is not asked for ever.
-const maxPages = 200
-
-// errPartial: a list has fewer entries than it says that there are.
-var errPartial = errors.New("the list is not whole")
-
-// pages reads all pages of a list, or none: one that is not whole, as something has
-// changed while it was read, is read once more. What is shown of it comes with errPartial.
-func pages[T any](ctx context.Context, op, what string, read func(context.Context, *govultr.ListOptions) ([]T, *govultr.Meta, error)) ([]T, error) {
-	all, err := readPages(ctx, op, what, read)
-	if errors.Is(err, errPartial) {
-		all, err = readPages(ctx, op, what, read)
-	}
-	return all, err
-}
-
-// readPages reads them once. An answer without its meta part is none: the SDK
-// takes an empty or strange body for an empty list.
-func readPages[T any](ctx context.Context, op, what string, read func(context.Context, *govultr.ListOptions) ([]T, *govultr.Meta, error)) ([]T, error) {
-	var all []T
-	cursors := map[string]bool{"": true}
-	at := &govultr.ListOptions{PerPage: pageSize}
-	for {
-		var part []T
-		var meta *govultr.Meta
-		err := call(ctx, op, what, func(ctx context.Context) (err error) {
-			part, meta, err = read(ctx, at)
-			if err == nil && meta == nil {
-				err = errors.New("it is no list")
-			}
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, part...)
-		if meta.Links == nil || meta.Links.Next == "" {
-			if len(all) < meta.Total {
-				return all, transient(op, fmt.Errorf("%s: %w: %d of %d are shown", what, errPartial, len(all), meta.Total))
-			}
-			return all, nil
-		}
-		at.Cursor = meta.Links.Next
-		if cursors[at.Cursor] || len(cursors) > maxPages {
-			return nil, transient(op, fmt.Errorf("%s: the pages do not end", what))
-		}
-		cursors[at.Cursor] = true
-	}
 }

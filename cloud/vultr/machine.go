@@ -173,11 +173,20 @@ func (p *Provider) departed(lists []machine, began time.Time) []cloud.Instance {
 			last = s.at
 		}
 		if began.Sub(last) >= p.c.Lag {
-			i.State, i.Ended = cloud.Terminated, last
+			i.State, i.Ended = cloud.Terminated, s.lived(last)
 		}
 		all = append(all, i)
 	}
 	return all
+}
+
+// lived is an end by this host's clock as one that can be: where the clock is behind Vultr's, an instance that
+// was made may seem to have ended before, and its begun hour to cost nothing.
+func (m machine) lived(end time.Time) time.Time {
+	if !end.After(m.created) {
+		return m.created.Add(time.Second)
+	}
+	return end
 }
 
 // forget drops what has not been seen for an hour: it has ended.

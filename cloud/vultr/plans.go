@@ -70,19 +70,22 @@ func (p *Provider) allPlans(ctx context.Context, op string) ([]plan, error) {
 	}
 	var all []plan
 	for _, metal := range []bool{false, true} {
-		path := "/v2/plans"
+		path, what := "/v2/plans", "listing plans"
 		if metal {
-			path = "/v2/plans-metal"
+			path, what = "/v2/plans-metal", "listing plans of bare metal"
 		}
-		part, err := pages(ctx, op, "listing plans", func(ctx context.Context, at *govultr.ListOptions) ([]plan, *govultr.Meta, error) {
-			var page planPage
-			q := url.Values{"per_page": {fmt.Sprint(at.PerPage)}}
-			if at.Cursor != "" {
-				q.Set("cursor", at.Cursor)
-			}
-			err := p.request(ctx, http.MethodGet, path+"?"+q.Encode(), nil, &page)
-			return append(page.Plans, page.Metal...), page.Meta, err
-		})
+		part, err := listed(ctx, p, op, list[plan]{
+			what: what,
+			id:   func(pl plan) string { return pl.ID },
+			read: func(ctx context.Context, at *govultr.ListOptions) ([]plan, *govultr.Meta, error) {
+				var page planPage
+				q := url.Values{"per_page": {fmt.Sprint(at.PerPage)}}
+				if at.Cursor != "" {
+					q.Set("cursor", at.Cursor)
+				}
+				err := p.request(ctx, http.MethodGet, path+"?"+q.Encode(), nil, &page)
+				return append(page.Plans, page.Metal...), page.Meta, err
+			}})
 		if err != nil {
 			return nil, err
 		}

@@ -39,9 +39,11 @@ type Provider struct {
 	wordKey []byte // from which words follow; nil: not read yet
 
 	mu   sync.Mutex
-	part [2]partly         // of cloud compute, and of bare metal
-	seen map[string]sight  // our instances, by id
-	own  map[string]string // tokens that were prepared here and not launched yet
+	part [2]partly        // of cloud compute, and of bare metal
+	seen map[string]sight // our instances, by id
+	// doubted are other lists that are not whole, by what is done to read them.
+	doubted map[string]doubted
+	own     map[string]string // tokens that were prepared here and not launched yet
 }
 
 // New reads the configuration. It calls nothing: what is wrong with the account
@@ -54,7 +56,7 @@ func New(c Config) (*Provider, error) {
 		c.Lag = time.Minute
 	}
 	p := &Provider{c: c, meter: new(meter), log: c.Log, started: time.Now(),
-		books: books{dir: c.Dir}, seen: map[string]sight{}, own: map[string]string{}}
+		books: books{dir: c.Dir}, seen: map[string]sight{}, doubted: map[string]doubted{}, own: map[string]string{}}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}

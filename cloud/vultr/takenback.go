@@ -25,8 +25,9 @@ func (p *Provider) takenBack(b *book, found map[int]machine) (all []cloud.Instan
 			all = append(all, i)
 			continue
 		}
-		i := machine{id: it.id, plan: it.plan, tags: b.tags, created: it.created}.instance(now)
-		i.State, i.Ended = cloud.Terminated, it.back
+		m := machine{id: it.id, plan: it.plan, tags: b.tags, created: it.created}
+		i := m.instance(now)
+		i.State, i.Ended = cloud.Terminated, m.lived(it.back)
 		all = append(all, i)
 	}
 	return all

@@ -20,14 +20,23 @@ import (
 func TestTakenBackIsTold(t *testing.T) {
 	t.Parallel()
 	const left = 3
-	c := fakeCloud(t, vultrtest.Options{})
+	for name, age := range map[string]time.Duration{"clocks agree": 0, "this one is behind Vultr's": -10 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			takenBackIsTold(t, left, age)
+		})
+	}
+}
+
+func takenBackIsTold(t *testing.T, left int, age time.Duration) {
+	c := fakeCloud(t, vultrtest.Options{Age: age})
 	c.SetCapacity(vultrtest.Plan, left)
 	dir := t.TempDir()
 	open := func() *vultr.Provider { return over(t, c, func(v *vultr.Config) { v.Dir = dir }) }
 	p, r := open(), ask("t-1", 9)
 	r.AllOrNothing = true
 	// The fake has times of whole seconds, as Vultr has.
-	began := time.Now().Truncate(time.Second)
+	began := time.Now().Add(-age).Truncate(time.Second)
 	told := func(what string, all []cloud.Instance, state cloud.State) []string {
 		t.Helper()
 		if len(all) != left {
@@ -35,10 +44,13 @@ func TestTakenBackIsTold(t *testing.T) {
 		}
 		for _, i := range all {
 			late := time.Now()
+			if age < 0 {
+				late = late.Add(-age + time.Second)
+			}
 			if i.State != state || i.Token != "t-1" || i.Pool != "pool" || i.Offering != r.Offering || i.Launched.Before(began) || i.Launched.After(late) {
 				t.Errorf("%s tells of %+v", what, i)
 			}
-			if state == cloud.Terminated && (i.Ended.Before(began) || i.Ended.After(late)) {
+			if state == cloud.Terminated && (i.Ended.Before(began) || i.Ended.After(late) || !i.Ended.After(i.Launched)) {
 				t.Errorf("%s: it ended at %s, of a test from %s to %s", what, i.Ended, began, late)
 			}
 		}

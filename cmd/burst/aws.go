@@ -106,6 +106,7 @@ func checkAWS(ctx context.Context, cfg *config.Config, open *opened, only string
 		provider, err := open.get(ctx, p.Name)
 		if asked, ok := provider.(*aws.Provider); ok {
 			a.Findings = append(a.Findings, asked.Check(ctx, cluster, poolsOn(cfg, p.Name))...)
+			a.Findings = append(a.Findings, checkUnfinished(ctx, cfg, p.Name, provider)...)
 		} else {
 			a.Findings = append(a.Findings, aws.Finding{Level: aws.LevelWrong, Subject: "provider " + p.Name, Text: fmt.Sprint(err)})
 		}

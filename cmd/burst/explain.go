@@ -162,6 +162,14 @@ func runExplain(ctx context.Context, out io.Writer, o explainOptions, j batchJob
 		e.Advice = append(e.Advice, directive.Advice{Level: directive.Warning, About: "strategy",
 			Text: fmt.Sprintf("preemptive makes a checkpoint on a notice alone, and Vultr, where %s, gives none: write strategy=periodic", e.whereSilent(cfg))})
 	}
+	if len(e.silent) > 0 && m.Method != directive.None && m.Strategy != directive.None && j.head.Parts > 1 {
+		one := "burst-srun (a : b)"
+		if slices.Contains([]string{directive.DMTCP, directive.MANA, directive.CRIU}, m.Method) || m.Preset != "" {
+			one = "burst-srun of one program (--het-group=0,1 ./a)"
+		}
+		e.Advice = append(e.Advice, directive.Advice{Level: directive.Warning, About: "hetjob",
+			Text: fmt.Sprintf("parts in steps of their own are checkpointed on a notice alone, and Vultr, where %s, gives none: start all by one %s, which has a timer", e.whereSilent(cfg), one)})
+	}
 	if m.Budget > 0 && cfg.Budget == nil && !away {
 		e.Advice = append(e.Advice, directive.Advice{Level: directive.Warning, About: "budget",
 			Text: "burst.toml has no section [budget]: nothing caps what the job costs"})

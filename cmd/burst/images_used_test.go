@@ -36,8 +36,9 @@ func TestImageListMarksTheUnfinished(t *testing.T) {
 	t.Parallel()
 	fake := vultrFake(t)
 	cfg := twoSources(t, fake, new(apitest.Backend))
+	id := map[string]string{}
 	for _, n := range []string{"A", "B"} {
-		fake.AddSnapshot("burst:cluster=f00d burst:image=os:2136 burst:pool=v burst:token=image-20260101T000000Z-"+n, "complete", time.Now())
+		id[n] = fake.AddSnapshot("burst:cluster=f00d burst:image=os:2136 burst:pool=v burst:token=image-20260101T000000Z-"+n, "complete", time.Now())
 	}
 	builders := string(imaging.LeasesIn(cfg.Endpoint.State))
 	if err := os.Mkdir(builders, 0o700); err != nil {
@@ -58,6 +59,15 @@ func TestImageListMarksTheUnfinished(t *testing.T) {
 		row := regexp.MustCompile(`(?m)^` + i.ID + ` .*$`).FindString(out.String())
 		if want := strings.HasSuffix(i.Token, "B"); i.Unfinished != want || strings.Contains(row, "available; its build was killed: delete it") != want || row == "" {
 			t.Errorf("%s is %v: %q", i.Token, i.Unfinished, row)
+		}
+	}
+	// A pool that is to be made of it works, and perhaps not well.
+	for n, want := range map[string]bool{"A": false, "B": true} {
+		cfg.Pools[0].Then[0].Power.Image = "snapshot:" + id[n]
+		found := checkVultr(t.Context(), cfg, openedOf(cfg), "lon")
+		text := "warning  pool v, image: snapshot:" + id[n] + " may not be whole: its build was killed\n"
+		if len(found) != 1 || strings.Contains(found[0].text(), text) != want || wrongs(found) > 0 {
+			t.Errorf("%s: %+v", n, found)
 		}
 	}
 }

@@ -35,6 +35,7 @@ func checkVultr(ctx context.Context, cfg *config.Config, open *opened, only stri
 		for _, f := range asked.Check(ctx, pools) {
 			a.Findings = append(a.Findings, aws.Finding{Level: aws.Level(f.Level), Subject: f.Subject, Text: f.Text})
 		}
+		a.Findings = append(a.Findings, checkUnfinished(ctx, cfg, c.Name, provider)...)
 		all = append(all, a)
 	}
 	return all

@@ -152,7 +152,7 @@ func (c *Cloud) do(op string, parts []string, r *http.Request, body []byte) repl
 	case "GET os":
 		return c.page(r, "os", systems())
 	case "GET account":
-		return reply{http.StatusOK, object{"account": object{"name": "HPC", "email": Email, "acls": []string{"provisioning"}, "balance": -10.5, "pending_charges": 1.25}}}
+		return reply{http.StatusOK, object{"account": object{"name": "HPC", "email": Email, "acls": c.options.ACLs, "balance": -10.5, "pending_charges": 1.25}}}
 	case "GET snapshots":
 		return c.showSnapshots(r, id)
 	case "POST snapshots":

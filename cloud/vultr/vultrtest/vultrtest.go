@@ -51,6 +51,8 @@ type Options struct {
 	PerSecond int
 	// Addr is the address of the n-th machine, from 1 on; nil: 10.x.y.z.
 	Addr func(n int) string
+	// ACLs are what the key's user may do; nil: what Burst needs.
+	ACLs []string
 	// Flat: an instance has its address in the VPC too; else 192.168.y.z.
 	Flat bool
 }
@@ -87,6 +89,9 @@ type Call struct {
 func New(o Options) *Cloud {
 	if o.PageSize == 0 {
 		o.PageSize = 500
+	}
+	if o.ACLs == nil {
+		o.ACLs = []string{"subscriptions_view", "subscriptions", "provisioning"}
 	}
 	if o.Addr == nil {
 		o.Addr = func(n int) string { return fmt.Sprintf("10.%d.%d.%d", n>>16&255, n>>8&255, n&255) }

@@ -1,11 +1,9 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -22,74 +20,6 @@ type file struct {
 
 func (f *file) fail(key toml.Key, format string, args ...any) {
 	f.errs = append(f.errs, Error{File: f.path, Line: f.lines[key.String()], Key: key.String(), What: fmt.Sprintf(format, args...)})
-}
-
-// mark is an Unmarshaler that refuses: toml's error is the only thing that
-// tells where a key stands.
-type mark struct{}
-
-func (*mark) UnmarshalTOML(any) error { return errors.New("marked") }
-
-// linesOf finds the line of every key that is outside an array of tables, and of
-// each table of such an array.
-// A table that is named only in the headers of its children stands where the first of them does.
-func linesOf(text string, keys []toml.Key) map[string]int {
-	lines := map[string]int{}
-	var root map[string]toml.Primitive
-	md, err := toml.Decode(text, &root)
-	if err != nil {
-		return lines
-	}
-	prims := map[string]map[string]toml.Primitive{"": root}
-	for _, key := range keys {
-		parent, found := prims[key[:len(key)-1].String()]
-		if !found {
-			parent = tables(&md, root, key[:len(key)-1])
-			prims[key[:len(key)-1].String()] = parent
-		}
-		prim, found := parent[key[len(key)-1]]
-		if !found {
-			continue
-		}
-		var p toml.ParseError
-		if errors.As(md.PrimitiveDecode(prim, &mark{}), &p) && p.Position.Line > 0 {
-			for i := len(key); i > 0; i-- {
-				if name := key[:i].String(); lines[name] == 0 {
-					lines[name] = p.Position.Line
-				}
-			}
-		}
-	}
-	arrays(text, lines)
-	return lines
-}
-
-var arrayHeader = regexp.MustCompile(`^\s*\[\[\s*([A-Za-z0-9_.-]+)\s*\]\]`)
-
-// arrays finds the lines of the tables of arrays, [[pool.NAME.then]]: the first is
-// pool.NAME.then.1.
-func arrays(text string, lines map[string]int) {
-	count := map[string]int{}
-	at := 0
-	for line := range strings.Lines(text) {
-		at++
-		if m := arrayHeader.FindStringSubmatch(line); m != nil {
-			count[m[1]]++
-			lines[fmt.Sprintf("%s.%d", m[1], count[m[1]])] = at
-		}
-	}
-}
-
-// tables walks down to the table that path names; nil if that is none.
-func tables(md *toml.MetaData, root map[string]toml.Primitive, path toml.Key) map[string]toml.Primitive {
-	for _, name := range path {
-		var next map[string]toml.Primitive
-		if err := md.PrimitiveDecode(root[name], &next); err != nil {
-			return nil
-		}
-		root = next
-	}
-	return root
 }
 
 // section is a table of the file. Its getters check the type, report what is

@@ -153,8 +153,10 @@ func vultrBoot(s *section, c *Config, p *Pool) {
 }
 
 // noNotices reports pools on Vultr whose jobs would wait for a notice to make a
-// checkpoint: none ever comes.
+// checkpoint: none ever comes. What the site says of when holds for jobs that name a
+// method of their own, too: so it is judged as for one of those, whatever the site's is.
 func (f *file) noNotices(c *Config) {
+	asks := directive.Layer{Source: directive.Source{Kind: directive.Script}, Settings: []directive.Setting{{Key: "ckpt", Value: "dmtcp"}}}
 	for _, p := range c.Pools {
 		i := slices.IndexFunc(p.Sources(), func(s Pool) bool {
 			provider, _ := c.Provider(s.Power.Provider)
@@ -163,12 +165,13 @@ func (f *file) noNotices(c *Config) {
 		if i < 0 || p.Slurm.Server {
 			continue
 		}
-		m, err := directive.Merge(c.Defaults(p.Slurm.Partition, p.Power.Name).Layers...)
+		m, err := directive.Merge(append(c.Defaults(p.Slurm.Partition, p.Power.Name).Layers, asks)...)
 		if err != nil || m.Strategy != directive.Preemptive {
 			continue
 		}
-		at := []string{"pool", p.Power.Name}
-		f.fail(at, "buys of provider %q on Vultr, which gives no notice before an end, and strategy = \"preemptive\" makes a checkpoint on a notice alone: "+
-			"write strategy = \"periodic\" in [%s]", p.Sources()[i].Power.Provider, strings.Join(append(at, "checkpoint"), "."))
+		from := m.From["strategy"]
+		f.errs = append(f.errs, Error{File: f.path, Line: max(1, from.Line), Key: append(sectionOf(from.Source), "strategy").String(),
+			What: fmt.Sprintf("\"preemptive\" makes a checkpoint on a notice alone, and pool %s buys of provider %q on Vultr, which gives none before an end: "+
+				"write strategy = \"periodic\" in [pool.%[1]s.checkpoint]", p.Power.Name, p.Sources()[i].Power.Provider)})
 	}
 }

@@ -64,6 +64,7 @@ type Daemon struct {
 	providers map[string]cloud.Provider
 	market    *market
 	prices    *prices
+	kinds     map[string]string        // of providers, also of those that have left burst.toml
 	keeper    *spending.Keeper         // nil: there is no budget
 	atCap     *atCap                   // nil: what runs at a cap finishes
 	stages    *prometheus.HistogramVec // of boots
@@ -169,7 +170,7 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	}
 	d.providers = providers
 	d.prices = newPrices(o.Config.Providers, providers, o.Log)
-	if err := d.prices.recall(ctx, st); err != nil {
+	if err := d.recall(ctx); err != nil {
 		return nil, err
 	}
 	news := make(chan struct{}, 1)

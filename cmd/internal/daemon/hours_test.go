@@ -22,6 +22,7 @@ type hourly struct {
 	*testing.T
 	*Daemon
 	path string
+	left bool // the provider has left burst.toml
 }
 
 func newHourly(t *testing.T) *hourly {
@@ -43,9 +44,12 @@ func (h *hourly) restart() {
 		h.Fatal(err)
 	}
 	d := &Daemon{store: st, log: slog.New(slog.DiscardHandler), cfg: &config.Config{Providers: []config.Provider{{Name: "lon", Kind: "vultr"}}}}
+	if h.left {
+		d.cfg.Providers = nil
+	}
 	lon := &plans{usd: map[string]float64{"vhp": 0.143, "vcg-a100": 2, "real": 0.132}, month: map[string]float64{"vhp": 672 * 0.143, "vcg-a100": 1460, "real": 96}}
 	d.prices = newPrices(d.cfg.Providers, map[string]cloud.Provider{"lon": lon}, d.log)
-	if err := d.prices.recall(h.Context(), st); err != nil {
+	if err := d.recall(h.Context()); err != nil {
 		h.Fatal(err)
 	}
 	d.meters = newMeters(nil, func() *slurm.Snapshot { return nil })
@@ -135,6 +139,25 @@ func TestHoursAreBooked(t *testing.T) {
 		begin string // 2000-01-01 00:00 is the bubble's
 		run   func(h *hourly, i power.Instance)
 	}{
+		{"its provider leaves burst.toml", "", func(h *hourly, i power.Instance) {
+			h.pass(70*time.Minute, 30*time.Second)
+			h.left = true
+			h.restart()
+			h.costs("a second hour has begun", 2*usd)
+			h.pass(10*time.Minute, 30*time.Second)
+			h.put(gone(i))
+			h.pass(time.Minute, 30*time.Second)
+			h.costs("it is gone", 2*usd)
+		}},
+		{"gone at once, by a clock that is behind the cloud's", "", func(h *hourly, i power.Instance) {
+			i.Launched = time.Now().Add(time.Minute)
+			h.put(i)
+			last := gone(i)
+			last.Guessed = true
+			h.put(last)
+			h.pass(2*time.Minute, 30*time.Second)
+			h.costs("booked", usd)
+		}},
 		{"while it runs", "", func(h *hourly, i power.Instance) {
 			h.costs("just launched, no round of the ledger", usd)
 			h.pass(10*time.Minute, 30*time.Second)

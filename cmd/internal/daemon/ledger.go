@@ -107,10 +107,25 @@ func (d *Daemon) book(ctx context.Context, snap *slurm.Snapshot) error {
 	return d.store.NoteBilling(ctx, by)
 }
 
-// increment is how a provider bills an offering.
+// recall reads from the journal what is known of providers, and notes what burst.toml says of them.
+func (d *Daemon) recall(ctx context.Context) (err error) {
+	now := map[string]string{}
+	for _, p := range d.cfg.Providers {
+		now[p.Name] = p.Kind
+	}
+	if d.kinds, err = d.store.Kinds(ctx, now); err != nil {
+		return err
+	}
+	return d.prices.recall(ctx, d.store)
+}
+
+// increment is how a provider bills an offering, or did when burst.toml still had it.
 func (d *Daemon) increment(provider string, o cloud.Offering) price.Increment {
-	p, _ := d.cfg.Provider(provider)
-	return price.Of(p.Kind).UpTo(d.prices.month(provider, o))
+	kind := d.kinds[provider]
+	if p, ok := d.cfg.Provider(provider); ok {
+		kind = p.Kind
+	}
+	return price.Of(kind).UpTo(d.prices.month(provider, o))
 }
 
 // begun is the least that a provider bills of an offering's instance, however soon it ends.

@@ -84,10 +84,8 @@ func (p *prices) recall(ctx context.Context, st *store.Store) error {
 	defer p.mu.Unlock()
 	p.kept, p.some = st, len(all) > 0
 	for _, k := range all {
-		if p.pricers[k.Provider] != nil {
-			p.known[priceKey{k.Provider, k.Offering}] = quote{Price: ledger.Price{USDPerHour: k.USDPerHour, Date: k.Date, Source: k.Source}, usdPerMonth: k.USDPerMonth,
-				old: time.Since(k.Date) > priceKept}
-		}
+		p.known[priceKey{k.Provider, k.Offering}] = quote{Price: ledger.Price{USDPerHour: k.USDPerHour, Date: k.Date, Source: k.Source}, usdPerMonth: k.USDPerMonth,
+			old: p.pricers[k.Provider] == nil || time.Since(k.Date) > priceKept}
 	}
 	return nil
 }

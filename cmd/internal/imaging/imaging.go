@@ -139,6 +139,9 @@ func Build(ctx context.Context, c Config) (Result, error) {
 	r.Ended, r.Gone = b.gone, builder == nil
 	if !r.Ended.After(r.Launched) { // it does not say, or to the second of a builder that was soon gone
 		r.Ended, r.Guessed = time.Now(), true
+		if !r.Ended.After(r.Launched) { // this host's clock is behind the cloud's
+			r.Ended = r.Launched.Add(time.Second)
+		}
 	}
 	if left := errors.Join(image, builder); dead(left) {
 		return r, left

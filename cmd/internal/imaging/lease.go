@@ -96,6 +96,27 @@ func (l Leases) Unfinished(token string) (bool, error) {
 	return err == nil && info.Size() > 0, err
 }
 
+// AllUnfinished are the tokens of the images that are so.
+func (l Leases) AllUnfinished() (tokens []string, err error) {
+	entries, err := os.ReadDir(string(l))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading in burstd's state folder whether images were finished: %w", err)
+	}
+	for _, e := range entries {
+		is, err := l.Unfinished(e.Name())
+		if err != nil {
+			return nil, err
+		}
+		if is {
+			tokens = append(tokens, e.Name())
+		}
+	}
+	return tokens, nil
+}
+
 // end gives the builder up for good: it is gone.
 func (l *lease) end() error {
 	if err := os.Remove(l.path); err != nil {

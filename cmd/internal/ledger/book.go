@@ -106,10 +106,7 @@ func (b booking) end() (end time.Time, ok bool) {
 	if b.Gone.IsZero() {
 		return time.Time{}, false
 	}
-	if end = b.Ended; end.IsZero() {
-		end = b.Gone
-	}
-	return b.billed(end), true
+	return b.billed(endOf(b.Instance)), true
 }
 
 // billed is the end of the unit of time that an instance has begun that lives until end.

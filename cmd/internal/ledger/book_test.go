@@ -238,6 +238,16 @@ func TestBook(t *testing.T) {
 		}, "0-80 0"},
 		{"the cloud's minimum", func(b *book) { b.round(snapshot(30), ended(i, 10)) }, "0-60 0"},
 		{"never ran", func(b *book) { b.round(snapshot(30), ended(i, -5)); b.round(snapshot(60), ended(i, -5)) }, ""},
+		{"ended by a clock that is behind the cloud's", func(b *book) {
+			i := ended(i, -5)
+			i.Guessed = true
+			b.round(snapshot(-3), i)
+		}, "0-60 0"},
+		{"gone by a clock that is behind the cloud's", func(b *book) {
+			i := ended(i, -50)
+			i.Ended = time.Time{}
+			b.round(snapshot(-20), i)
+		}, "0-60 0"},
 		{"the clock was set back", func(b *book) {
 			b.round(snapshot(60), i)
 			b.round(snapshot(20), i)

@@ -118,7 +118,7 @@ func after(f facts, env func(string) string) plan {
 	case m.Strategy == directive.None:
 		return plan{Direct: true, unlessKept: true}
 	case f.isPart() && m.Strategy == directive.Periodic:
-		return plan{Direct: true, unlessKept: true, Why: "the steps of a heterogeneous job are checkpointed together, on burstd's word, and strategy=periodic has each checkpointed by its own timer: start its components by one burst-srun (a : b), or say strategy=preemptive: the step is not protected"}
+		return plan{Direct: true, unlessKept: true, Why: "the steps of a heterogeneous job are checkpointed together, on burstd's word, and strategy=periodic has each checkpointed by its own timer: start its components by one burst-srun (a : b), or, on a cloud that gives notices (Vultr gives none), say strategy=preemptive: the step is not protected"}
 	case !m.Periodical() && !f.burstd:
 		return plan{Direct: true, unlessKept: true, Why: f.nowhere() + ", and checkpoints are asked for on its word alone: the job is not protected"}
 	case freezes(m) && !f.call.Whole(env):

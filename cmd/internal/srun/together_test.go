@@ -230,7 +230,7 @@ func TestAPartBegins(t *testing.T) {
 		components  int // on record
 	}{
 		{name: "both", says: "on a notice of burstd and together with", components: 1},
-		{name: "by a timer", words: " strategy=periodic", direct: true, says: "by its own timer"},
+		{name: "by a timer", words: " strategy=periodic", direct: true, says: "by its own timer: start its components by one burst-srun (a : b), or, on a cloud that gives notices (Vultr gives none)"},
 		{name: "all in one", words: " strategy=periodic interval=1h", args: []string{"-n1", "--het-group=0,1"}, says: "every 1h, in", components: 2},
 		{name: "which of two it was cannot be told", attempt: 1, args: []string{"-n3"}, code: 1, says: "step 2 would begin anew, and not its parts with it"},
 	} {

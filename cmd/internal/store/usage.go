@@ -20,12 +20,12 @@ const unbooked = `SELECT ` + bookedColumns + ` FROM instances WHERE gone = 0
 		AND NOT EXISTS (SELECT 1 FROM usage WHERE instance = id)
 	ORDER BY id`
 
-const bookedColumns = `id, provider, token, pool, type, zone, market, node, launched, ended, gone`
+const bookedColumns = `id, provider, token, pool, type, zone, market, node, launched, ended, gone, guessed`
 
 // scanBooked reads what the ledger and budgets need of an instance.
 func scanBooked(scan scanner) (i power.Instance, err error) {
 	var launched, ended, gone int64
-	err = scan(&i.ID, &i.Provider, &i.Token, &i.Pool, &i.Offering.Type, &i.Offering.Zone, &i.Offering.Market, &i.Assigned, &launched, &ended, &gone)
+	err = scan(&i.ID, &i.Provider, &i.Token, &i.Pool, &i.Offering.Type, &i.Offering.Zone, &i.Offering.Market, &i.Assigned, &launched, &ended, &gone, &i.Guessed)
 	i.Launched, i.Ended, i.Gone = toTime(launched), toTime(ended), toTime(gone)
 	return i, err
 }
