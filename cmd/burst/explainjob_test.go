@@ -1,10 +1,9 @@
 package main
 
 import (
+	"reflect"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/burst-hpc/burst/cmd/internal/api"
 	"github.com/burst-hpc/burst/slurm/sbatch"
@@ -32,8 +31,8 @@ func TestWouldOf(t *testing.T) {
 			t.Fatal(err)
 		}
 		tt.want.Script, tt.want.WorkDir = script, "/sim"
-		if d := cmp.Diff(tt.want, wouldOf(explainOptions{}, batchJob{script: script, head: head})); d != "" {
-			t.Errorf("%s: %s", name, d)
+		if got := wouldOf(explainOptions{}, batchJob{script: script, head: head}); !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/burst-hpc/burst/cloud/aws/mototest"
-	"github.com/burst-hpc/burst/cmd/internal/quick"
+	"github.com/burst-hpc/burst/packaging/quick"
 )
 
 func TestMain(m *testing.M) {

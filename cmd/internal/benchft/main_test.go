@@ -10,10 +10,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/burst-hpc/burst/cmd/internal/bench"
 )
@@ -50,8 +49,8 @@ func TestOnly(t *testing.T) {
 			for _, i := range tt.want {
 				want = append(want, cases[i])
 			}
-			if d := cmp.Diff(want, got); d != "" || (err == nil) != (want != nil) {
-				t.Errorf("%v\n%s", err, d)
+			if !reflect.DeepEqual(got, want) || (err == nil) != (want != nil) {
+				t.Errorf("%v: %+v, want %+v", err, got, want)
 			}
 		})
 	}

@@ -10,8 +10,8 @@ import (
 	"runtime/debug"
 	"testing"
 
-	"github.com/burst-hpc/burst/cmd/internal/quick"
 	"github.com/burst-hpc/burst/cmd/internal/store"
+	"github.com/burst-hpc/burst/packaging/quick"
 )
 
 // TestMain: worlds are small and make much garbage, and a bubble's goroutines

@@ -5,12 +5,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/fleet"
@@ -183,8 +182,8 @@ func TestExplain(t *testing.T) {
 		t.Fatalf("%+v", e)
 	}
 	want := api.Place{Partition: "cloud", Pool: "p", Provider: "here", Offering: "small/on-demand", Nodes: 1, USDPerHour: e.Where[0].USDPerHour, Priced: time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)}
-	if d := cmp.Diff(want, e.Where[0]); d != "" || *e.Where[0].USDPerHour != 0.1 {
-		t.Error(d)
+	if got := e.Where[0]; !reflect.DeepEqual(got, want) || *got.USDPerHour != 0.1 {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

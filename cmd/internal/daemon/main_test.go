@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/burst-hpc/burst/cloud/local"
-	"github.com/burst-hpc/burst/cmd/internal/quick"
 	"github.com/burst-hpc/burst/cmd/internal/store"
+	"github.com/burst-hpc/burst/packaging/quick"
 )
 
 func TestMain(m *testing.M) {

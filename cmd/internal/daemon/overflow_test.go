@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/burst-hpc/burst/cmd/internal/api"
 	"github.com/burst-hpc/burst/cmd/internal/config"
@@ -239,8 +238,8 @@ func TestOverflowDies(t *testing.T) {
 			s := newShop(t, jobs()...)
 			s.dieAt, s.after = n, after
 			s.rounds()
-			if d := cmp.Diff(moved, s.state()); d != "" {
-				t.Fatalf("death at %d, after %v (-want +got):\n%s", n, after, d)
+			if got := s.state(); !reflect.DeepEqual(got, moved) {
+				t.Fatalf("death at %d, after %v: %v, want %v", n, after, got, moved)
 			}
 			if log := s.log(); len(log) != 4 || slices.ContainsFunc(log, func(o store.Overflowed) bool { return o.State != overflow.InPlace || !o.Ended.IsZero() || o.Job == 6 }) {
 				t.Fatalf("death at %d, after %v: %+v", n, after, log)
@@ -248,8 +247,8 @@ func TestOverflowDies(t *testing.T) {
 			s.rules.Rules = nil
 			s.start()
 			s.rounds()
-			if d := cmp.Diff(back, s.state()); d != "" {
-				t.Fatalf("death at %d, after %v, and no rules (-want +got):\n%s", n, after, d)
+			if got := s.state(); !reflect.DeepEqual(got, back) {
+				t.Fatalf("death at %d, after %v, and no rules: %v, want %v", n, after, got, back)
 			}
 			if log := s.log(); len(log) != 4 || slices.ContainsFunc(log, func(o store.Overflowed) bool { return o.Ended.IsZero() }) {
 				t.Fatalf("death at %d, after %v, and no rules: %+v", n, after, log)
@@ -280,8 +279,8 @@ func TestOverflowIsTold(t *testing.T) {
 	want := []string{"overflow job 5: rule small: waits 1h for Resources; goes also to cloud", "overflow job 30_[1,2]: rule small: waits 1h for Resources; goes also to cloud",
 		"overflow-left job 5: its user or an admin made its partitions main: Burst leaves it alone",
 		"overflow-back job 30_2: rule small lets 1 of its jobs at once wait or run in cloud; back to main"}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
+	if !slices.Equal(got, want) {
+		t.Errorf("events\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	if s.reads != 2 {
 		t.Errorf("%d scripts were read", s.reads)

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/burst-hpc/burst/cloud/local"
-	side "github.com/burst-hpc/burst/cmd/internal/quick"
 	"github.com/burst-hpc/burst/cmd/internal/rig"
+	side "github.com/burst-hpc/burst/packaging/quick"
 )
 
 // sitesAtOnce is how many sites live at the same time. Daemons mostly wait, but with

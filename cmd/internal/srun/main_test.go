@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/burst-hpc/burst/cmd/internal/quick"
+	"github.com/burst-hpc/burst/packaging/quick"
 )
 
 func TestMain(m *testing.M) { os.Exit(quick.Run(m)) }

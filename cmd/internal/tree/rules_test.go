@@ -88,7 +88,7 @@ var programs = []string{
 // internals are the rooms of cmd/internal.
 var internals = []string{
 	"agent", "api", "bench", "benchft", "chaos", "cli", "clouds", "config", "crash", "daemon", "demo", "e2e", "endpoint", "firstfile", "handover", "history", "hostcheck", "imaging", "jobword", "journald", "ledger", "munge", "nodeapi",
-	"paidhour", "passwd", "quick", "rehearse", "resumetest", "rig", "spending", "spool", "srun", "steprecord", "stopall", "store", "tree", "vacated",
+	"paidhour", "passwd", "rehearse", "resumetest", "rig", "spending", "spool", "srun", "steprecord", "stopall", "store", "tree", "vacated",
 }
 
 // top is what may lie at the top, besides names that begin with a dot.

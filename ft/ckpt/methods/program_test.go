@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/burst-hpc/burst/packaging/quick"
 )
 
 // The test binary is its own test program: with programEnv it is the step that
@@ -50,7 +52,7 @@ func TestMain(m *testing.M) {
 	}
 	libTemp = temp
 	os.Setenv(tempEnv, temp)
-	code := m.Run()
+	code := quick.Run(m)
 	if err := os.RemoveAll(temp); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1

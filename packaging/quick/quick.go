@@ -63,5 +63,9 @@ func folder() string {
 	if err != nil {
 		return ""
 	}
+	if err := os.Chmod(dir, 0o711); err != nil { // as /tmp: a test may act as another user
+		os.RemoveAll(dir)
+		return ""
+	}
 	return dir
 }

@@ -1,0 +1,10 @@
+package packaging
+
+import (
+	"os"
+	"testing"
+
+	"github.com/burst-hpc/burst/packaging/quick"
+)
+
+func TestMain(m *testing.M) { os.Exit(quick.Run(m)) }
