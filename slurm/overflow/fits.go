@@ -110,11 +110,11 @@ func (p Partition) fits(j *job) string {
 		return no("it asks for %d nodes, and %d are allowed there", j.NumNodes, p.MaxNodes)
 	case j.NumNodes < p.MinNodes:
 		return no("it asks for %d nodes, and %d is the least there", j.NumNodes, p.MinNodes)
-	case p.Accounts != nil && !slices.ContainsFunc(p.Accounts, fold(j.Account)):
+	case p.Accounts != nil && !(j.would && j.Account == "") && !slices.ContainsFunc(p.Accounts, fold(j.Account)):
 		return no("account %q is not among those that may use it", j.Account)
 	case slices.ContainsFunc(p.NotFor["account"], fold(j.Account)):
 		return no("account %q may not use it", j.Account)
-	case p.QOS != nil && !slices.ContainsFunc(p.QOS, fold(j.QOS)):
+	case p.QOS != nil && !(j.would && j.QOS == "") && !slices.ContainsFunc(p.QOS, fold(j.QOS)):
 		return no("QOS %q is not among those that may use it", j.QOS)
 	case slices.ContainsFunc(p.NotFor["qos"], fold(j.QOS)):
 		return no("QOS %q may not use it", j.QOS)

@@ -86,6 +86,7 @@ func (o *overflowing) round(ctx context.Context) error {
 	for _, r := range o.rows {
 		s.Records = append(s.Records, r.Record)
 	}
+	o.overflows.watchAside(&s)
 	plan := overflow.Decide(s)
 	o.looked = time.Since(began)
 	reads, err := o.scripts(ctx, s.OnPrem, plan)
