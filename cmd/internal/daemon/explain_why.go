@@ -19,6 +19,7 @@ type facts struct {
 	now      time.Time
 	job      slurm.Job
 	would    bool // it is not submitted
+	qos      bool // so its QOS is not known, and rules or partitions ask for one
 	all      bool // who asks may see all
 	hold     *power.Hold
 	nodes    []power.Node             // of ours that it has, or that were ordered for it
@@ -212,6 +213,9 @@ func (f *facts) details(line string) []string {
 	}
 	if f.would && f.decision != nil && f.job.Account == "" {
 		add("its account is not known here, and rules and caps of accounts are judged as if it had none: add #SBATCH --account")
+	}
+	if f.qos {
+		add("its QOS is not known here, and is taken for one that the partitions take, and that no rule names: add #SBATCH --qos")
 	}
 	return all
 }
