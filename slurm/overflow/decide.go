@@ -125,6 +125,7 @@ func (d *decider) newcomer(w *slurm.Waiting) {
 		dec.Why = why
 	case r.AtOnce > 0 && d.room[r.Name] <= 0:
 		dec.Why = fmt.Sprintf("rule %s: %d of its jobs wait or run in %s already, as many as it lets", r.Name, r.AtOnce, strings.Join(r.To, ","))
+		dec.Kept = dec.Why
 	default:
 		dec.Keys = keys[:min(len(keys), mostTasks)]
 		if r.AtOnce > 0 {
@@ -166,6 +167,9 @@ func (d *decider) judge(j *job, dec *Decision) (r *Rule, to []string, why string
 		return r, nil, "stays: " + why
 	}
 	if to, why = d.fitting(j, r, r.To); len(to) == 0 {
+		if strings.HasPrefix(why, noLaunches) && d.early(j, r) == "" {
+			dec.Kept = why
+		}
 		return r, nil, "stays: " + why
 	}
 	if b, ok := d.Back[j.ID]; ok {
@@ -174,6 +178,9 @@ func (d *decider) judge(j *job, dec *Decision) (r *Rule, to []string, why string
 	for _, of := range []payer{{all: true}, {user: j.User, account: j.Account}} {
 		for _, b := range d.dear[of] {
 			if asksAsMuch(j.Waiting, b.Of) {
+				if d.early(j, r) == "" {
+					dec.Kept = "a budget has no room for its nodes and time"
+				}
 				return r, nil, fmt.Sprintf("stays%s: job %d, which asks for no more, was given back: %s", b.until(), b.Of.ID, b.Why)
 			}
 		}
@@ -249,6 +256,8 @@ func (d *decider) never(j *job) string {
 	return ""
 }
 
+const noLaunches = "no nodes are launched for "
+
 // fitting are those of to in which the job can run, and may by the rule; if there are none, why not the first.
 func (d *decider) fitting(j *job, r *Rule, to []string) (fit []string, why string) {
 	for _, name := range to {
@@ -261,7 +270,7 @@ func (d *decider) fitting(j *job, r *Rule, to []string) (fit []string, why strin
 			no = "Slurm may not requeue it, and partition " + name + " has nodes that the cloud may take back: add #SBATCH --requeue"
 		}
 		if why := d.Closed[name]; no == "" && why != "" {
-			no = "no nodes are launched for " + name + " now: " + why
+			no = noLaunches + name + " now: " + why
 		}
 		if no == "" {
 			fit = append(fit, name)

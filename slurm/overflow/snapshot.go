@@ -111,4 +111,6 @@ type Decision struct {
 	Script bool     // its script must be read first
 	Begin  bool     // of Take: it starts at its own place as soon as there is room, not at the start that it was given
 	Why    string   // a sentence for its user
+	// Kept is of Leave: what keeps a job that its rule would move now, in words that stay the same for as long as that does.
+	Kept string
 }

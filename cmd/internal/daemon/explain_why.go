@@ -94,7 +94,7 @@ func (f *facts) boot() string {
 	switch {
 	case len(f.nodes) == 0:
 		return "waits for its nodes to answer" + since(", since ", f.job.Start, f.now)
-	case len(coming) == 0 && isTold && !strings.Contains(f.job.AdminComment, "nodes ordered: ") && !strings.HasPrefix(f.job.AdminComment, power.MovedText):
+	case len(coming) == 0 && isTold && !strings.Contains(f.job.AdminComment, "nodes ordered: ") && !strings.HasPrefix(f.job.AdminComment, power.MovedText) && !strings.HasPrefix(f.job.AdminComment, power.KeptText):
 		return "its nodes are up; it waits all the same: " + told
 	case len(coming) == 0:
 		return "its nodes are up: it begins"
@@ -197,7 +197,8 @@ func (f *facts) details(line string) []string {
 			all = append(all, text)
 		}
 	}
-	if text, told := f.told(); told && (f.job.State == "PENDING" || f.job.State == "CONFIGURING" || held(f.job)) {
+	// What keeps it from being moved is in the line, as it is now.
+	if text, told := f.told(); told && !strings.HasPrefix(f.job.AdminComment, power.KeptText) && (f.job.State == "PENDING" || f.job.State == "CONFIGURING" || held(f.job)) {
 		add("it was told: " + text)
 	}
 	for _, p := range f.places {

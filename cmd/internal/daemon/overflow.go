@@ -94,7 +94,9 @@ func (o *overflowing) round(ctx context.Context) error {
 		s.Scripts, s.Refused = o.overflows.kept(s.Waiting), o.overflows.refusedNow(time.Now())
 		plan = overflow.Decide(s)
 	}
-	return errors.Join(err, o.carryOut(ctx, plan))
+	err = errors.Join(err, o.carryOut(ctx, plan))
+	o.tellKept(ctx, s.OnPrem, plan)
+	return err
 }
 
 // carryOut does what was decided: first what makes room. What fails is tried again later and later,
