@@ -38,12 +38,17 @@ func addedText(dec overflow.Decision, had string, now time.Time) string {
 	return fmt.Sprintf("%s%s: goes also to %s, since %s", power.MovedText, dec.Rule, strings.Join(dec.To, ","), now.Local().Format(time.DateTime))
 }
 
-// takenText is what a job is told whose move is taken back: always, if it was given back for want of nodes.
+// takenText is what a job is told whose move is taken back: always, if it was given back for want of nodes. Slurm has requeued
+// such a one, and its priority by age begins anew.
 func takenText(dec overflow.Decision, had string) string {
 	if !dec.Begin && !strings.HasPrefix(had, power.MovedText) {
 		return ""
 	}
-	return "burst: " + dec.Why
+	text := "burst: " + dec.Why
+	if dec.Begin {
+		text += "; it was requeued, and its age counts from then"
+	}
+	return text
 }
 
 // takenBefore says that the comment is takenText's.

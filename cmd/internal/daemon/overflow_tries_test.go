@@ -208,7 +208,7 @@ func TestOverflowGivenBack(t *testing.T) {
 	}
 	given(until, true)
 	s.rounds()
-	if got, want := s.updates[len(s.updates)-1], "update jobid=5 partition=main starttime=now admincomment=burst: it was given back: nothing to launch; back to main"; got != want || len(s.updates) != 2 {
+	if got, want := s.updates[len(s.updates)-1], "update jobid=5 partition=main starttime=now admincomment=burst: it was given back: nothing to launch; back to main; it was requeued, and its age counts from then"; got != want || len(s.updates) != 2 {
 		t.Errorf("got %q, want %q", s.updates, want)
 	}
 	s.rows[0]["EligibleTime"] = fmt.Sprint(time.Now().Add(-time.Hour).Unix())
