@@ -24,8 +24,8 @@ func keptText(kept string, now time.Time) string {
 // it has been so: what was told is known by Slurm, and not told again by the next burstd.
 func toTell(dec overflow.Decision, now time.Time) (text string, tell bool) {
 	w := dec.Job
-	if w == nil || dec.Action != overflow.Leave || dec.Script || strings.Trim(w.ArrayTask, "0123456789") != "" {
-		return "", false // of several tasks an update may make jobs of their own
+	if w == nil || dec.Action != overflow.Leave || dec.Script || w.ArrayTask != "" && !whole(dec) {
+		return "", false
 	}
 	had, told := strings.CutPrefix(w.AdminComment, power.KeptText)
 	switch {
@@ -36,6 +36,11 @@ func toTell(dec overflow.Decision, now time.Time) (text string, tell bool) {
 		return keptText(dec.Kept, now), true
 	}
 	return "", false
+}
+
+// whole says that the decision is about all tasks of an array that wait as one: of some of them an update makes jobs of their own.
+func whole(dec overflow.Decision) bool {
+	return !strings.Contains(dec.Job.ArrayTask, "...") && len(dec.Keys) == len(dec.Job.ArrayTasks())
 }
 
 // tellKept tells some jobs what keeps them from being moved, those first that come first, and takes the word back where it is

@@ -26,7 +26,7 @@ func TestTellKept(t *testing.T) {
 	s := explaining(t, power.State{}, first, row("21", "", nil), row("22", "see me", nil), row("23", "burst: requeued: no capacity; starts again from …", nil),
 		row("24", "", func(r map[string]string) { r["EligibleTime"] = fmt.Sprint(time.Now().Add(-keptFor / 2).Unix()) }),
 		row("25", "", func(r map[string]string) { r["Reason"] = "Dependency" }), row("26", "", func(r map[string]string) { r["Partition"] = "other" }),
-		waiting("30", "1-3", "main"), row("28", "", nil))
+		waiting("30", "1-3", "main"), row("28", "", nil), waiting("40", "1,2,3,4...", "main"))
 	s.over.cfg.Overflow.Rules[0].AtOnce, s.over.cfg.Overflow.Rules[0].After = 1, 0
 	for range 3 {
 		s.rounds()
@@ -34,12 +34,12 @@ func TestTellKept(t *testing.T) {
 	const kept = "burst: not moved: rule small: 1 of its jobs wait or run in cloud already, as many as it lets, since 20"
 	says := func(i int) string { return s.rows[i]["admin_comment"] }
 	if !strings.HasPrefix(says(0), "burst: rule small: goes also to cloud") || !strings.HasPrefix(says(1), kept) || says(2) != "see me" || !strings.HasPrefix(says(3), "burst: requeued") ||
-		says(4) != "" || says(5) != "" || says(6) != "" || says(7) != "" || !strings.HasPrefix(says(8), kept) || len(s.updates) != 3 {
+		says(4) != "" || says(5) != "" || says(6) != "" || !strings.HasPrefix(says(7), kept) || !strings.HasPrefix(says(8), kept) || says(9) != "" || len(s.updates) != 4 {
 		t.Fatalf("%q\n%q", s.updates, s.rows)
 	}
 	s.over.overflows = overflowReads{} // another burstd
 	s.rounds()
-	if len(s.updates) != 3 {
+	if len(s.updates) != 4 {
 		t.Errorf("it is told again: %q", s.updates)
 	}
 	if e := s.explain(api.ExplainAsk{Job: "21", UID: -1}); strings.Contains(fmt.Sprint(e.Details), "it was told") || !strings.Contains(e.Line, "as many as it lets") {
@@ -47,7 +47,7 @@ func TestTellKept(t *testing.T) {
 	}
 	s.rows[1]["Reason"] = "None" // Slurm was restarted
 	s.rounds()
-	if len(s.updates) != 3 {
+	if len(s.updates) != 4 {
 		t.Errorf("it flickers: %q", s.updates)
 	}
 	s.rows[1]["Reason"], s.rows[8]["Reason"] = "Resources", "QOSMaxJobsPerUserLimit"

@@ -122,10 +122,10 @@ func (d *desk) squeue(args []string) []byte {
 	return []byte(b.String())
 }
 
-// say writes the comment of a job that is no task.
+// say writes the comment of a job, or of all tasks of a row.
 func (d *desk) say(job, text string, says bool) {
 	for _, row := range d.rows {
-		if says && row["JobID"] == job {
+		if says && (row["JobID"] == job || row["ArrayJobID"]+"_["+row["ArrayTaskID"]+"]" == job) {
 			row["admin_comment"] = text
 		}
 	}
