@@ -157,7 +157,8 @@ func cutEither(s string, prefixes ...string) (string, bool) {
 // parseUnits reads a count as "2" or "4K".
 func parseUnits(v string) (int, error) {
 	size := 1
-	if at := strings.IndexByte(units, strings.ToUpper(v)[len(v)-1]); at >= 0 {
+	last := v[len(v)-1] &^ 0x20 // in upper case; that of all of v may be shorter
+	if at := strings.IndexByte(units, last); at >= 0 {
 		for v = v[:len(v)-1]; at >= 0; at-- {
 			size *= 1024
 		}

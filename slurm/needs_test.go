@@ -85,6 +85,8 @@ func TestGres(t *testing.T) {
 		"gres:gpu:a100:1,gres:net:2":    {"gpu": 1, "gpu:a100": 1, "net": 2},
 		"bandwidth:lustre:no_consume:4": nil,
 		"gres:":                         nil,
+		"gres:gpu:ı":                    {"gpu": 1, "gpu:ı": 1}, // in upper case it is shorter
+		"gres:gpu:2k,gres:net:a:3":      {"gpu": 2048, "net": 3, "net:a": 3},
 	} {
 		got, ok := Gres(list)
 		if !maps.Equal(got, want) || ok != (want != nil) {

@@ -157,7 +157,8 @@ func runExplain(ctx context.Context, out io.Writer, o explainOptions, j batchJob
 	}
 	e.fill(m)
 	e.Advice = append(e.Advice, directive.Overlooked(j.script)...)
-	e.Advice = append(e.Advice, directive.Advise(m, jobOf(ctx, cfg, j))...)
+	job := jobOf(ctx, cfg, j)
+	e.Advice = append(e.Advice, directive.Advise(m, job)...)
 	if len(e.silent) > 0 && m.Method != directive.None && m.Strategy == directive.Preemptive {
 		e.Advice = append(e.Advice, directive.Advice{Level: directive.Warning, About: "strategy",
 			Text: fmt.Sprintf("preemptive makes a checkpoint on a notice alone, and Vultr, where %s, gives none: write strategy=periodic", e.whereSilent(cfg))})
@@ -176,7 +177,9 @@ func runExplain(ctx context.Context, out io.Writer, o explainOptions, j batchJob
 	}
 	e.rehearsed(m, j)
 	if j.name != "" { // one of salloc or srun is moved by no rule
-		e.inCloud(ctx, cfg, wouldOf(o, j), m.Stay == "yes")
+		w := wouldOf(o, j)
+		w.NoRequeue = job.Requeue == directive.No
+		e.inCloud(ctx, cfg, w, m.Stay == "yes")
 	}
 	if o.json {
 		return writeJSON(out, e)

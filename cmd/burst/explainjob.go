@@ -157,7 +157,7 @@ func wouldOf(o explainOptions, j batchJob) api.Would {
 	}
 	w := api.Would{Script: j.script[:min(len(j.script), api.MaxScript)], Comment: j.said.Comment, Partition: last("partition"), Account: last("account"), QOS: last("qos"),
 		Nodes: count(last("nodes")), Tasks: count(last("ntasks")), CPUs: max(1, count(last("cpus-per-task"))), Features: last("constraint"), Licenses: last("licenses"),
-		PerJob: gresOf(last("gpus")), Required: last("nodelist"), Reserved: last("reservation"), WorkDir: last("chdir"), Het: j.head.Parts > 1}
+		MinCPUs: count(last("mincpus")), PerJob: gresOf(last("gpus")), PerTask: gresOf(last("gpus-per-task")), PerSocket: gresOf(last("gpus-per-socket")), Required: last("nodelist"), Reserved: last("reservation"), WorkDir: last("chdir"), Het: j.head.Parts > 1}
 	if o.partition != "" {
 		w.Partition = o.partition
 	}
@@ -184,12 +184,16 @@ func wouldOf(o explainOptions, j batchJob) api.Would {
 	if g := gresOf(last("gpus-per-node")); g != "" {
 		w.PerNode = strings.TrimPrefix(w.PerNode+","+g, ",")
 	}
-	w.Memory = memoryOf(last("mem"))
+	mem := last("mem")
+	w.Memory, w.AllMemory = memoryOf(mem), mem != "" && strings.Trim(mem, "0kKmMgGtT") == ""
 	if per := memoryOf(last("mem-per-cpu")); per > 0 {
 		w.Memory = per * w.CPUs * max(1, w.Tasks/max(1, w.Nodes))
 		if w.Nodes == 0 { // how many tasks are on one is not known
 			w.Memory = per * w.CPUs
 		}
+	}
+	if per := memoryOf(last("mem-per-gpu")); per > 0 {
+		w.Memory = per * gpusOfNode(w)
 	}
 	w.Limit = limitOf(last("time"))
 	_, w.Whole = j.head.Last("exclusive")
@@ -199,6 +203,16 @@ func wouldOf(o explainOptions, j batchJob) api.Would {
 
 // maxCount is more than any job has nodes or tasks.
 const maxCount = 1 << 20
+
+// gpusOfNode is how many GPUs the job gets of a node, at least 1.
+func gpusOfNode(w api.Would) int {
+	of := func(list string) int {
+		counts, _ := slurm.Gres(list) // not understood: none
+		return min(counts["gpu"], maxCount)
+	}
+	nodes, tasks := max(1, w.Nodes), max(1, w.Tasks)
+	return max(1, of(w.PerNode), (of(w.PerJob)+nodes-1)/nodes, of(w.PerTask)*((tasks+nodes-1)/nodes))
+}
 
 // gresOf writes "2" or "a100:2" as GRES.
 func gresOf(gpus string) string {

@@ -151,13 +151,32 @@ func checkOverflow(cfg *config.Config, site conf.Site, names directory) []conf.F
 		if site.Lines && len(missing) > 0 {
 			add(i, conf.Wrong, "slurm.conf has no partition %s, which the rule is from.", strings.Join(missing, ", "))
 		}
-		if first := slices.IndexFunc(cfg.Overflow.Rules[:i], func(o overflow.Rule) bool { return o.Covers(r) }); first >= 0 {
-			o := cfg.Overflow.Rules[first]
+		before := cfg.Overflow.Rules[:i]
+		switch of := overflow.Together(before, r); len(of) {
+		case 0:
+			for _, o := range before {
+				// A narrower rule before a wider one is meant so.
+				if what := o.Meets(r); what != "" && !r.Covers(o) {
+					add(i, conf.Advice, "%s are decided by rule %s, line %d, though this rule is about them, too: the first that is decides.", what, o.Name, o.Line)
+				}
+			}
+		case 1:
 			add(i, conf.Wrong, "the rule is never reached: rule %s, line %d, is about all jobs that it is about, and the first that is decides. "+
-				"Put the narrower rule first.", o.Name, o.Line)
+				"Put the narrower rule first.", of[0].Name, of[0].Line)
+		default:
+			var named []string
+			for _, o := range of {
+				named = append(named, fmt.Sprintf("%s, line %d", o.Name, o.Line))
+			}
+			add(i, conf.Wrong, "the rule is never reached: rules %s, are together about all jobs that it is about, and the first that is decides. "+
+				"Put the narrower rule first.", strings.Join(named, ", and "))
 		}
 		if r.After == 0 && r.StartsLater == 0 && r.AtOnce == 0 {
 			add(i, conf.Advice, "the rule moves each job as soon as it has to wait, and any number of them: after, starts_later and at_once bound that.")
+		}
+		if spot := slices.DeleteFunc(slices.Clone(r.To), func(to string) bool { return !cfg.SpotPartitions()[to] }); site.Get("JobRequeue") == "0" && len(spot) > 0 && !r.NoRequeue {
+			add(i, conf.Advice, "slurm.conf has JobRequeue=0, and jobs that Slurm may not requeue are not moved to %s, whose nodes the cloud may take back: "+
+				"only those with --requeue are, or with requeue = \"any\" all.", strings.Join(spot, ","))
 		}
 		if why := r.Idle(cfg.Overflow.OnPrem); why != "" {
 			add(i, conf.Wrong, "the rule moves no job: %s.", why)

@@ -14,7 +14,7 @@ import (
 // Decide says what to do about every pending job that asks for a partition which some rule is from,
 // and about every record. It is pure: the same snapshot has the same decisions, in the same order.
 func Decide(s Snapshot) []Decision {
-	d := decider{Snapshot: s, room: map[string]int{}, lists: map[string][]string{}, homes: map[string]kind{}, rows: map[uint32][]int{}, from: map[string]bool{}, has: map[Key]Record{}}
+	d := decider{Snapshot: s, room: map[string]int{}, lists: map[string][]string{}, homes: map[string]kind{}, rows: map[uint32][]int{}, from: map[string]bool{}, has: map[Key]Record{}, dear: map[payer][]Back{}}
 	for _, r := range s.Rules {
 		for _, p := range r.From {
 			d.from[p] = true
@@ -25,7 +25,7 @@ func Decide(s Snapshot) []Decision {
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.Back)) {
 		if b := s.Back[id]; b.Of != nil && !b.Never { // what never fits may be dear as it goes elsewhere
-			d.dear = append(d.dear, b)
+			d.isDear(b)
 		}
 	}
 	d.records()
@@ -52,7 +52,13 @@ type decider struct {
 	from  map[string]bool
 	lists map[string][]string // of a job's partitions, by how Slurm writes them
 	homes map[string]kind     // what least says of them
-	dear  []Back              // for which a budget has no room
+	dear  map[payer][]Back    // for which a budget has no room: of each payer's those that ask for the least
+}
+
+// payer is whom a budget is for.
+type payer struct {
+	all           bool
+	user, account string
 }
 
 func arrayOr(j slurm.Job) uint32 { return cmp.Or(j.ArrayID, j.ID) }
@@ -68,6 +74,7 @@ func (d *decider) partitions(text string) []string {
 
 func (d *decider) job(w *slurm.Waiting) *job {
 	j := newJob(w, d.partitions(w.Partition))
+	j.would = w.ID == d.Would && d.Would != 0
 	if s, ok := d.Scripts[ScriptOf(w.Job)]; ok {
 		if w.Comment != "" {
 			s = s.over(w.Comment)
@@ -118,6 +125,7 @@ func (d *decider) newcomer(w *slurm.Waiting) {
 		dec.Why = why
 	case r.AtOnce > 0 && d.room[r.Name] <= 0:
 		dec.Why = fmt.Sprintf("rule %s: %d of its jobs wait or run in %s already, as many as it lets", r.Name, r.AtOnce, strings.Join(r.To, ","))
+		dec.Kept = dec.Why
 	default:
 		dec.Keys = keys[:min(len(keys), mostTasks)]
 		if r.AtOnce > 0 {
@@ -158,15 +166,23 @@ func (d *decider) judge(j *job, dec *Decision) (r *Rule, to []string, why string
 	if why := d.never(j); why != "" {
 		return r, nil, "stays: " + why
 	}
-	if to, why = d.fitting(j, r.To); len(to) == 0 {
+	if to, why = d.fitting(j, r, r.To); len(to) == 0 {
+		if strings.HasPrefix(why, noLaunches) && d.early(j, r) == "" {
+			dec.Kept = why
+		}
 		return r, nil, "stays: " + why
 	}
 	if b, ok := d.Back[j.ID]; ok {
 		return r, nil, fmt.Sprintf("stays%s: it was given back: %s", b.until(), b.Why)
 	}
-	for _, b := range d.dear {
-		if b.covers(j) {
-			return r, nil, fmt.Sprintf("stays%s: job %d, which asks for no more, was given back: %s", b.until(), b.Of.ID, b.Why)
+	for _, of := range []payer{{all: true}, {user: j.User, account: j.Account}} {
+		for _, b := range d.dear[of] {
+			if asksAsMuch(j.Waiting, b.Of) {
+				if d.early(j, r) == "" {
+					dec.Kept = "a budget has no room for its nodes and time"
+				}
+				return r, nil, fmt.Sprintf("stays%s: job %d, which asks for no more, was given back: %s", b.until(), b.Of.ID, b.Why)
+			}
 		}
 	}
 	if why := d.early(j, r); why != "" {
@@ -194,14 +210,30 @@ func (b Back) until() string {
 	return " until " + b.Until.Local().Format(time.TimeOnly)
 }
 
-// covers says that the job is one of those whom the budget is for, and asks for at least as much of it.
-func (b Back) covers(j *job) bool {
-	shorter := j.TimeLimit != 0 && (b.Of.TimeLimit == 0 || j.TimeLimit < b.Of.TimeLimit)
-	return !shorter && j.NumNodes >= b.Of.NumNodes && (b.Cluster || j.User == b.Of.User && j.Account == b.Of.Account)
+// isDear keeps it unless another of the same payer asks for no more, and forgets those that ask for as much as it does:
+// who has to wait for one of these waits for it.
+func (d *decider) isDear(b Back) {
+	of := payer{user: b.Of.User, account: b.Of.Account}
+	if b.Cluster {
+		of = payer{all: true}
+	}
+	if slices.ContainsFunc(d.dear[of], func(o Back) bool { return asksAsMuch(b.Of, o.Of) }) {
+		return
+	}
+	d.dear[of] = append(slices.DeleteFunc(d.dear[of], func(o Back) bool { return asksAsMuch(o.Of, b.Of) }), b)
 }
 
-func held(w *slurm.Waiting) bool {
-	return w.Priority == 0 || strings.HasPrefix(w.Reason, "JobHeld") || strings.Contains(strings.ToLower(w.Reason), "held")
+// asksAsMuch says that the job asks for at least as much of a budget as the other.
+func asksAsMuch(w, than *slurm.Waiting) bool {
+	shorter := w.TimeLimit != 0 && (than.TimeLimit == 0 || w.TimeLimit < than.TimeLimit)
+	return !shorter && w.NumNodes >= than.NumNodes
+}
+
+func held(w *slurm.Waiting) bool { return w.Priority == 0 || heldBySomebody(w) }
+
+// heldBySomebody leaves out jobs whose priority is 0 for another reason.
+func heldBySomebody(w *slurm.Waiting) bool {
+	return strings.Contains(strings.ToLower(w.Reason), "held")
 }
 
 // never says what keeps the job on-prem, whatever the rules.
@@ -219,21 +251,26 @@ func (d *decider) never(j *job) string {
 	case j.script.Uses != "":
 		return "its script names a path below " + j.script.Uses + ", which is on-prem only"
 	case j.script.Wrong != "":
-		return "its #BURST lines are wrong: " + j.script.Wrong
+		return j.script.Wrong
 	}
 	return ""
 }
 
-// fitting are those of to in which the job can run; if there are none, why not the first.
-func (d *decider) fitting(j *job, to []string) (fit []string, why string) {
+const noLaunches = "no nodes are launched for "
+
+// fitting are those of to in which the job can run, and may by the rule; if there are none, why not the first.
+func (d *decider) fitting(j *job, r *Rule, to []string) (fit []string, why string) {
 	for _, name := range to {
 		p, known := d.Partitions[name]
 		no := "Slurm has no partition " + name
 		if known {
 			no = p.fits(j)
 		}
+		if no == "" && d.Spot[name] && !j.Requeue && !r.NoRequeue {
+			no = "Slurm may not requeue it, and partition " + name + " has nodes that the cloud may take back: add #SBATCH --requeue"
+		}
 		if why := d.Closed[name]; no == "" && why != "" {
-			no = "no nodes are launched for " + name + " now: " + why
+			no = noLaunches + name + " now: " + why
 		}
 		if no == "" {
 			fit = append(fit, name)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/directive"
 )
 
 var now = time.Unix(1_800_000_000, 0)
@@ -92,6 +93,13 @@ func TestNewcomers(t *testing.T) {
 		{name: "stay in the comment", job: func(w *slurm.Waiting) { w.Comment = "burst: stay" }, want: "leave: stays: says #BURST stay"},
 		{name: "the comment is over the script", script: "#BURST stay", job: func(w *slurm.Waiting) { w.Comment = "burst: stay=no" }, want: "add: "},
 		{name: "wrong lines", script: "#BURST sty=1", want: "leave: stays: its #BURST lines are wrong: line 1"},
+		{name: "stay, and a wrong key", job: func(w *slurm.Waiting) { w.Comment = "burst: stay budget=abc" }, want: "leave: stays: its comment is wrong: budget: "},
+		{name: "stay, and a comma", job: func(w *slurm.Waiting) { w.Comment = "burst: stay, budget=x" }, want: `leave: stays: its comment is wrong: "stay," is not key=value`},
+		{name: "stay in another language", job: func(w *slurm.Waiting) { w.Comment = "burst: stay=ja" }, want: "leave: stays: its comment is wrong: stay: "},
+		{name: "stay misspelt", job: func(w *slurm.Waiting) { w.Comment = "burst: sty" }, want: `leave: stays: its comment is wrong: "sty" is not key=value`},
+		{name: "the site's part is wrong", job: func(w *slurm.Waiting) { w.Comment = "burst-site: ckpt burst: stay=no" }, want: `leave: stays: its comment is wrong: "ckpt" is not key=value`},
+		{name: "a comment of others", job: func(w *slurm.Waiting) { w.Comment = "please stay budget=abc" }, want: "add: "},
+		{name: "GRES that are shorter in upper case", job: func(w *slurm.Waiting) { w.PerNode = "gres:gpu:ı" }, want: "leave: stays: cannot run in cloud: too few nodes there have 1 of gpu:ı"},
 		{name: "on-prem path", script: "srun app </scratch/ada/in", want: "leave: stays: its script names a path below /scratch"},
 		{name: "another path", script: "srun app /scratch2/x /home/scratch/x", want: "add: "},
 		{name: "on-prem folder", job: func(w *slurm.Waiting) { w.WorkDir = "/scratch" }, want: "leave: stays: its working directory is below /scratch"},
@@ -223,8 +231,22 @@ func TestRecords(t *testing.T) {
 		{name: "the rule goes elsewhere", state: InPlace, job: both, rules: func(r []Rule) []Rule { r[0].To = []string{"picky"}; return r }, want: "take: rule small is not to cloud any more"},
 		{name: "it cannot run there now", state: InPlace, job: func(w *slurm.Waiting) { both(w); w.NumNodes = 9 }, want: "take: cannot run in cloud"},
 		{name: "it says stay now", state: InPlace, job: func(w *slurm.Waiting) { both(w); w.Comment = "burst: stay" }, want: "take: says #BURST stay"},
+		{name: "its comment becomes wrong", state: InPlace, job: func(w *slurm.Waiting) { both(w); w.Comment = "burst: stay budget=abc" }, want: "take: its comment is wrong: budget: "},
+		{name: "it is held", state: InPlace, job: func(w *slurm.Waiting) { both(w); w.Reason, w.Priority = "JobHeldUser", 0 }, want: "take: it is held; back to main"},
+		{name: "Slurm holds it", state: InPlace, job: func(w *slurm.Waiting) { both(w); w.Reason, w.Priority = "launch failed requeued held", 0 }, want: "take: it is held; back to main"},
+		{name: "written, and it is held", state: Adding, job: func(w *slurm.Waiting) { w.Reason = "JobHeldAdmin" }, want: "gone: it is held before it was added"},
+		{name: "it waits for a limit", state: InPlace, read: "aside", job: func(w *slurm.Waiting) { both(w); w.Reason = "QOSMaxJobsPerUserLimit" }, want: "take: it waits for QOSMaxJobsPerUserLimit now, not for Resources or Priority; back to main"},
+		{name: "it waits for a limit, since lately", state: InPlace, read: "lately aside", job: func(w *slurm.Waiting) { both(w); w.Reason = "QOSMaxJobsPerUserLimit" }, want: "keep: "},
+		{name: "it waits for a limit, and the rule for long", state: InPlace, read: "aside", rules: func(r []Rule) []Rule { r[0].After = 20 * time.Minute; return r },
+			job: func(w *slurm.Waiting) { both(w); w.Reason = "QOSMaxJobsPerUserLimit" }, want: "keep: "},
+		{name: "its user gave it a start", state: InPlace, read: "aside", job: func(w *slurm.Waiting) { both(w); w.Reason, w.Eligible = "BeginTime", now.Add(48*time.Hour) }, want: "take: it waits for BeginTime now"},
+		{name: "it has the start that it was given with its nodes' want", state: InPlace, read: "aside soon", job: func(w *slurm.Waiting) { both(w); w.Reason, w.Eligible = "BeginTime", now.Add(30*time.Second) }, want: "keep: "},
+		{name: "it waits for nodes again", state: InPlace, read: "aside", job: both, want: "keep: "},
+		{name: "it waits for nodes that are down", state: InPlace, read: "aside", job: func(w *slurm.Waiting) { both(w); w.Reason = "ReqNodeNotAvail, UnavailableNodes:n1" }, want: "keep: "},
+		{name: "Slurm is to look at it", state: InPlace, read: "aside", job: func(w *slurm.Waiting) { both(w); w.Reason = "None" }, want: "keep: "},
+		{name: "Slurm may not requeue it any more", state: InPlace, read: "spot", job: both, want: "take: Slurm may not requeue it, and partition cloud has nodes that the cloud may take back: add #SBATCH --requeue; back to main"},
 		{name: "its user took it away", state: InPlace, want: "theirs: its user or an admin made its partitions main"},
-		{name: "and it stays so", state: LeftAlone, want: "leave: stays: its partitions were changed"},
+		{name: "and it stays so", state: LeftAlone, want: "leave: stays: its partitions were changed by its user or an admin after Burst had decided to add cloud"},
 		{name: "taking, Slurm not told", state: Taking, job: both, want: "take: "},
 		{name: "taking, Slurm told", state: Taking, want: "gone: back to main alone"},
 		{name: "taking, and its user is quicker", state: Taking, job: func(w *slurm.Waiting) { w.Partition = "other" }, want: "theirs: "},
@@ -243,6 +265,15 @@ func TestRecords(t *testing.T) {
 				s.Rules = tt.rules(s.Rules)
 			}
 			switch tt.read {
+			case "spot":
+				s.Spot = map[string]bool{"cloud": true}
+			case "aside":
+				s.Aside = map[uint32]time.Time{7: now.Add(-asideFor)}
+			case "lately aside":
+				s.Aside = map[uint32]time.Time{7: now.Add(-asideFor + time.Second)}
+			case "aside soon":
+				s.Aside = map[uint32]time.Time{7: now.Add(-asideFor)}
+				s.Back = map[uint32]Back{7: {Until: now.Add(30 * time.Second), Why: "node c1: it did not boot"}}
 			case "no":
 				s.Scripts = nil
 			case "soon":
@@ -336,6 +367,61 @@ func TestLowered(t *testing.T) {
 	}
 }
 
+// TestPlacesOfThoseAside: a moved job that does not want to start gives its place to one that does, and is not moved again as it is.
+func TestPlacesOfThoseAside(t *testing.T) {
+	moved := waits(func(w *slurm.Waiting) { w.ID, w.Partition, w.Reason = 10, "main,cloud", "AssocGrpCPUMinutesLimit" })
+	next := waits(func(w *slurm.Waiting) { w.ID, w.Priority = 11, 1 })
+	s := with([]Rule{small(func(r *Rule) { r.AtOnce = 1 })}, moved, next)
+	s.Records = []Record{record(moved, InPlace)}
+	for _, tt := range []struct {
+		since time.Duration
+		want  []string
+	}{{asideFor - time.Minute, []string{"10keep", "11leave"}}, {asideFor, []string{"10take", "11add"}}} {
+		s.Aside = map[uint32]time.Time{10: now.Add(-tt.since)}
+		var got []string
+		for _, d := range Decide(s) {
+			got = append(got, fmt.Sprint(d.Keys[0], d.Action))
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("after %s: got %v, want %v", tt.since, got, tt.want)
+		}
+	}
+	s.Records, s.Waiting[0].Partition = nil, "main"
+	for _, d := range Decide(s) {
+		if want := map[uint32]Action{10: Leave, 11: Add}[d.Job.ID]; d.Action != want {
+			t.Errorf("%s: %s: %s", d.Keys[0], d.Action, d.Why)
+		}
+	}
+}
+
+// TestSpot: a job that an eviction would end goes only where no cloud takes its nodes back, or where the rule says so.
+func TestSpot(t *testing.T) {
+	const no = "leave: stays: Slurm may not requeue it, and partition cloud has nodes that the cloud may take back: add #SBATCH --requeue"
+	for _, tt := range []struct {
+		name       string
+		spot, safe bool // cloud has nodes of spot; there is another partition
+		requeue    bool
+		rule       func(*Rule)
+		want       string
+	}{
+		{"it may be requeued", true, false, true, nil, "add: "},
+		{"it may not", true, false, false, nil, no},
+		{"it may not, and nothing is taken back", false, false, false, nil, "add: "},
+		{"it may not, and the rule moves any", true, false, false, func(r *Rule) { r.NoRequeue = true }, "add: "},
+		{"it may not, and another partition keeps its nodes", true, true, false, func(r *Rule) { r.To = []string{"cloud", "safe"} }, "add: rule small: waits 12m for Resources; goes also to safe"},
+	} {
+		w := waits(func(w *slurm.Waiting) { w.Requeue = tt.requeue })
+		s := with([]Rule{small(tt.rule)}, w)
+		s.Spot = map[string]bool{"cloud": tt.spot}
+		if tt.safe {
+			s.Partitions["safe"] = s.Partitions["cloud"]
+		}
+		if got := Decide(s)[0]; !strings.HasPrefix(fmt.Sprint(got.Action, ": ", got.Why), tt.want) {
+			t.Errorf("%s: got %s: %s, want %q", tt.name, got.Action, got.Why, tt.want)
+		}
+	}
+}
+
 // TestArrayTasks: each task has a record of its own.
 func TestArrayTasks(t *testing.T) {
 	s := with([]Rule{small(nil)}, waits(func(w *slurm.Waiting) { w.ID, w.ArrayID, w.ArrayTask, w.Partition = 31, 30, "2-3", "main,cloud" }),
@@ -370,6 +456,7 @@ func TestCovers(t *testing.T) {
 		{"any length", func(r *Rule) { r.MaxTime = time.Hour }, nil, false},
 		{"another partition", nil, func(r *Rule) { r.From = []string{"other"} }, false},
 		{"with a directive", nil, func(r *Rule) { r.Directives = []string{"stay=no"} }, true},
+		{"from one node on", func(r *Rule) { r.MinNodes = 1 }, nil, true},
 		{"without the directive", func(r *Rule) { r.Directives = []string{"stay=no"} }, nil, false},
 	} {
 		a, b := all, all
@@ -386,6 +473,43 @@ func TestCovers(t *testing.T) {
 	if small(func(r *Rule) { r.MinNodes, r.MaxNodes = 3, 2 }).Empty() == "" || small(func(r *Rule) { r.Users = []string{"a", "!a"} }).Empty() == "" || all.Empty() != "" {
 		t.Error("Empty")
 	}
+}
+
+// FuzzDecide: whatever users write of their jobs, nothing falls over, and what is wrong keeps a job where it is.
+func FuzzDecide(f *testing.F) {
+	add := func(change func(w *slurm.Waiting, script *string)) {
+		w, script := waits(nil), "#!/bin/sh\n#BURST stay=no\n"
+		change(&w, &script)
+		f.Add(w.Features, w.PerNode, w.PerJob, w.PerTask, w.Licenses, w.Required, w.Comment, w.ArrayTask, w.Reason, w.WorkDir, script)
+	}
+	add(func(*slurm.Waiting, *string) {})
+	for _, text := range []string{"", "ı", "gres:gpu:ı", "gpu:ſ", "gres:gpu:a100:2", "gres/gpu=4K,cpu=2", "K", ":", "=", ",", "a&(b|c*2)", "((((", "!", "[", "c[0-", "n[1-2]", "matlab@", "@:2", "0-9:0%", "1-...", "burst:", "burst: stay=", "burst-site: burst:", "#BURST \"", "\x00\xff", "/", "/scratch", "JobHeld", "9223372036854775807P", "gres:gpu:-9223372036854775808"} {
+		add(func(w *slurm.Waiting, script *string) {
+			w.Features, w.PerNode, w.PerJob, w.PerTask, w.Licenses, w.Required, w.Comment, w.ArrayTask, w.Reason, w.WorkDir, *script = text, text, text, text, text, text, text, text, text, text, text
+		})
+		add(func(w *slurm.Waiting, _ *string) { w.PerNode = text })
+		add(func(w *slurm.Waiting, _ *string) { w.PerJob, w.NumNodes = text, 3 })
+		add(func(w *slurm.Waiting, _ *string) { w.Features = text })
+		add(func(w *slurm.Waiting, _ *string) { w.Comment = text })
+	}
+	f.Fuzz(func(t *testing.T, features, perNode, perJob, perTask, licenses, required, comment, task, reason, dir, script string) {
+		w := waits(func(w *slurm.Waiting) {
+			w.Features, w.PerNode, w.PerJob, w.PerTask, w.Licenses, w.Required, w.Comment, w.ArrayTask, w.Reason, w.WorkDir = features, perNode, perJob, perTask, licenses, required, comment, task, reason, dir
+			w.ArrayID = w.ID
+		})
+		moved := w
+		moved.ID, moved.ArrayID, moved.ArrayTask, moved.Partition = 8, 0, "", "main,cloud"
+		s := with([]Rule{small(func(r *Rule) { r.Gres, r.Licenses, r.Features = []string{"!net"}, []string{"!x"}, []string{"!y"} }), small(nil)}, w, moved)
+		for id := range s.Scripts {
+			s.Scripts[id] = s.OnPrem.Read(script)
+		}
+		s.Records = []Record{record(moved, InPlace)}
+		for _, d := range Decide(s) {
+			if _, _, err := directive.ReadComment(comment); err != nil && (d.Action == Add || d.Action == Keep) {
+				t.Errorf("%s with the comment %q: %s", d.Action, comment, d.Why)
+			}
+		}
+	})
 }
 
 func FuzzConstraint(f *testing.F) {

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/burst-hpc/burst/slurm"
 )
 
 // early says why it is too early to move the job; "": it is time.
 func (d *decider) early(j *job, r *Rule) string {
-	if j.Reason != "Resources" && j.Reason != "Priority" && !forNodes(j) {
+	if j.Reason != "Resources" && j.Reason != "Priority" && !forNodes(j.Waiting) {
 		return "stays for now: it waits for " + cmp.Or(j.Reason, "Slurm to look at it") + ", not for Resources or Priority"
 	}
 	if r.After == 0 && r.StartsLater == 0 || r.After > 0 && d.waited(j) >= r.After || r.StartsLater > 0 && j.Start.Sub(d.Now) > r.StartsLater {
@@ -31,9 +33,9 @@ func (d *decider) early(j *job, r *Rule) string {
 // forNodes says that the reason is Slurm's for a job that is the next, while nodes that it could have
 // are down or kept, as for a maintenance: squeue has it in words, or with "_" between them. Of a job that
 // names its nodes "not available" is about those.
-func forNodes(j *job) bool {
-	return strings.HasPrefix(strings.ReplaceAll(j.Reason, "_", " "), "Nodes required for job are DOWN, DRAINED") ||
-		strings.HasPrefix(j.Reason, "ReqNodeNotAvail") && j.Required == ""
+func forNodes(w *slurm.Waiting) bool {
+	return strings.HasPrefix(strings.ReplaceAll(w.Reason, "_", " "), "Nodes required for job are DOWN, DRAINED") ||
+		strings.HasPrefix(w.Reason, "ReqNodeNotAvail") && w.Required == ""
 }
 
 func (d *decider) waited(j *job) time.Duration {
@@ -45,7 +47,7 @@ func (d *decider) waited(j *job) time.Duration {
 
 func (d *decider) waits(j *job, r *Rule) string {
 	reason := j.Reason
-	if forNodes(j) {
+	if forNodes(j.Waiting) {
 		reason = "Resources"
 	}
 	text := fmt.Sprintf("waits %s for %s", short(d.waited(j)), reason)

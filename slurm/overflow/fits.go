@@ -23,6 +23,7 @@ type Partition struct {
 	MinNodes int
 	MaxNodes int                 // 0: no limit
 	MaxMem   int                 // MiB of a node that a job may use; 0: all
+	Memory   DefaultMemory       // of jobs that ask for none
 	Accounts []string            // that may use it; nil: all
 	QOS      []string            // that may use it; nil: all
 	NotFor   map[string][]string // "account" and "qos": those that may not
@@ -43,7 +44,7 @@ func PartitionsOf(shown []map[string]string, nodes map[string]slurm.Node) map[st
 	all := map[string]Partition{}
 	for _, attrs := range shown {
 		p := Partition{Name: attrs["PartitionName"], Up: attrs["State"] == "" || strings.EqualFold(attrs["State"], "UP"), RootOnly: strings.EqualFold(attrs["RootOnly"], "YES"), Default: strings.EqualFold(attrs["Default"], "YES"),
-			MinNodes: number(attrs["MinNodes"]), MaxNodes: number(attrs["MaxNodes"]), MaxMem: number(attrs["MaxMemPerNode"]),
+			MinNodes: number(attrs["MinNodes"]), MaxNodes: number(attrs["MaxNodes"]), MaxMem: number(attrs["MaxMemPerNode"]), Memory: DefaultMemoryOf(attrs),
 			Accounts: named(attrs["AllowAccounts"]), QOS: named(attrs["AllowQos"]),
 			NotFor: map[string][]string{"account": named(attrs["DenyAccounts"]), "qos": named(attrs["DenyQos"])}, nodes: map[string]bool{}}
 		p.MaxTime, _ = slurm.ParseLimit(attrs["MaxTime"]) // words are no limit
@@ -110,11 +111,11 @@ func (p Partition) fits(j *job) string {
 		return no("it asks for %d nodes, and %d are allowed there", j.NumNodes, p.MaxNodes)
 	case j.NumNodes < p.MinNodes:
 		return no("it asks for %d nodes, and %d is the least there", j.NumNodes, p.MinNodes)
-	case p.Accounts != nil && !slices.ContainsFunc(p.Accounts, fold(j.Account)):
+	case p.Accounts != nil && !(j.would && j.Account == "") && !slices.ContainsFunc(p.Accounts, fold(j.Account)):
 		return no("account %q is not among those that may use it", j.Account)
 	case slices.ContainsFunc(p.NotFor["account"], fold(j.Account)):
 		return no("account %q may not use it", j.Account)
-	case p.QOS != nil && !slices.ContainsFunc(p.QOS, fold(j.QOS)):
+	case p.QOS != nil && !(j.would && j.QOS == "") && !slices.ContainsFunc(p.QOS, fold(j.QOS)):
 		return no("QOS %q is not among those that may use it", j.QOS)
 	case slices.ContainsFunc(p.NotFor["qos"], fold(j.QOS)):
 		return no("QOS %q may not use it", j.QOS)

@@ -128,3 +128,26 @@ func TestDear(t *testing.T) {
 		}
 	}
 }
+
+// TestDearLeast: of several that were given back each payer's least count, of which none asks for less of both than another.
+func TestDearLeast(t *testing.T) {
+	back := func(id uint32, nodes int, limit time.Duration) Back {
+		w := waits(func(w *slurm.Waiting) { w.ID, w.NumNodes, w.TimeLimit = id, nodes, limit })
+		return Back{Until: now.Add(10 * time.Minute), Why: "budget: no more", Of: &w}
+	}
+	for _, tt := range []struct {
+		nodes int
+		limit time.Duration
+		want  string
+	}{
+		{2, 10 * time.Hour, "job 5,"}, {4, 10 * time.Hour, "job 5,"}, {4, time.Hour, "job 7,"}, {4, 30 * time.Minute, ""}, {1, 20 * time.Hour, ""}, {4, 0, "job 5,"},
+	} {
+		w := waits(func(w *slurm.Waiting) { w.ID, w.NumNodes, w.TimeLimit = 20, tt.nodes, tt.limit })
+		s := with([]Rule{small(nil)}, w)
+		s.Partitions["cloud"] = Partition{Name: "cloud", Up: true, kinds: []kind{{count: 9, cpus: 9}}}
+		s.Back = map[uint32]Back{4: back(4, 4, 20*time.Hour), 5: back(5, 2, 10*time.Hour), 6: back(6, 3, 10*time.Hour), 7: back(7, 4, time.Hour), 8: back(8, 2, 0)}
+		if got := Decide(s)[0]; (got.Action == Add) != (tt.want == "") || !strings.Contains(got.Why, tt.want) {
+			t.Errorf("%d nodes for %s: %s: %s", tt.nodes, tt.limit, got.Action, got.Why)
+		}
+	}
+}

@@ -166,7 +166,7 @@ func (d *decider) pending(r Record, w *slurm.Waiting) {
 		return
 	}
 	if r.State == LeftAlone {
-		d.say(r, Leave, w, "stays: its partitions were changed after Burst had added "+strings.Join(r.To, ","))
+		d.say(r, Leave, w, "stays: its partitions were changed by its user or an admin after Burst had decided to add "+strings.Join(r.To, ","))
 		return
 	}
 	have := d.partitions(w.Partition)
@@ -201,8 +201,28 @@ func (d *decider) pending(r Record, w *slurm.Waiting) {
 	}
 }
 
-// ends says why what was added is taken away; "": it stays. How long the job waits is not asked
-// again, nor what for: one that was requeued, say, waits for its time.
+// asideFor is how long a moved job may wait for what a cloud does not give before it gives up its place; a rule's After, if
+// that is longer. One that was requeued waits a while for its time, and others until Slurm looks at them.
+const asideFor = 10 * time.Minute
+
+// Aside says that a pending job would not start if it were given nodes, as far as Slurm says.
+func Aside(w *slurm.Waiting) bool {
+	return !slices.Contains([]string{"", "None", "Resources", "Priority"}, w.Reason) && !forNodes(w)
+}
+
+// aside says why a moved job gives up its place for others; "": it does not.
+func (d *decider) aside(w *slurm.Waiting, r *Rule) string {
+	since, seen := d.Aside[w.ID]
+	switch {
+	case heldBySomebody(w):
+		return "it is held"
+	case seen && Aside(w) && !d.waitsBack(w) && d.Now.Sub(since) >= max(r.After, asideFor):
+		return "it waits for " + w.Reason + " now, not for Resources or Priority"
+	}
+	return ""
+}
+
+// ends says why what was added is taken away; "": it stays. How long the job waits is not asked again.
 func (d *decider) ends(r Record, w *slurm.Waiting) string {
 	i := slices.IndexFunc(d.Rules, func(o Rule) bool { return o.Name == r.Rule })
 	if i < 0 {
@@ -210,6 +230,9 @@ func (d *decider) ends(r Record, w *slurm.Waiting) string {
 	}
 	if b, ok := d.Back[w.ID]; ok && (b.Never || b.Until.Sub(d.Now) > patience) {
 		return "it was given back: " + b.Why
+	}
+	if why := d.aside(w, &d.Rules[i]); why != "" {
+		return why
 	}
 	own := *w
 	own.Partition = strings.Join(r.Was, ",") // by which it was matched
@@ -229,7 +252,7 @@ func (d *decider) ends(r Record, w *slurm.Waiting) string {
 	if why := d.never(j); why != "" {
 		return why
 	}
-	if fit, why := d.fitting(j, r.To); len(fit) < len(r.To) {
+	if fit, why := d.fitting(j, &d.Rules[i], r.To); len(fit) < len(r.To) {
 		return why
 	}
 	return d.over(r, i)

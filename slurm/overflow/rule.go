@@ -28,7 +28,9 @@ type Rule struct {
 	// A job that waits for Resources or Priority has waited so long, or Slurm says that it will start
 	// later than that from now: either does. With neither it need not wait.
 	After, StartsLater time.Duration
-	AtOnce             int // so many jobs, array tasks counted apart, wait or run in To by the rule; 0: any number
+	// Jobs that Slurm may not requeue go also where a cloud may take its nodes back, which ends them.
+	NoRequeue bool
+	AtOnce    int // so many jobs, array tasks counted apart, wait or run in To by the rule; 0: any number
 
 	Line int // of the file it stands in, for messages
 }
@@ -52,6 +54,7 @@ type job struct {
 	gets       []time.Duration // the limits that one of nobody's may get in its own partitions; 0: none
 	home       kind            // the least that a node of its own partitions has
 	script     *Script         // nil: not read
+	would      bool            // it is not submitted: an account or a QOS that is empty is not known
 }
 
 // match says whether the rule is about the job. Unread: its script, which is not known, decides.
@@ -122,7 +125,7 @@ func (r Rule) Covers(other Rule) bool {
 		return !slices.ContainsFunc(of, func(s string) bool { return !slices.Contains(all, s) })
 	}
 	return within(r.From, other.From) && within(other.Directives, r.Directives) &&
-		r.MinNodes <= other.MinNodes && (r.MaxNodes == 0 || other.MaxNodes > 0 && other.MaxNodes <= r.MaxNodes) &&
+		r.MinNodes <= max(1, other.MinNodes) && (r.MaxNodes == 0 || other.MaxNodes > 0 && other.MaxNodes <= r.MaxNodes) &&
 		(r.MaxTime == 0 || other.MaxTime > 0 && other.MaxTime <= r.MaxTime)
 }
 

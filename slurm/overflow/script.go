@@ -1,6 +1,7 @@
 package overflow
 
 import (
+	"errors"
 	"path"
 	"strings"
 
@@ -12,7 +13,7 @@ import (
 type Script struct {
 	Said  map[string]string // its #BURST lines, by key; those of the comment are over them
 	Uses  string            // the on-prem file system that it names a path below; "": none
-	Wrong string            // why its #BURST lines cannot be read; "": they can
+	Wrong string            // why its #BURST lines, or its comment, cannot be read; "": they can
 }
 
 // Read reads a job's script.
@@ -20,7 +21,7 @@ func (o OnPrem) Read(script string) Script {
 	s := Script{Said: map[string]string{}}
 	l, err := directive.ReadScript(script)
 	if err != nil {
-		s.Wrong = err.Error()
+		s.Wrong = "its #BURST lines are wrong: " + err.Error()
 	}
 	for _, set := range l.Settings {
 		s.Said[set.Key] = set.Value
@@ -34,10 +35,18 @@ func (o OnPrem) Read(script string) Script {
 	return s
 }
 
-// over is the script with what the comment says over it.
+// over is the script with what the comment says over it. What a comment with a mistake means is not known: it may be stay.
 func (s Script) over(comment string) Script {
 	user, site, err := directive.ReadComment(comment)
-	if err != nil || len(user.Settings)+len(site.Settings) == 0 {
+	if err != nil {
+		what := err.Error()
+		if wrong := new(directive.Error); errors.As(err, &wrong) {
+			what = strings.TrimLeft(wrong.What(), ": ")
+		}
+		s.Wrong = "its comment is wrong: " + what
+		return s
+	}
+	if len(user.Settings)+len(site.Settings) == 0 {
 		return s
 	}
 	said := map[string]string{}

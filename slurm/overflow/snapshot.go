@@ -77,9 +77,12 @@ type Snapshot struct {
 	Rules      []Rule
 	OnPrem     OnPrem
 	Partitions map[string]Partition
-	Closed     map[string]string   // partitions that launch no nodes now, and why
-	Back       map[uint32]Back     // jobs that were given back for want of a cloud's nodes
-	Refused    map[ScriptID]string // what Slurm has refused of a job lately, until it is asked again
+	Closed     map[string]string    // partitions that launch no nodes now, and why
+	Spot       map[string]bool      // partitions with nodes that a cloud may take back
+	Would      uint32               // of Waiting, the job that is not submitted; 0: none
+	Aside      map[uint32]time.Time // rows of Waiting with moved jobs: since when each is Aside, as far as it was seen
+	Back       map[uint32]Back      // jobs that were given back for want of a cloud's nodes
+	Refused    map[ScriptID]string  // what Slurm has refused of a job lately, until it is asked again
 	Waiting    []slurm.Waiting
 	Jobs       map[uint32]slurm.Job // of a reading not older than the records, and not newer than Waiting
 	Records    []Record             // that are not closed
@@ -108,4 +111,6 @@ type Decision struct {
 	Script bool     // its script must be read first
 	Begin  bool     // of Take: it starts at its own place as soon as there is room, not at the start that it was given
 	Why    string   // a sentence for its user
+	// Kept is of Leave: what keeps a job that its rule would move now, in words that stay the same for as long as that does.
+	Kept string
 }

@@ -31,6 +31,7 @@ func startText(start time.Time) string {
 const (
 	MovedText = "burst: rule "           // a rule of overflow has moved it, or is not about it any more
 	BootText  = "burst: nodes ordered: " // nodes were ordered for it
+	KeptText  = "burst: not moved: "     // a rule of overflow would move it, and may not
 )
 
 // movedTo is in the words of a move, and not in those of its end.
@@ -53,7 +54,7 @@ func forgotten(c *Change, m *memory, snap *slurm.Snapshot, now time.Time) {
 		// Who waits for a budget may have been moved again since, when it was changed: at worst it is refused once more.
 		moved := strings.HasPrefix(j.AdminComment, MovedText) && strings.Contains(j.AdminComment, movedTo) && !strings.HasPrefix(h.Why, overBudget)
 		older := strings.HasPrefix(j.AdminComment, HeldText) ||
-			now.Before(h.Start) && (moved || strings.HasPrefix(j.AdminComment, BootText)) // neither is written before its start
+			now.Before(h.Start) && (moved || strings.HasPrefix(j.AdminComment, BootText) || strings.HasPrefix(j.AdminComment, KeptText)) // none is written before its start
 		if j.AdminComment != "" && !older || strings.Contains(j.AdminComment, startText(h.Start)) {
 			continue
 		}

@@ -33,6 +33,8 @@ func TestForgotten(t *testing.T) {
 		{"moved back since then", "PENDING", MovedText + "small is gone; back to main", Hold{Start: now.Add(time.Minute), Released: true}, false},
 		{"refused by a budget, and moved since then", "PENDING", MovedText + "small: goes also to cloud", Hold{Start: now.Add(time.Minute), Released: true, Why: overBudget + "x"}, false},
 		{"of when its nodes were ordered", "PENDING", BootText + "2 of pool p", Hold{Start: now.Add(time.Minute), Released: true}, true},
+		{"of when a rule could not move it", "PENDING", KeptText + "launches are paused", Hold{Start: now.Add(time.Minute), Released: true}, true},
+		{"a rule could not move it since then", "PENDING", KeptText + "launches are paused", Hold{Start: start, Released: true}, false},
 		{"moved since then", "PENDING", MovedText + "small: goes also to cloud", Hold{Start: start, Released: true}, false},
 		{"its start is to come", "PENDING", "", Hold{Start: now.Add(time.Minute), Released: true}, true},
 	} {
@@ -59,7 +61,7 @@ func TestUsersFindWhatTheyAreTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, words := range []string{HeldText, endedText, MovedText, BootText} {
+	for _, words := range []string{HeldText, endedText, MovedText, BootText, KeptText} {
 		if !strings.Contains(string(page), "\n| `"+words) {
 			t.Errorf("no row begins with %q", words)
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/burst-hpc/burst/slurm"
 )
 
-// TestWaiting is what slurm/overflow relies on: what squeue says of a job that waits, and that one change gives it other
-// partitions and takes away the start that it was given.
+// TestWaiting is what slurm/overflow relies on: what squeue says of a job that waits, that one change gives it other
+// partitions and takes away the start that it was given, and that all tasks of an array which wait stay one when all are told.
 func TestWaiting(t *testing.T) {
 	slow(t)
 	c := start(t, Options{Dir: t.TempDir() + "/s", OnPrem: 1, Extra: "PartitionName=usual Nodes=o1 MaxTime=1-0 DefaultTime=10\n" +
@@ -77,5 +77,14 @@ func TestWaiting(t *testing.T) {
 	move(id, slurm.Move{Partitions: []string{"short"}, Begin: true, Told: "burst: it was given back"})
 	if w := waiting(id); w.Partition != "short" || time.Until(w.Eligible) > 2*time.Second || w.AdminComment != "burst: it was given back" {
 		t.Errorf("in %s, eligible in %s, told %q", w.Partition, time.Until(w.Eligible), w.AdminComment)
+	}
+
+	array, text := submit("-p", "short", "--array=1-4%2"), "burst: not moved"
+	if err := client.UpdateJob(t.Context(), array, slurm.JobUpdate{AdminComment: &text}); err != nil {
+		t.Fatal(err)
+	}
+	all, err := client.JobsOf(t.Context(), array)
+	if err != nil || len(all) != 1 || all[0].ArrayTask != "1-4%2" || all[0].AdminComment != text {
+		t.Errorf("%+v, %v", all, err)
 	}
 }

@@ -25,12 +25,16 @@ type Would struct {
 	Nodes     int           `json:"nodes"` // 0: not said
 	Tasks     int           `json:"tasks"`
 	CPUs      int           `json:"cpus"`                 // of a task
+	MinCPUs   int           `json:"min_cpus,omitempty"`   // of a node; 0: not said
 	Memory    int           `json:"memory_mib,omitempty"` // of a node; 0: not said
+	AllMemory bool          `json:"all_memory,omitempty"` // of its nodes: --mem=0
 	Limit     time.Duration `json:"limit,omitempty"`      // 0: not said
 	Features  string        `json:"features,omitempty"`
 	Licenses  string        `json:"licenses,omitempty"`
 	PerNode   string        `json:"gres,omitempty"`
 	PerJob    string        `json:"gres_of_job,omitempty"`
+	PerTask   string        `json:"gres_of_task,omitempty"`
+	PerSocket string        `json:"gres_of_socket,omitempty"`
 	Required  string        `json:"nodelist,omitempty"`
 	Reserved  string        `json:"reservation,omitempty"`
 	WorkDir   string        `json:"work_dir,omitempty"`
@@ -40,6 +44,7 @@ type Would struct {
 	Whole     bool          `json:"exclusive,omitempty"`
 	Het       bool          `json:"het,omitempty"`
 	Held      bool          `json:"held,omitempty"`
+	NoRequeue bool          `json:"no_requeue,omitempty"` // Slurm may not requeue it, or by default
 }
 
 // MaxScript is what of a script is sent at most, in bytes.

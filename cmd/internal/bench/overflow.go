@@ -18,6 +18,8 @@ const (
 	overflowRunning = 5_000
 	overflowRules   = 20
 	overflowMoved   = 500 // of those that wait, before
+	overflowBack    = 2_000
+	overflowArrays  = 200 // of those that wait, with ten tasks each
 	overflowNodes   = 1_000
 	overflowRounds  = 9
 )
@@ -25,8 +27,8 @@ const (
 func overflowRound() Bench {
 	return Bench{
 		Name: "overflow-10k-round",
-		Method: fmt.Sprintf("CPU time (user and system, of all threads) in which %d pending jobs are read of squeue's answer and decided about by %d rules, with scripts known, %d moved before, "+
-			"%d running and %d nodes; squeue's own time is not in it: median of %d rounds", overflowJobs, overflowRules, overflowMoved, overflowRunning, overflowNodes, overflowRounds),
+		Method: fmt.Sprintf("CPU time (user and system, of all threads) in which %d pending jobs, of which %d are arrays of ten tasks, are read of squeue's answer and decided about by %d rules, with scripts known, %d moved before, "+
+			"%d given back for a budget, %d running and %d nodes; squeue's own time is not in it: median of %d rounds", overflowJobs, overflowArrays, overflowRules, overflowMoved, overflowBack, overflowRunning, overflowNodes, overflowRounds),
 		Unit:   "ms",
 		Better: Lower,
 		Goal:   200,
@@ -76,7 +78,7 @@ func overflowSamples(ctx context.Context, env Env, rounds int) ([]float64, error
 		if err != nil {
 			return nil, err
 		}
-		if all := did[overflow.Add] + did[overflow.Leave] + did[overflow.Keep]; all != overflowJobs || did[overflow.Keep] != overflowMoved || did[overflow.Add] < overflowJobs/20 || did[overflow.Leave] < overflowJobs/20 {
+		if all := did[overflow.Add] + did[overflow.Leave] + did[overflow.Keep]; all != overflowJobs+9*overflowArrays || did[overflow.Keep] != overflowMoved || did[overflow.Add] < overflowJobs/20 || did[overflow.Leave] < overflowJobs/20 {
 			return nil, fmt.Errorf("the rules decided otherwise than they should: %v", did)
 		}
 		env.note("%d to be moved, %d stay", did[overflow.Add], did[overflow.Leave])
@@ -116,7 +118,15 @@ func overflowWorld(ctx context.Context, q *queued) (overflow.Snapshot, error) {
 		}
 		nodes[n.Name] = n
 	}
-	s.Partitions = overflow.PartitionsOf([]map[string]string{{"PartitionName": "cloud", "State": "UP", "MaxTime": "2-00:00:00"}, {"PartitionName": "gpus", "State": "UP"}}, nodes)
+	for i := range overflowNodes {
+		n := slurm.Node{Name: fmt.Sprint("n", i), Partitions: []string{"main"}, CPUs: 64, RealMemory: 15000 << (i % 2), Features: []string{"avx", "hdr"}}
+		if i%3 == 0 {
+			n.Partitions = append(n.Partitions, "long")
+		}
+		nodes[n.Name] = n
+	}
+	s.Partitions = overflow.PartitionsOf([]map[string]string{{"PartitionName": "cloud", "State": "UP", "MaxTime": "2-00:00:00"}, {"PartitionName": "gpus", "State": "UP"},
+		{"PartitionName": "main", "State": "UP", "MaxTime": "7-00:00:00", "DefaultTime": "1:00:00"}, {"PartitionName": "long", "State": "UP", "MaxTime": "1-00:00:00"}}, nodes)
 	for i := range overflowRunning {
 		id := uint32(1_000_000 + i)
 		s.Jobs[id] = slurm.Job{ID: id, State: "RUNNING", Partition: "main", UID: 1000}
@@ -137,9 +147,15 @@ func overflowWorld(ctx context.Context, q *queued) (overflow.Snapshot, error) {
 		s.Scripts[overflow.ScriptOf(w.Job)] = s.OnPrem.Read(text)
 	}
 	for _, d := range overflow.Decide(overflow.Snapshot{Now: s.Now, Rules: s.Rules, OnPrem: s.OnPrem, Partitions: s.Partitions, Waiting: waiting, Jobs: s.Jobs, Scripts: s.Scripts}) {
-		if d.Action == overflow.Add && len(s.Records) < overflowMoved {
+		if d.Action == overflow.Add && d.Keys[0].Task < 0 && len(s.Records) < overflowMoved {
 			s.Records = append(s.Records, overflow.Record{Key: d.Keys[0], UID: d.Job.UID, Submitted: d.Job.Submitted, Rule: d.Rule, Was: d.Was, To: d.To, State: overflow.InPlace, At: now})
 			q.moved[d.Job.ID] = d.Job.Partition + "," + strings.Join(d.To, ",")
+		}
+	}
+	s.Back = map[uint32]overflow.Back{}
+	for i, w := range waiting { // those that ask for most of each user's
+		if _, moved := q.moved[w.ID]; !moved && w.NumNodes > 3 && len(s.Back) < overflowBack {
+			s.Back[w.ID] = overflow.Back{Until: now.Add(10 * time.Minute), Why: "budget: no room", Of: &waiting[i]}
 		}
 	}
 	return s, nil
@@ -193,6 +209,12 @@ func (q *queued) job(i int) map[string]string {
 		"QOS": "normal", "TimeLimit": []string{"30:00", "2:00:00", "1-00:00:00"}[i%3], "PriorityLong": fmt.Sprint(100000 - i), "Licenses": "(null)", "WorkDir": fmt.Sprint("/home/user", i%200, "/run"),
 		"STDIN": "/dev/null", "STDOUT": fmt.Sprint("/home/user", i%200, "/run/slurm-", id, ".out"), "STDERR": fmt.Sprint("/home/user", i%200, "/run/slurm-", id, ".out"),
 		"OverSubscribe": "NO", "Exclusive": "NO"} // as squeue of Slurm 26.05
+	if i%(overflowJobs/overflowArrays) == 7 {
+		j["ArrayTaskID"] = "0-9%4"
+	}
+	if i%17 == 0 {
+		j["MinMemory"] = "0"
+	}
 	if i%9 == 0 {
 		j["Feature"] = "avx&(lon|fra)"
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
+	"github.com/burst-hpc/burst/cloud/fleet"
 	"github.com/burst-hpc/burst/slurm/directive"
 	"github.com/burst-hpc/burst/slurm/overflow"
 )
@@ -18,6 +19,19 @@ import (
 type Overflow struct {
 	Rules  []overflow.Rule // in the order of the file
 	OnPrem overflow.OnPrem
+}
+
+// SpotPartitions are the partitions with pools that may buy on a spot market, whose nodes a cloud takes back.
+func (c *Config) SpotPartitions() map[string]bool {
+	all := map[string]bool{}
+	for _, p := range c.Pools {
+		for _, s := range p.Sources() {
+			if m := s.Power.Fleet.Market; m == fleet.SpotOnly || m == fleet.SpotThenOnDemand {
+				all[p.Slurm.Partition] = true
+			}
+		}
+	}
+	return all
 }
 
 // longestWait is more than any rule waits for.
@@ -80,6 +94,7 @@ func rule(s *section, number int) overflow.Rule {
 		Features: s.names("features"), Gres: s.names("gres"), Licenses: s.names("licenses"), Directives: s.texts("directives"),
 		After: s.wait("after"), StartsLater: s.wait("starts_later"), MaxTime: s.wait("time_limit"),
 		AtOnce: s.number("at_once", "", "20"), Line: s.lines[s.at.String()],
+		NoRequeue: s.choice("requeue", "needed", "any") == "any",
 	}
 	if !names.MatchString(r.Name) {
 		s.failAt("name", "%q is no name: %s", r.Name, namesRule)

@@ -20,7 +20,7 @@ func TestOverflow(t *testing.T) {
 			After: 10 * time.Minute, StartsLater: time.Hour, AtOnce: 20, Line: 12},
 		{Name: "rule-2", From: []string{"main"}, To: []string{"cloud"}, MinNodes: 2, Line: 28},
 		{Name: "rule-3", From: []string{"main"}, To: []string{"cloud"}, MinNodes: 3, MaxNodes: 3, Line: 32},
-		{Name: "rule-4", From: []string{"main"}, To: []string{"cloud"}, MaxNodes: 8, Line: 36},
+		{Name: "rule-4", From: []string{"main"}, To: []string{"cloud"}, MaxNodes: 8, NoRequeue: true, Line: 36},
 	}, OnPrem: overflow.OnPrem{FileSystems: []string{"/scratch"}, Licenses: []string{"matlab"}, Features: []string{"infiniband-hdr"}}}
 	if d := cmp.Diff(want, got.Overflow); d != "" {
 		t.Errorf("(-want +got):\n%s", d)

@@ -15,8 +15,9 @@ import (
 
 // What a job waits for stands in its AdminComment, too, where Burst has done something for it: a rule has moved
 // it (said with the move itself, by the same command), its nodes are ordered (below), or they did not come and it was
-// given back (slurm/power). Each is said once, with the time since when, and not again as time goes by. What
-// burstd leaves alone it says nothing to: that would be a command for each job of a long queue.
+// given back (slurm/power); or where its rule would move it, and something keeps it that may last (overflow_tell.go). Each is
+// said once, with the time since when, and not again as time goes by. To what else it leaves alone burstd says
+// nothing: that would be a command for each job of a long queue.
 const (
 	tellEvery  = 5 * time.Second
 	tellAfter  = 10 * time.Second // of a boot: of shorter ones nobody asks
@@ -26,7 +27,7 @@ const (
 // tellable says that a comment may be written over by one that says what the job waits for now: there is none, or
 // it is such a one. Other words of burstd's say more.
 func tellable(comment string) bool {
-	return comment == "" || strings.HasPrefix(comment, power.MovedText) || strings.HasPrefix(comment, power.BootText)
+	return comment == "" || strings.HasPrefix(comment, power.MovedText) || strings.HasPrefix(comment, power.BootText) || strings.HasPrefix(comment, power.KeptText)
 }
 
 // addedText is what a job is told that a rule moves; had is its comment. Empty: nothing.
@@ -37,12 +38,17 @@ func addedText(dec overflow.Decision, had string, now time.Time) string {
 	return fmt.Sprintf("%s%s: goes also to %s, since %s", power.MovedText, dec.Rule, strings.Join(dec.To, ","), now.Local().Format(time.DateTime))
 }
 
-// takenText is what a job is told whose move is taken back: always, if it was given back for want of nodes.
+// takenText is what a job is told whose move is taken back: always, if it was given back for want of nodes. Slurm has requeued
+// such a one, and its priority by age begins anew.
 func takenText(dec overflow.Decision, had string) string {
 	if !dec.Begin && !strings.HasPrefix(had, power.MovedText) {
 		return ""
 	}
-	return "burst: " + dec.Why
+	text := "burst: " + dec.Why
+	if dec.Begin {
+		text += "; it was requeued, and its age counts from then"
+	}
+	return text
 }
 
 // takenBefore says that the comment is takenText's.

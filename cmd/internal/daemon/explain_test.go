@@ -307,6 +307,56 @@ func TestExplainScript(t *testing.T) {
 	}
 }
 
+// TestExplainScriptUnsaid: what a script does not say is as Slurm would have it, or is said not to be known.
+func TestExplainScriptUnsaid(t *testing.T) {
+	const (
+		moved = "would also go to the cloud (cloud) by rule small"
+		nodes = "NodeName=c1 CPUTot=4 RealMemory=4000 State=IDLE+CLOUD+POWERED_DOWN Partitions=cloud Gres=gpu:2\nNodeName=n1 CPUTot=8 RealMemory=64000 State=IDLE Partitions=main\n"
+		cloud = "PartitionName=cloud State=UP MaxTime=UNLIMITED"
+	)
+	for name, tt := range map[string]struct {
+		main, cloud, config string
+		would               api.Would
+		want, detail        string
+	}{
+		"no default":                   {"", "", "DefMemPerNode = UNLIMITED\n", api.Would{}, "would stay at the site: cannot run in cloud: it does not say what memory it needs (--mem), and may use the 64000 MiB", ""},
+		"of a node":                    {"DefMemPerNode=2000", "", "DefMemPerNode = 64000\n", api.Would{}, moved, ""},
+		"of a CPU":                     {"DefMemPerCPU=1500", "", "", api.Would{Nodes: 1, Tasks: 2}, moved, ""},
+		"of a CPU, too much":           {"DefMemPerCPU=1500", "", "", api.Would{Nodes: 1, Tasks: 2, CPUs: 2}, "would stay at the site: cannot run in cloud: too few nodes there have 6000 MiB of memory", ""},
+		"of the cluster":               {"DefMemPerNode=UNLIMITED", "", "DefMemPerCPU            = 1000\n", api.Would{}, moved, ""},
+		"all, though there is one":     {"DefMemPerNode=2000", "", "", api.Would{AllMemory: true}, "would stay at the site: cannot run in cloud: it does not say what memory", ""},
+		"GPUs of tasks":                {"DefMemPerNode=2000", "", "", api.Would{PerTask: "gpu:3"}, "would stay at the site: cannot run in cloud: too few nodes there have 3 of gpu", ""},
+		"GPUs of sockets":              {"DefMemPerNode=2000", "", "", api.Would{PerSocket: "gpu:3"}, "would stay at the site: cannot run in cloud: too few nodes there have 3 of gpu", ""},
+		"CPUs of a node":               {"DefMemPerNode=2000", "", "", api.Would{MinCPUs: 5}, "would stay at the site: cannot run in cloud: too few nodes there have 5 CPUs", ""},
+		"no QOS, where some may":       {"DefMemPerNode=2000", "AllowQos=normal", "", api.Would{}, moved, "its QOS is not known here, and is taken for one that the partitions take, and that no rule names: add #SBATCH --qos"},
+		"another QOS":                  {"DefMemPerNode=2000", "AllowQos=normal", "", api.Would{QOS: "low"}, `would stay at the site: cannot run in cloud: QOS "low" is not among those that may use it`, ""},
+		"no account, where some may":   {"DefMemPerNode=2000", "AllowAccounts=phys", "", api.Would{}, moved, "its account is not known here, and rules and caps of accounts are judged as if it had none: add #SBATCH --account"},
+		"a pool's partition for a QOS": {"", "AllowQos=normal", "", api.Would{Partition: "cloud", Memory: 10}, "would start in the cloud", "its QOS is not known here, and is taken for one that the partitions take, and that no rule names: add #SBATCH --qos"},
+		"Slurm may not requeue it":     {"DefMemPerNode=2000", "", "", api.Would{NoRequeue: true}, "would stay at the site: Slurm may not requeue it, and partition cloud has nodes that the cloud may take back: add #SBATCH --requeue", ""},
+		"it says nothing of its tasks": {"DefMemPerCPU=1500", "", "", api.Would{Nodes: 1}, moved, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := explaining(t, power.State{})
+			s.nodes, s.config = nodes, tt.config
+			s.partitions = "PartitionName=main Default=YES State=UP " + tt.main + "\n" + cloud + " " + tt.cloud + "\n"
+			if tt.would.NoRequeue {
+				s.over.cfg.Pools[0].Power.Fleet.Market = fleet.SpotThenOnDemand
+			}
+			tt.would.Limit = time.Hour
+			if tt.would.Partition == "" {
+				tt.would.Partition = "main"
+			}
+			e := s.explain(api.ExplainAsk{Would: &tt.would, UID: 1000, By: 1000})
+			if !strings.HasPrefix(e.Line, tt.want) || tt.detail != "" && !slices.Contains(e.Details, tt.detail) {
+				t.Errorf("got  %s\nwant %s\n%q", e.Line, tt.want, e.Details)
+			}
+			if tt.detail == "" && slices.ContainsFunc(e.Details, func(s string) bool { return strings.HasPrefix(s, "its QOS") }) {
+				t.Errorf("%q", e.Details)
+			}
+		})
+	}
+}
+
 // TestExplainAUserOfADirectory: rules and caps of a user whom /etc/passwd does not have, as Go without cgo reads it, are judged by the name.
 func TestExplainAUserOfADirectory(t *testing.T) {
 	dir := t.TempDir()

@@ -19,6 +19,7 @@ type facts struct {
 	now      time.Time
 	job      slurm.Job
 	would    bool // it is not submitted
+	qos      bool // so its QOS is not known, and rules or partitions ask for one
 	all      bool // who asks may see all
 	hold     *power.Hold
 	nodes    []power.Node             // of ours that it has, or that were ordered for it
@@ -93,7 +94,7 @@ func (f *facts) boot() string {
 	switch {
 	case len(f.nodes) == 0:
 		return "waits for its nodes to answer" + since(", since ", f.job.Start, f.now)
-	case len(coming) == 0 && isTold && !strings.Contains(f.job.AdminComment, "nodes ordered: ") && !strings.HasPrefix(f.job.AdminComment, power.MovedText):
+	case len(coming) == 0 && isTold && !strings.Contains(f.job.AdminComment, "nodes ordered: ") && !strings.HasPrefix(f.job.AdminComment, power.MovedText) && !strings.HasPrefix(f.job.AdminComment, power.KeptText):
 		return "its nodes are up; it waits all the same: " + told
 	case len(coming) == 0:
 		return "its nodes are up: it begins"
@@ -196,7 +197,8 @@ func (f *facts) details(line string) []string {
 			all = append(all, text)
 		}
 	}
-	if text, told := f.told(); told && (f.job.State == "PENDING" || f.job.State == "CONFIGURING" || held(f.job)) {
+	// What keeps it from being moved is in the line, as it is now.
+	if text, told := f.told(); told && !strings.HasPrefix(f.job.AdminComment, power.KeptText) && (f.job.State == "PENDING" || f.job.State == "CONFIGURING" || held(f.job)) {
 		add("it was told: " + text)
 	}
 	for _, p := range f.places {
@@ -212,6 +214,9 @@ func (f *facts) details(line string) []string {
 	}
 	if f.would && f.decision != nil && f.job.Account == "" {
 		add("its account is not known here, and rules and caps of accounts are judged as if it had none: add #SBATCH --account")
+	}
+	if f.qos {
+		add("its QOS is not known here, and is taken for one that the partitions take, and that no rule names: add #SBATCH --qos")
 	}
 	return all
 }

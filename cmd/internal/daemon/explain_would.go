@@ -44,6 +44,11 @@ func (d *Daemon) explainWould(ctx context.Context, ask api.ExplainAsk) (api.Expl
 		w.NumNodes = shown[own[0]].NodesFor(w.CPUs)
 		w.MaxNodes, w.Total = w.NumNodes, w.Memory*w.NumNodes
 	}
+	if w.Memory == 0 && !ask.Would.AllMemory {
+		if err := d.defaultMemory(ctx, &w, shown[own[0]]); err != nil {
+			return api.Explained{}, err
+		}
+	}
 	f := facts{now: time.Now(), job: w.Job, all: ask.UID < 0, would: true}
 	for _, name := range own {
 		if _, known := shown[name]; !known {
@@ -63,7 +68,7 @@ func (d *Daemon) explainWould(ctx context.Context, ask api.ExplainAsk) (api.Expl
 			s.Scripts = map[overflow.ScriptID]overflow.Script{}
 		}
 		s.Scripts[overflow.ScriptOf(w.Job)] = s.OnPrem.Read(ask.Would.Script)
-		s.Waiting = append(slices.Clone(s.Waiting), w)
+		s.Waiting, s.Would = append(slices.Clone(s.Waiting), w), w.ID
 		for _, dec := range overflow.Decide(s) {
 			if dec.Job == nil || dec.Job.ID != w.ID {
 				continue
@@ -76,6 +81,8 @@ func (d *Daemon) explainWould(ctx context.Context, ask api.ExplainAsk) (api.Expl
 			}
 		}
 	}
+	f.qos = w.QOS == "" && (slices.ContainsFunc(s.Rules, func(r overflow.Rule) bool { return len(r.QOS) > 0 }) ||
+		slices.ContainsFunc(parts, func(name string) bool { return shown[name].QOS != nil || shown[name].NotFor["qos"] != nil }))
 	for _, p := range d.cfg.Pools {
 		if slices.Contains(own, p.Slurm.Partition) {
 			f.pools = append(f.pools, p.Slurm.Partition)
@@ -88,6 +95,25 @@ func (d *Daemon) explainWould(ctx context.Context, ask api.ExplainAsk) (api.Expl
 		return api.Explained{}, err
 	}
 	return f.explained(), nil
+}
+
+// defaultMemory gives the job what memory it gets that does not say how much it needs: of its first partition, else of the cluster.
+func (d *Daemon) defaultMemory(ctx context.Context, w *slurm.Waiting, p overflow.Partition) error {
+	of := p.Memory
+	if of == (overflow.DefaultMemory{}) {
+		config, err := d.client.ShowConfig(ctx)
+		if err != nil {
+			return err
+		}
+		of = overflow.DefaultMemoryOf(config)
+	}
+	nodes := max(1, w.NumNodes)
+	w.Memory = of.Node
+	if of.CPU > 0 {
+		w.Memory = of.CPU * max(w.MinCPUs, (w.CPUs+nodes-1)/nodes)
+	}
+	w.Total = w.Memory * nodes
+	return nil
 }
 
 // stays says that no waiting changes the decision.
@@ -109,13 +135,14 @@ const wouldBeJob = math.MaxUint32 - 2
 
 // waitingOf is the job as squeue would show it.
 func waitingOf(o api.Would, uid int, user string) slurm.Waiting {
-	w := slurm.Waiting{Job: slurm.Job{ID: wouldBeJob, UID: uid, User: user, Account: o.Account, Partition: o.Partition, State: "PENDING", Batch: true, Requeue: true,
+	w := slurm.Waiting{Job: slurm.Job{ID: wouldBeJob, UID: uid, User: user, Account: o.Account, Partition: o.Partition, State: "PENDING", Batch: true, Requeue: !o.NoRequeue,
 		NumNodes: max(1, o.Nodes), Features: o.Features, Required: o.Required, Comment: o.Comment, TimeLimit: o.Limit, Submitted: time.Now()},
 		QOS: o.QOS, Priority: 1, Licenses: o.Licenses, MaxNodes: max(1, o.Nodes), Whole: o.Whole, WorkDir: o.WorkDir, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr}
 	w.Tasks = max(1, o.Tasks)
-	w.MinCPUs, w.CPUs = max(1, o.CPUs), max(1, o.Tasks)*max(1, o.CPUs)
+	w.MinCPUs = max(1, o.CPUs, o.MinCPUs)
+	w.CPUs = max(max(1, o.Tasks)*max(1, o.CPUs), max(1, o.Nodes)*w.MinCPUs)
 	w.Memory, w.Total = o.Memory, o.Memory*max(1, o.Nodes)
-	w.PerNode, w.PerJob, w.Reservation = o.PerNode, o.PerJob, o.Reserved
+	w.PerNode, w.PerJob, w.PerTask, w.PerSocket, w.Reservation = o.PerNode, o.PerJob, o.PerTask, o.PerSocket, o.Reserved
 	if o.Het {
 		w.HetID = 1
 	}

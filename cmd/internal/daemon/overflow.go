@@ -86,6 +86,7 @@ func (o *overflowing) round(ctx context.Context) error {
 	for _, r := range o.rows {
 		s.Records = append(s.Records, r.Record)
 	}
+	o.overflows.watchAside(&s)
 	plan := overflow.Decide(s)
 	o.looked = time.Since(began)
 	reads, err := o.scripts(ctx, s.OnPrem, plan)
@@ -93,7 +94,9 @@ func (o *overflowing) round(ctx context.Context) error {
 		s.Scripts, s.Refused = o.overflows.kept(s.Waiting), o.overflows.refusedNow(time.Now())
 		plan = overflow.Decide(s)
 	}
-	return errors.Join(err, o.carryOut(ctx, plan))
+	err = errors.Join(err, o.carryOut(ctx, plan))
+	o.tellKept(ctx, s.OnPrem, plan)
+	return err
 }
 
 // carryOut does what was decided: first what makes room. What fails is tried again later and later,

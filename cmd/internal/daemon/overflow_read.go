@@ -28,7 +28,8 @@ type overflowReads struct {
 	newest     seen
 	looking    sync.Mutex         // of those who explain: one reads for all
 	dear       map[uint32]dearJob // for which a budget never has room
-	unread     map[string]bool    // words of squeue's that have been told
+	aside      map[uint32]time.Time
+	unread     map[string]bool // words of squeue's that have been told
 }
 
 // firstUnread is the first of those whose word of squeue's nobody knows, each word once.
@@ -119,7 +120,38 @@ func (d *Daemon) snapshotOf(ctx context.Context, snap *slurm.Snapshot, waiting [
 	s = overflow.Snapshot{Now: time.Now(), Waiting: waiting, Jobs: snap.Jobs, Scripts: d.overflows.kept(waiting)}
 	s.Partitions, err = d.overflows.shownBy(ctx, d.client, snap)
 	s.Closed, s.Back, s.Refused = d.closed(), d.back(waiting, s.Now), d.overflows.refusedNow(s.Now)
+	s.Spot, s.Aside = d.cfg.SpotPartitions(), d.overflows.asideNow()
 	return s, err
+}
+
+// watchAside notes since when rows with jobs that were moved do not want to start, as far as rounds have seen it.
+func (r *overflowReads) watchAside(s *overflow.Snapshot) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	moved := map[uint32]bool{}
+	for _, rec := range s.Records {
+		moved[rec.Job] = true
+	}
+	was := r.aside
+	r.aside = map[uint32]time.Time{}
+	for i := range s.Waiting {
+		w := &s.Waiting[i]
+		if !moved[w.ID] && !moved[w.ArrayID] || !overflow.Aside(w) {
+			continue
+		}
+		since, seen := was[w.ID]
+		if !seen {
+			since = s.Now
+		}
+		r.aside[w.ID] = since
+	}
+	s.Aside = maps.Clone(r.aside)
+}
+
+func (r *overflowReads) asideNow() map[uint32]time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.aside)
 }
 
 // closed are the partitions of which no pool launches anything now: a job that were given their nodes

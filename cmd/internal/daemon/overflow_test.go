@@ -33,6 +33,8 @@ type desk struct {
 	looks   int    // at those that wait
 	nodes   string // what scontrol says of nodes; empty: of one
 	dead    bool
+
+	partitions, config string // what scontrol says of them; empty: of two, and nothing
 }
 
 var errDead = errors.New("burstd is dead")
@@ -57,7 +59,12 @@ func (d *desk) Run(_ context.Context, name string, args ...string) ([]byte, []by
 	case strings.Contains(line, "show nodes"):
 		return []byte("NodeName=c1 CPUTot=4 RealMemory=4000 State=IDLE+CLOUD+POWERED_DOWN Partitions=cloud\n"), nil, nil
 	case strings.Contains(line, "show partitions"):
+		if d.partitions != "" {
+			return []byte(d.partitions), nil, nil
+		}
 		return []byte("PartitionName=main Default=YES State=UP\nPartitionName=cloud State=UP MaxTime=UNLIMITED\n"), nil, nil
+	case strings.Contains(line, "show config"):
+		return []byte("Configuration data as of 2026-01-01T00:00:00\n" + d.config), nil, nil
 	case strings.HasPrefix(line, "write batch_script"):
 		d.reads++
 		if d.broken != "" && args[2] == "5" {
@@ -114,10 +121,10 @@ func (d *desk) squeue(args []string) []byte {
 	return []byte(b.String())
 }
 
-// say writes the comment of a job that is no task.
+// say writes the comment of a job, or of all tasks of a row.
 func (d *desk) say(job, text string, says bool) {
 	for _, row := range d.rows {
-		if says && row["JobID"] == job {
+		if says && (row["JobID"] == job || row["ArrayJobID"]+"_["+row["ArrayTaskID"]+"]" == job) {
 			row["admin_comment"] = text
 		}
 	}

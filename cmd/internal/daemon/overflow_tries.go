@@ -21,8 +21,11 @@ type asked struct {
 	what overflow.Action
 }
 
-// readIt is what of its script.
-const readIt overflow.Action = "script"
+// readIt is what of its script, tellIt what of its AdminComment.
+const (
+	readIt overflow.Action = "script"
+	tellIt overflow.Action = "tell"
+)
 
 func askedOf(dec overflow.Decision) asked {
 	return asked{overflow.ScriptOf(dec.Job.Job), dec.Action}
@@ -76,7 +79,7 @@ func (r *overflowReads) refusedNow(now time.Time) map[overflow.ScriptID]string {
 	defer r.mu.Unlock()
 	var all map[overflow.ScriptID]string
 	for a, f := range r.refusals {
-		if a.what == overflow.Take || !now.Before(f.again) {
+		if a.what == overflow.Take || a.what == tellIt || !now.Before(f.again) {
 			continue
 		}
 		if all == nil {

@@ -114,6 +114,34 @@ func TestOverflowRefusedForLong(t *testing.T) {
 	}
 }
 
+// TestOverflowAside: since when a moved job waits for something else is kept from round to round, also for those who ask for a
+// plan, and counts anew when it waits for nodes again.
+func TestOverflowAside(t *testing.T) {
+	s := newShop(t, waiting("5", "N/A", "main"), waiting("6", "N/A", "main"))
+	s.rounds()
+	for _, row := range s.rows {
+		row["Reason"] = "QOSMaxJobsPerUserLimit"
+	}
+	s.rounds()
+	if s.over.overflows.aside[5].IsZero() || len(s.over.overflows.aside) != 2 {
+		t.Errorf("%v", s.over.overflows.aside)
+	}
+	s.rows[1]["Reason"] = "Priority"
+	s.rounds()
+	if _, seen := s.over.overflows.aside[6]; seen {
+		t.Error("it waits for nodes again")
+	}
+	s.rows[1]["Reason"] = "QOSMaxJobsPerUserLimit"
+	s.over.overflows.aside[5] = time.Now().Add(-time.Hour)
+	if plan, err := s.over.OverflowPlan(t.Context(), api.OverflowAsk{UID: -1}); err != nil || plan[0].Action != "take" {
+		t.Errorf("%+v, %v", plan, err)
+	}
+	s.rounds()
+	if got := s.state(); got["5/N/A"] != "main" || got["6/N/A"] != "main,cloud" {
+		t.Error(got)
+	}
+}
+
 // TestOverflowNoAnswer: what may have been done stays written, until Slurm shows whether it was.
 func TestOverflowNoAnswer(t *testing.T) {
 	s := newShop(t, waiting("5", "N/A", "main"))
@@ -180,7 +208,7 @@ func TestOverflowGivenBack(t *testing.T) {
 	}
 	given(until, true)
 	s.rounds()
-	if got, want := s.updates[len(s.updates)-1], "update jobid=5 partition=main starttime=now admincomment=burst: it was given back: nothing to launch; back to main"; got != want || len(s.updates) != 2 {
+	if got, want := s.updates[len(s.updates)-1], "update jobid=5 partition=main starttime=now admincomment=burst: it was given back: nothing to launch; back to main; it was requeued, and its age counts from then"; got != want || len(s.updates) != 2 {
 		t.Errorf("got %q, want %q", s.updates, want)
 	}
 	s.rows[0]["EligibleTime"] = fmt.Sprint(time.Now().Add(-time.Hour).Unix())

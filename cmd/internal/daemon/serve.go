@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -34,8 +35,8 @@ func (d *Daemon) serve(ctx context.Context, srv *http.Server, ln net.Listener) e
 	part("history", d.keepHistory)
 	part("cost comments", d.keepCostComments)
 	part("after jobs", d.keepAfter)
-	part("overflow", d.keepOverflow)
-	part("telling", d.keepTelling)
+	part("overflow", d.unbroken("overflow", d.keepOverflow))
+	part("telling", d.unbroken("telling", d.keepTelling))
 	part("paid hours", d.keepHours)
 	part("budget", d.keepBudget)
 	part("at cap", d.keepAtCap)
@@ -67,6 +68,39 @@ func (d *Daemon) serve(ctx context.Context, srv *http.Server, ln net.Listener) e
 		return err
 	}
 	return nil
+}
+
+// partAgain is how long a part that has panicked rests.
+const partAgain = time.Minute
+
+// unbroken is a part that a panic does not end, nor burstd with it: it begins anew after a while. Only for parts that keep
+// no promise, write down what they do before they do it, and begin with what is written and what Slurm shows, as after a
+// kill -9. Where memory leads, as in the engine of orders and in the guard of evictions, one that was changed by half is worse
+// than a burstd that systemd starts anew, which reads the journal.
+func (d *Daemon) unbroken(name string, f func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for {
+			err, broken := d.unlessItPanics(ctx, name, f)
+			if !broken {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(jitter(partAgain)):
+			}
+		}
+	}
+}
+
+func (d *Daemon) unlessItPanics(ctx context.Context, name string, f func(context.Context) error) (err error, broken bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			d.log.Error("a part of burstd has failed by a fault of the program, and begins anew in about a minute; all others go on", "part", name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			broken = true
+		}
+	}()
+	return f(ctx), false
 }
 
 // keep is how long closed records and events are kept.

@@ -88,12 +88,12 @@ var twenty = []one{
 	{name: "scratch", account: "physics", minutes: 10, line: ": /nowhere/scratch/in", wave: 1, where: "o1", plan: `stays: its script names a path below /nowhere/scratch, which is on-prem only`},
 	{name: "either", account: "physics", minutes: 10, args: "-p onprem,cloud1", wave: 1, where: "cloud1", instances: 1},
 	// The cluster's budget has, their own have not.
-	{name: "poor", account: "physics", minutes: 10, line: "#BURST budget=0.10", wave: 2, where: "o1", plan: `stays: ` + given + own + never, added: byShort, back: given + own + never + `; back to onprem`, told: `.*back to onprem`},
-	{name: "bio-2", account: "bio", minutes: 10, wave: 2, where: "o1", plan: until + given + limited, added: byShort, back: given + limited + `; back to onprem`, told: `.*back to onprem`},
+	{name: "poor", account: "physics", minutes: 10, line: "#BURST budget=0.10", wave: 2, where: "o1", plan: `stays: ` + given + own + never, added: byShort, back: given + own + never + `; back to onprem`, told: `.*back to onprem; it was requeued, and its age counts from then`},
+	{name: "bio-2", account: "bio", minutes: 10, wave: 2, where: "o1", plan: until + given + limited, added: byShort, back: given + limited + `; back to onprem`, told: `.*back to onprem; it was requeued, and its age counts from then`},
 	// What is left is, to the cent, what one of four minutes can cost.
 	{name: "tiny", account: "physics", minutes: 4, args: "-p cloud1", wave: 3, where: "cloud1", instances: 1},
 	// It is used up: who has a place at the site goes there, who has none waits.
-	{name: "broke", account: "physics", minutes: 10, wave: 4, where: "o1", plan: until + given + usedUp, added: byShort, back: given + usedUp + `; back to onprem`, told: `.*back to onprem`},
+	{name: "broke", account: "physics", minutes: 10, wave: 4, where: "o1", plan: until + given + usedUp, added: byShort, back: given + usedUp + `; back to onprem`, told: `.*back to onprem; it was requeued, and its age counts from then`},
 	{name: "behind", account: "chem", minutes: 10, wave: 5, where: "cloud1", raised: true, instances: 1, added: byShort,
 		plan: until + `job \d+, which asks for no more, was given back: budget: ` + usedUp},
 	{name: "wide", account: "chem", minutes: 10, args: "-p cloud1 -N2", wave: 5, where: "cloud1", raised: true, instances: 2, told: `.*budget: ` + usedUp},
