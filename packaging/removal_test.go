@@ -81,7 +81,8 @@ esac
 	if err := os.WriteFile(filepath.Join(dir, "bin/systemctl"), []byte(systemctl), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	here := strings.NewReplacer(" /run/", " "+dir+"/run/", ">/run/", ">"+dir+"/run/", "/var/", dir+"/var/", "/etc/", dir+"/etc/", "=/usr/lib/tmpfiles.d", "="+dir+"/usr/lib/tmpfiles.d")
+	here := strings.NewReplacer(" /run/", " "+dir+"/run/", ">/run/", ">"+dir+"/run/", "/var/", dir+"/var/", "/etc/", dir+"/etc/", "=/usr/lib/tmpfiles.d", "="+dir+"/usr/lib/tmpfiles.d",
+		"=/usr/share/burst", "="+dir+"/usr/share/burst", " /usr/share/burst", " "+dir+"/usr/share/burst")
 	cmd := exec.Command("sh", append([]string{"-c", here.Replace(string(text)), "script"}, args...)...)
 	cmd.Env = append(append(os.Environ(), "PATH="+dir+"/bin:/usr/bin:/bin"), env...)
 	out, err := cmd.CombinedOutput()

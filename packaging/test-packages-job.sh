@@ -25,7 +25,7 @@ wait_for() {
 }
 schema() { od -An -tu4 --endian=big -j60 -N4 /var/lib/burst/burst.db | tr -d ' '; } # where no burstd runs: what its log held is in it
 state() { systemctl show -P "$1" burstd; }
-packages() { dpkg --force-confold "$@" >/tmp/dpkg.log 2>&1; }
+packages() { dpkg "$@" </dev/null >/tmp/dpkg.log 2>&1; } # as where nobody is there to answer
 
 printf "127.0.0.1 localhost\n192.0.2.1 head\n" >/etc/hosts # Slurm resolves nothing where all addresses are 127.0.0.1
 [ -s /etc/munge/munge.key ] || { dd if=/dev/urandom of=/etc/munge/munge.key bs=1024 count=1 2>/dev/null; chown munge: /etc/munge/munge.key; chmod 0400 /etc/munge/munge.key; }
@@ -124,6 +124,16 @@ packages -i /pkg/burst-node_new.deb /pkg/burst_new.deb || { cat /tmp/dpkg.log >&
 [ "$(state ActiveState)" = active ] || fail "the upgrade has not started burstd again"
 [ "$(burst status --json | grep -o '"version": *"[^"]*"' | cut -d'"' -f4)" = "$(burstd --version | cut -d' ' -f2)" ] || fail "the burstd of before runs: $(burst status --json)"
 is "$one" RUNNING || fail "the upgrade has ended job $one"
+
+# With a key that the new burstd does not know the one that runs stays, and dpkg says so.
+runs=$(state MainPID)
+sed -i '1i no_such_key = 1' /etc/burst/burst.toml
+! packages -i /pkg/burst_new.deb || fail "an upgrade whose burstd would not start is said to be done"
+grep -q '^burst: burstd is NOT STARTED AGAIN' /tmp/dpkg.log && grep no_such_key /tmp/dpkg.log || { cat /tmp/dpkg.log >&2; fail "it does not say why"; }
+[ "$(state ActiveState) $(state MainPID)" = "active $runs" ] || fail "the burstd that ran does not: $(state ActiveState)"
+sed -i 1d /etc/burst/burst.toml
+packages --configure -a && [ "$(state ActiveState)" = active ] && [ "$(state MainPID)" != "$runs" ] || { cat /tmp/dpkg.log >&2; fail "mended, it is not started again"; }
+echo "a burst.toml that burstd refuses leaves the one that runs"
 burst check >/tmp/check.log 2>&1 || { cat /tmp/check.log >&2; fail "burst check"; }
 touch /run/go
 wait_for 120 is "$two" RUNNING

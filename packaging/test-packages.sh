@@ -5,7 +5,7 @@
 # removed and purged; and the tutorial is done, on bookworm. Needs root. Nothing of it touches this machine's packages or daemons: what
 # starts in a root has namespaces of its own, and ends with them.
 # RELEASES="bookworm trixie" are those tried; MIRROR=URL is another mirror; OLDER=COMMIT is the
-# version before; AGAIN= leaves out the second build. Exit code 3: it cannot be tried here.
+# version before; AGAIN= leaves out the second build, AGAIN=warm takes Go's cache for it. Exit code 3: it cannot be tried here.
 set -euo pipefail
 umask 022
 export LC_ALL=C
@@ -72,31 +72,34 @@ built() {
 	echo "$to"
 }
 
-# older puts the programs and units of the version before, in $2, into the tree $1 in place of today's; $2 empty: it stays.
+# older puts the programs and units of the version before, in $from, into the tree $1 in place of today's; $from empty: it stays.
 older() {
 	local file
-	[ -n "$2" ] || return 0
+	[ -n "$from" ] || return 0
 	for file in "$1"/usr/bin/* "$1"/usr/sbin/*; do
-		[ ! -e "$file" ] || cp "$2/bin/${file##*/}" "$file" 2>/dev/null || rm "$file" # it had no such program yet
+		[ ! -e "$file" ] || cp "$from/bin/${file##*/}" "$file" 2>/dev/null || rm "$file" # it had no such program yet
 	done
 	for file in "$1"/usr/lib/systemd/system/*; do
-		cp "$2/${file##*/}" "$file" 2>/dev/null || rm "$file"
+		cp "$from/${file##*/}" "$file" 2>/dev/null || rm "$file"
 	done
-	if [ -e "$1/etc/burst/burst.toml" ]; then
-		cp "$2/burst.toml" "$1/etc/burst/"
-	fi
+	for file in "$1"/etc/burst/burst.toml "$1"/usr/share/burst/burst.toml; do
+		[ ! -e "$file" ] || cp "$from/burst.toml" "$file"
+	done
 }
 
 # older_debs makes packages of the version before, into $1: its programs, units and burst.toml, the scripts of today.
 older_debs() {
-	local deb name from
-	from=$(built)
-	[ -n "$from" ] || echo "NOT TESTED: an upgrade from an earlier schema: this clone has no commit $commit" >&2
+	local deb name
 	for deb in "$packages"/burst*_"$arch".deb; do
 		name=$(basename "$deb")
 		dpkg-deb -R "$deb" "$work/deb"
 		sed -i -E 's/^Version: .*/Version: 0.0.0~a-1/; s/burst-node \(= [^)]*\)/burst-node (= 0.0.0~a-1)/' "$work/deb/DEBIAN/control"
-		older "$work/deb" "$from"
+		older "$work/deb"
+		if [ -e "$work/deb/usr/share/burst/burst.toml" ]; then # it was a conffile, about which dpkg asks
+			mkdir -p "$work/deb/etc/burst"
+			mv "$work/deb/usr/share/burst/burst.toml" "$work/deb/etc/burst/"
+			echo /etc/burst/burst.toml >"$work/deb/DEBIAN/conffiles"
+		fi
 		dpkg-deb -b --root-owner-group -Znone "$work/deb" "$1/${name%%_*}_old.deb" >/dev/null
 		rm -rf "$work/deb"
 	done
@@ -104,15 +107,14 @@ older_debs() {
 
 # older_rpms does so in rpm's world.
 older_rpms() {
-	local name from tree=$work/tree nfpm
-	from=$(built)
+	local name tree=$work/tree nfpm
 	nfpm=$(sed -n 's/^nfpm=//p' "$here/packages.sh")
 	for name in burst burst-node; do
 		mkdir "$tree"
 		rpm --root "$tree" --nodeps --noscripts --ignorearch -i "$packages/$name"-[0-9]*."$(uname -m)".rpm >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "rpm: a tree of $name"; }
 		find "$tree" -mindepth 1 -maxdepth 1 ! -name usr ! -name etc -exec rm -rf {} + # its own database, wherever rpm has it
 		rm -rf "$tree/usr/lib/sysimage"
-		older "$tree" "$from"
+		older "$tree"
 		if [ -e "$tree/etc" ]; then
 			mv "$tree/etc/burst/burst.toml" "$work/old.toml"
 			rm -r "$tree/etc"
@@ -141,7 +143,6 @@ others='^(etc/slurm|var/lib/slurm|var/spool/slurm|etc/munge|var/lib/munge|pkg|et
 
 debian() {
 	local release=$1 root=$work/$1 before name
-	base "$release"
 	cp -a "$roots/$release" "$root"
 	mkdir -p "$root/pkg"
 	echo head >"$root/etc/hostname"
@@ -150,7 +151,7 @@ debian() {
 		cp "$packages/$name"_*_"$arch".deb "$root/pkg/${name}_new.deb"
 	done
 	before=$(listing "$root")
-	dpkg_in() { chroot "$root" env DEBIAN_FRONTEND=noninteractive dpkg --force-confold "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$release: dpkg $*"; }; }
+	dpkg_in() { chroot "$root" env DEBIAN_FRONTEND=noninteractive dpkg "$@" </dev/null >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$release: dpkg $*"; }; }
 	as_before() {
 		diff <(grep -Ev "$others" <<<"$before") <(listing "$root" | grep -Ev "$others") >&2 || fail "$release: this differs from before"
 	}
@@ -169,8 +170,8 @@ debian() {
 	rmdir "$root/var/spool/burst" && mkdir -m 0 "$root/var/spool/burst" # as after a kill within postinst
 	for time in 0.1 0.4 0.8 1.2 1.6; do
 		# shellcheck disable=SC2046
-		(timeout -s KILL "$time" chroot "$root" dpkg --force-confold -i $(both new) || :) >/dev/null 2>&1
-		chroot "$root" dpkg --configure -a >/dev/null 2>&1 || : # what was killed within its unpacking is to be installed again
+		(timeout -s KILL "$time" chroot "$root" dpkg -i $(both new) || :) </dev/null >/dev/null 2>&1
+		chroot "$root" dpkg --configure -a </dev/null >/dev/null 2>&1 || : # what was killed within its unpacking is to be installed again
 	done
 	chroot_installs new
 	dpkg_in -r burst burst-node
@@ -203,10 +204,13 @@ debian() {
 
 # In rpm's world: the root has a shell, for the scripts, and rpm's database is its own.
 rpms() {
-	local root=$work/rpm from=$roots/${releases%% *} before machine
+	local root=$work/rpm before machine
 	machine=$(uname -m)
-	cp -a "$from" "$root"
+	cp -a "$roots/${releases%% *}" "$root"
 	rpm_in() { rpm --root "$root" --nodeps "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "rpm $*"; }; }
+	rpm_as_before() { # but for what the site has, or may have, put into $1
+		diff <(echo "$before") <(listing "$root" | grep -Ev "$1") >&2 || fail "rpm: this differs from before"
+	}
 	rpm --root "$root" --initdb
 	# What RHEL's package filesystem has, and is therefore nobody's to remove.
 	mkdir -p "$root"/usr/share/{bash-completion/completions,fish/vendor_completions.d,zsh/site-functions}
@@ -222,7 +226,7 @@ rpms() {
 	installed "$root"
 	rpm_in -V burst-node
 	[ "$(rpm --root "$root" -q burst burst-node | wc -l)" = 2 ] && ! rpm --root "$root" -q burst burst-node | grep -q 0.0.0~a || fail "rpm: the version before is there still"
-	! cmp -s "$root/usr/sbin/burstd" "$work/burstd" || fail "rpm: the upgrade has left the programs of before"
+	[ -z "$from" ] || ! cmp -s "$root/usr/sbin/burstd" "$work/burstd" || fail "rpm: the upgrade has left the programs of before"
 	# Over itself, which calls the scripts of an upgrade, too.
 	rpm_in -U --force --ignorearch "$packages"/burst-*."$machine".rpm
 	installed "$root"
@@ -235,32 +239,70 @@ rpms() {
 	rpm_in -V burst burst-node --nomtime --nosize --nofiledigest
 	rm -r "$root/var/lib/burst"
 	rpm_in -e burst burst-node
-	[ -e "$root/etc/burst/burst.toml.rpmsave" ] || fail "rpm: the erasure has lost what the site has written"
-	rm -r "$root/etc/burst" "$root/var/spool/burst"
-	diff <(echo "$before") <(listing "$root") >&2 || fail "rpm: this differs from before"
+	grep -q '^# the site was here' "$root/etc/burst/burst.toml.rpmsave" || fail "rpm: the erasure has lost what the site has written"
+	rpm_as_before '^(etc/burst|etc/burst/burst.toml.rpm(save|new)|var/spool/burst) '
+	rm -f "$root"/etc/burst/burst.toml.rpm{save,new}
+	rmdir "$root/etc/burst"
+	say "rpm: install, and erase what nobody has changed"
+	rpm_in -i --ignorearch "$packages"/burst-*."$machine".rpm
+	installed "$root"
+	rpm_in -e burst burst-node
+	rpm_as_before '^var/spool/burst '
 	rm -rf --one-file-system "$root"
 }
 
-# again builds the same sources in another folder, with the same version.
+# again builds the same sources in another folder, with the same version, as a user of other habits; the programs
+# of this host's architecture without what an earlier build has left in a cache.
 again() {
 	local copy=$work/copy version
 	version=$(cd "$packages" && echo burst-*.cdx.json)
 	version=${version#burst-}
 	mkdir "$copy"
-	(cd "$here/.." && git ls-files -z | tar -c --null -T -) | tar -x -C "$copy"
-	say "built again in another folder"
-	BURST_COMMIT=$(cd "$here/.." && "$here/packages.sh" --commit) BURST_VERSION=${version%.cdx.json} SOURCE_DATE_EPOCH=$(stat -c %Y "$packages/SHA256SUMS") "$copy/packaging/packages.sh" "$work/again" >"$work/log" 2>&1 ||
-		{ cat "$work/log" >&2; fail "the second build"; }
+	umask 077
+	export TZ=Pacific/Kiritimati LC_ALL=C.UTF-8
+	[ "${AGAIN-cold}" = warm ] || export BURST_GOCACHE=$work/gocache
+	(cd "$here/.." && git ls-files -z | tar -c --null -T -) | tar -x --no-same-permissions -C "$copy"
+	BURST_COMMIT=$(cd "$here/.." && "$here/packages.sh" --commit) BURST_VERSION=${version%.cdx.json} SOURCE_DATE_EPOCH=$(stat -c %Y "$packages/SHA256SUMS") "$copy/packaging/packages.sh" "$work/again" >"$work/again.log" 2>&1 ||
+		{ cat "$work/again.log" >&2; fail "the second build"; }
 	diff "$packages/SHA256SUMS" "$work/again/SHA256SUMS" >&2 || fail "two builds of the same sources differ"
-	say "bit by bit the same: $(wc -l <"$packages/SHA256SUMS") files"
+	say "built again in another folder: bit by bit the same: $(wc -l <"$packages/SHA256SUMS") files"
 }
 
-[ -z "${AGAIN-yes}" ] || again
+# While a root boots and waits this machine has time for another thing: beside NAME COMMAND... begins
+# it, and joined NAME says what it has said, and fails as it does.
+declare -A running
+beside() {
+	set -m # a process group, which ends with us
+	"${@:2}" >"$work/$1.out" 2>&1 </dev/null &
+	running[$1]=$!
+	set +m
+}
+joined() {
+	local code=0
+	wait "${running[$1]}" || code=$?
+	unset "running[$1]"
+	cat "$work/$1.out"
+	return $code
+}
+end() {
+	local pid
+	for pid in "${running[@]}"; do
+		kill -- -"$pid" 2>/dev/null || :
+		wait "$pid" || :
+	done
+	rm -rf --one-file-system "$work"
+}
+trap end EXIT
+
+[ -z "${AGAIN-cold}" ] || beside again again
+from=$(built) untested=
+[ -n "$from" ] || untested="; NOT TESTED: an upgrade from an earlier schema: this clone has no commit $commit"
 for release in $releases; do
+	base "$release"
+	[ "$release" != bookworm ] || beside tutorial env -u UPDATE "$here/test-tutorial.sh" "$packages"
 	debian "$release"
-	if [ "$release" = bookworm ]; then
-		env -u UPDATE "$here/test-tutorial.sh" "$packages"
-	fi
+	[ "$release" != bookworm ] || joined tutorial || exit
 done
 rpms
-say "all packages install, burst, upgrade and go"
+[ -z "${running[again]:-}" ] || joined again || exit
+say "all packages install, burst, upgrade and go$untested"

@@ -23,6 +23,7 @@ func main() {
 func run(ctx context.Context) error {
 	path := flag.String("config", "", "configuration `file` (default $BURST_CONFIG, then "+endpoint.DefaultPath+")")
 	show := flag.Bool("version", false, "print the version and exit")
+	check := flag.Bool("check-config", false, "read the configuration, say what is wrong with it, and exit")
 	unended := flag.Bool("unended", false, "print what the journal has of instances that may live, and exit")
 	clusterID := flag.Bool("cluster-id", false, "print the cluster's id, which is made if there is none, and exit")
 	flag.Usage = func() {
@@ -46,6 +47,9 @@ func run(ctx context.Context) error {
 	cfg, err := config.Load(endpoint.Path(*path))
 	if err != nil {
 		return err
+	}
+	if *check {
+		return nil
 	}
 	return daemon.Run(ctx, daemon.Options{Config: cfg, Version: cli.Version, Log: cli.Log(os.Stderr), Point: crashPoint()})
 }

@@ -34,6 +34,34 @@ esac
 
 first= # it was not installed here before
 [ "$1${2:-}" != configure ] && [ "$1" != 1 ] || first=yes
+kind=rpm code=0
+[ "$1" != configure ] || kind=deb
+
+# The package's sample is the site's from then on: it is put there once, and again in place of a sample of before
+# that nobody has changed, which prerm has noted. rpm has it as a configuration file of its own.
+sample=/usr/share/burst/burst.toml
+if [ $kind = deb ] && [ -e $sample ]; then
+	if { [ -n "$first" ] && [ ! -e /etc/burst/burst.toml ] && [ ! -L /etc/burst/burst.toml ]; } ||
+		{ [ -s /run/burst-sample ] && [ "$(sha256sum </etc/burst/burst.toml)" = "$(cat /run/burst-sample)" ]; }; then
+		mkdir -p /etc/burst
+		install -m 0644 $sample /etc/burst/burst.toml.dpkg-new
+		sync /etc/burst/burst.toml.dpkg-new
+		mv /etc/burst/burst.toml.dpkg-new /etc/burst/burst.toml
+	fi
+	rm -f /run/burst-sample
+fi
+
+# refused is why the new burstd would not start with the site's configuration, wherever the unit has it; empty: it would.
+refused() {
+	unit=$(systemctl show -p Environment -p ExecStart burstd.service || :)
+	case $unit in
+	*path=/usr/sbin/burstd\ *) ;;
+	*) return 0 ;; # the site's own
+	esac
+	config=$(echo "$unit" | sed -n 's/^ExecStart=.* --*config[= ]\([^ ;]*\).*/\1/p')
+	[ -n "$config" ] || config=$(echo "$unit" | sed -n 's/^Environment=\(.* \)*BURST_CONFIG=\([^ ]*\).*/\2/p')
+	why=$(burstd --check-config --config "${config:-/etc/burst/burst.toml}" 2>&1) || echo "${why:-burstd --check-config fails}"
+}
 
 # same is true if both are names, or numbers, of one user.
 same() {
@@ -85,7 +113,21 @@ if [ -d /run/systemd/system ]; then
 			echo "burst: burstd has failed before and is not enabled: if it is to run here, systemctl enable --now burstd" >&2
 		fi
 	fi
-	systemctl "$verb" burstd.service || echo "burst: burstd has not started again: see systemctl status burstd, then systemctl start burstd" >&2
+	# The one of before watches the instances: it goes only for one that will.
+	why=
+	case $(systemctl is-active burstd.service || :) in
+	active | activating | reloading) why=$(refused) ;;
+	esac
+	if [ -n "$why" ]; then
+		echo "burst: burstd is NOT STARTED AGAIN, as the new one would not start:" >&2
+		echo "$why" | head -n 20 >&2
+		echo "burst: the one of before runs on and watches the instances; should it end, nobody does." >&2
+		echo "burst: change the configuration until \`burstd --check-config\` says nothing, then systemctl restart burstd" >&2
+		# dpkg keeps it as not configured, until dpkg --configure -a; rpm could only leave both versions installed.
+		[ $kind != deb ] || { echo "burst: and dpkg --configure -a" >&2 && code=1; }
+	else
+		systemctl "$verb" burstd.service || echo "burst: burstd has not started again: see systemctl status burstd, then systemctl start burstd" >&2
+	fi
 fi
 again enabled
-exit 0
+exit $code

@@ -22,6 +22,16 @@ theirs() {
 	fi
 }
 
+# empty deletes a folder and what is in it; where it is a mount of the site's, that one stays.
+empty() {
+	if [ -L "$1" ]; then
+		rm -f "$1"
+	elif [ -d "$1" ]; then
+		find "$1" -mindepth 1 -delete || echo "burst: $1 is NOT DELETED whole" >&2
+		rmdir "$1" 2>/dev/null || :
+	fi
+}
+
 case "$1" in
 remove | 0)
 	rm -f /run/burst-removal
@@ -31,10 +41,14 @@ remove | 0)
 purge)
 	why=$(theirs)
 	if [ -z "$why" ]; then # whoever only removes it keeps the journal, the orders that wait, and what is in /etc/burst
-		rm -rf /var/lib/burst /var/spool/burst /run/burst
+		for dir in /var/lib/burst /var/spool/burst /run/burst; do
+			empty $dir
+		done
+		rm -f /etc/burst/burst.toml /etc/burst/burst.toml.dpkg-*
+		rmdir /etc/burst 2>/dev/null || : # what the site has put there stays
 	else
-		echo "burst: /var/lib/burst and /var/spool/burst are NOT DELETED: $why" >&2
-		echo "burst: if nobody needs them, and nothing of them lives: rm -r /var/lib/burst /var/spool/burst" >&2
+		echo "burst: /var/lib/burst, /var/spool/burst and /etc/burst/burst.toml are NOT DELETED: $why" >&2
+		echo "burst: if nobody needs them, and nothing of them lives: rm -r /var/lib/burst /var/spool/burst /etc/burst/burst.toml" >&2
 	fi
 	;;
 esac

@@ -4,6 +4,12 @@ set -e
 
 case "$1" in
 remove | 0) ;;
+upgrade) # deb's: a sample that nobody has changed gives way to the new one, in postinst
+	if cmp -s /usr/share/burst/burst.toml /etc/burst/burst.toml; then
+		sha256sum </etc/burst/burst.toml >/run/burst-sample || :
+	fi
+	exit 0
+	;;
 *) exit 0 ;; # it runs on until its new version starts it again
 esac
 
@@ -44,6 +50,16 @@ if [ -d /run/systemd/system ]; then
 	systemctl stop burstd.service || :
 	lives=$(left) # what it has launched meanwhile
 	[ -z "$lives" ] || refuse "$lives"
+fi
+# With jobs of cloud partitions slurmctld would call programs that are gone, and the jobs wait for ever.
+# The site's burst.conf counts where slurm.conf includes it.
+set -- /etc/slurm/slurm.conf
+! grep -qi '^[[:space:]]*include[[:space:]].*burst\.conf' "$1" 2>/dev/null || set -- "$1" /etc/slurm/burst.conf
+named=$(grep -Hn '^[^#]*/usr/sbin/burst-' "$@" 2>/dev/null || :)
+if [ -n "$named" ]; then
+	echo "burst: WARNING: Slurm still calls what is removed: jobs in the cloud partitions would wait for nodes that nobody brings:" >&2
+	echo "$named" | head -n 20 >&2
+	echo "burst: take these lines, or the Include of burst.conf, out of slurm.conf, and restart slurmctld" >&2
 fi
 # What a purge may delete: a journal that nobody has written since, and of which nothing is left.
 # The folder is SlurmUser's: nothing that is there is written through. Without a note a purge keeps the journal.
