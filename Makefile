@@ -186,9 +186,12 @@ packages: go ## build deb and rpm packages, checksums and SBOM into build/packag
 	packaging/packages.sh build/packages
 
 .PHONY: release
-release: go ## the same into dist, from a tree without changes; SIGN="minisign -S -m" signs SHA256SUMS
+release: go ## the same into dist, of a tagged commit without changes; SIGN="minisign -S -m" signs SHA256SUMS
 	@changes=$$(git status --porcelain) && [ -z "$$changes" ] || { \
 		echo "make: error: the tree has changes, and a release is what a commit says:" >&2; echo "$$changes" >&2; exit 1; }
+	@[ -n "$$BURST_VERSION" ] || { [ "$$(git rev-parse --is-shallow-repository)" = false ] && git describe --exact-match --tags --match 'v[0-9]*' >/dev/null 2>&1; } || { \
+		echo "make: error: this commit has no tag v*, or the clone is shallow: a release is told by its tag" >&2; \
+		echo "make: hint: git tag it, or git fetch --unshallow --tags, or say which it is: BURST_VERSION=1.2.3 make release" >&2; exit 1; }
 	packaging/packages.sh dist
 	@[ -z "$(SIGN)" ] || { echo "$(SIGN) SHA256SUMS"; cd dist && $(SIGN) SHA256SUMS; }
 

@@ -1,5 +1,6 @@
 // Command sbom prints what our programs are made of, as CycloneDX 1.5 in JSON: the modules
-// that the linker has written into each file named. Nothing in it is of the time or the place.
+// that the linker has written into each file named. A library of C, whose name ends with its version
+// after ".so.", is made of itself and the C library. Nothing in it is of the time or the place.
 package main
 
 import (
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 )
 
 type bom struct {
@@ -48,7 +50,7 @@ type depends struct {
 
 func main() {
 	if len(os.Args) < 3 {
-		fmt.Fprintln(os.Stderr, "sbom: error: wrong usage\nsbom: hint: sbom VERSION PROGRAM...")
+		fmt.Fprintln(os.Stderr, "sbom: error: wrong usage\nsbom: hint: sbom VERSION PROGRAM|LIBRARY...")
 		os.Exit(2)
 	}
 	b, err := describe(os.Args[1], os.Args[2:])
@@ -63,11 +65,17 @@ func main() {
 	}
 }
 
-// describe reads programs; the same program of several architectures is one.
+// describe reads programs; the same program of several architectures is one. Of libraries it reads the name.
 func describe(version string, programs []string) (bom, error) {
 	all, edges := map[string]component{}, map[string][]string{}
 	self := component{Type: "application", Ref: "burst", Name: "burst", Version: version}
 	for _, path := range programs {
+		if name, v, ok := strings.Cut(filepath.Base(path), ".so."); ok {
+			lib := component{Type: "library", Ref: "library:" + name, Name: name, Version: v}
+			all[lib.Ref] = lib
+			edges[self.Ref] = append(edges[self.Ref], lib.Ref)
+			continue
+		}
 		info, err := buildinfo.ReadFile(path)
 		if err != nil {
 			return bom{}, fmt.Errorf("reading what %s is made of: %w", path, err)
