@@ -128,31 +128,28 @@ func (m *memory) withPrice(priced func(string, cloud.Offering) bool, source Pool
 }
 
 // heedBudget gives back what must not be launched. A job that needs all its nodes is judged
-// as a whole, others node by node, in their order.
+// as a whole, and so are the components of a heterogeneous one; others node by node, in their order.
 func (p planning) heedBudget(out *planned, groups []group, picks []pick, passed map[uint32]bool) {
 	if p.purse == nil {
 		return
 	}
-	asked := map[uint32]bool{}
+	asked, room := map[uint32]bool{}, map[uint32]bool{}
 	for i, g := range groups {
-		if picks[i].Offering == (cloud.Offering{}) || passed[g.job] || asked[g.job] {
+		if picks[i].Offering == (cloud.Offering{}) || passed[g.job] {
 			continue
 		}
-		if g.job == 0 {
-			groups[i].nodes = slices.DeleteFunc(slices.Clone(g.nodes), func(n Node) bool {
+		groups[i].nodes = slices.DeleteFunc(slices.Clone(g.nodes), func(n Node) bool {
+			whole := p.market.wholeOf(g.job, n)
+			if whole == 0 {
 				one := []Node{n}
 				return !p.affords(out, group{pool: g.pool, nodes: one}, p.draft(g, picks[i], one).Launch)
-			})
-			continue
-		}
-		asked[g.job] = true
-		var all []Launch
-		for k, part := range groups {
-			if part.job == g.job && picks[k].Offering != (cloud.Offering{}) {
-				all = append(all, p.draft(part, picks[k], part.nodes).Launch)
 			}
-		}
-		passed[g.job] = !p.affords(out, g, all...)
+			if !asked[whole] {
+				asked[whole] = true
+				room[whole] = p.affordsWhole(out, whole, groups, picks, passed)
+			}
+			return !room[whole]
+		})
 	}
 }
 
@@ -165,6 +162,7 @@ func (p planning) affords(out *planned, g group, launches ...Launch) bool {
 			out.wait = at
 		}
 	default:
+		r = p.together(r)
 		p.refuse(&out.Change, g, r)
 	}
 	return false
@@ -204,22 +202,20 @@ func (e *Engine) tooDear(ctx context.Context, drafts []draft, but func(i int) bo
 	if b == nil {
 		return nil
 	}
-	asked := map[uint32]bool{}
+	asked := make([]bool, len(drafts))
 	for i, d := range drafts {
-		if but(i) || asked[d.job] {
+		if but(i) || asked[i] {
 			continue
 		}
-		launches := []Launch{d.Launch}
-		if d.job != 0 {
-			asked[d.job] = true
-			for _, other := range drafts[i+1:] {
-				if other.job == d.job {
-					launches = append(launches, other.Launch)
-				}
+		launches, which := []Launch{d.Launch}, []int{i}
+		wholes := e.wholesOf(d)
+		for k := i + 1; k < len(drafts); k++ {
+			if !but(k) && slices.ContainsFunc(e.wholesOf(drafts[k]), func(id uint32) bool { return slices.Contains(wholes, id) }) {
+				launches, which, asked[k] = append(launches, drafts[k].Launch), append(which, k), true
 			}
 		}
 		if b.refuses(launches...).Why != "" {
-			dear = append(dear, i)
+			dear = append(dear, which...)
 		}
 	}
 	return dear

@@ -1,0 +1,129 @@
+package power
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/slurm"
+)
+
+// TestPartsOfAHeterogeneousJobFitTogether: a budget that has room for some of its components launches none of them, and all are told.
+func TestPartsOfAHeterogeneousJobFitTogether(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		room int // nodes that the budget has room for
+		pool map[string]string
+		more []uint32 // jobs of one node each beside it
+		of   func(nodes map[string]uint32) []Refused
+		want string
+	}{
+		{"none has room", 0, nil, nil, nil, "10 waits, 11 waits"},
+		{"one of two", 1, nil, nil, nil, "10 waits, 11 waits"},
+		{"one of two, in two pools", 1, map[string]string{"c2": "q"}, nil, nil, "10 waits, 11 waits"},
+		{"one is said to be in the way", 1, nil, nil, func(map[string]uint32) []Refused { return []Refused{{Job: 11, Why: "x"}} }, "10 waits, 11 waits"},
+		{"both", 2, nil, nil, nil, "c1 c2"},
+		{"both, in two pools", 2, map[string]string{"c2": "q"}, nil, nil, "c1, c2"},
+		{"another job has its room", 1, nil, []uint32{12}, nil, "c3, 10 waits, 11 waits"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			st := State{}
+			market := newMarket()
+			market.jobs = map[uint32]slurm.Job{10: {ID: 10, HetID: 10, NumNodes: 1}, 11: {ID: 11, HetID: 10, NumNodes: 1}}
+			for _, id := range tt.more {
+				market.jobs[id] = slurm.Job{ID: id, NumNodes: 1}
+			}
+			job := map[string]uint32{}
+			for i, id := range slices.Sorted(maps.Keys(market.jobs)) {
+				name := fmt.Sprint("c", i+1)
+				job[name] = id
+				pool := "p"
+				if tt.pool[name] != "" {
+					pool = tt.pool[name]
+				}
+				st.Nodes = append(st.Nodes, Node{Name: name, Pool: pool, Phase: Wanted, Job: id, Made: at})
+			}
+			e := &Engine{mem: newMemory(st)}
+			e.cfg.Budget = func(context.Context, Standing) (Afford, error) {
+				left := tt.room
+				return func(launches ...Launch) Refusal {
+					r, n := Refusal{Why: "x", Rest: map[string][]uint32{}}, 0
+					for _, l := range launches {
+						n += len(l.Nodes)
+						for _, name := range l.Nodes {
+							r.Of = append(r.Of, Refused{Job: job[name], Why: "x"})
+							r.Rest[name] = nil
+						}
+					}
+					if n <= left {
+						left -= n
+						return Refusal{}
+					}
+					if tt.of != nil {
+						r.Of, r.Some = tt.of(job), true
+						r.Rest["c1"] = []uint32{10}
+					}
+					return r
+				}, nil
+			}
+			pools := map[string]Pool{"p": testPools()[0], "q": testPools()[0]}
+			q := pools["q"]
+			q.Name = "q"
+			pools["q"] = q
+			p := planning{mem: e.mem, pools: pools, limits: map[string]cloud.Limits{"east": {MaxLaunch: 2}}, market: market,
+				now: at, bootTimeout: 10 * time.Minute, shut: map[string]shut{}, purse: e.newPurse(t.Context())}
+			out := p.plan()
+			var got, waits []string
+			for _, d := range out.drafts {
+				got = append(got, strings.Join(d.Nodes, " "))
+			}
+			for _, h := range out.Holds {
+				if !strings.HasPrefix(h.Why, overBudget) {
+					t.Errorf("told %q", h.Why)
+				}
+				waits = append(waits, fmt.Sprint(h.Job, " waits"))
+			}
+			slices.Sort(waits)
+			got = append(got, waits...)
+			if strings.Join(got, ", ") != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+			for _, n := range out.Nodes {
+				if n.Phase != Freeing {
+					t.Errorf("%s is %s", n.Name, n.Phase)
+				}
+			}
+		})
+	}
+}
+
+// TestPreparedPartsFitTogether: of what is prepared by now a component's launch is not written if another's has no room.
+func TestPreparedPartsFitTogether(t *testing.T) {
+	nodes := []Node{{Name: "c1", Job: 10}, {Name: "c2", Job: 12}, {Name: "c3", Job: 11}}
+	var drafts []draft
+	for _, n := range nodes {
+		drafts = append(drafts, draft{Launch: Launch{Nodes: []string{n.Name}}, nodes: []Node{n}})
+	}
+	for room, want := range map[int]string{0: "[0 2 1]", 1: "[0 2]", 2: "[1]", 3: "[]"} {
+		e := &Engine{mem: newMemory(State{}), market: newMarket()}
+		e.market.jobs = map[uint32]slurm.Job{10: {ID: 10, HetID: 10}, 11: {ID: 11, HetID: 10}, 12: {ID: 12}}
+		e.cfg.Budget = func(context.Context, Standing) (Afford, error) {
+			left := room
+			return func(launches ...Launch) Refusal {
+				if len(launches) > left {
+					return Refusal{Why: "x"}
+				}
+				left -= len(launches)
+				return Refusal{}
+			}, nil
+		}
+		if got := fmt.Sprint(e.tooDear(t.Context(), drafts, func(int) bool { return false })); got != want {
+			t.Errorf("room for %d: too dear are %s, want %s", room, got, want)
+		}
+	}
+}
