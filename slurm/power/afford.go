@@ -164,6 +164,7 @@ func (p planning) affords(out *planned, g group, launches ...Launch) bool {
 	default:
 		r = p.together(r)
 		p.refuse(&out.Change, g, r)
+		p.refusedAgain(out, g, r)
 	}
 	return false
 }

@@ -74,6 +74,9 @@ type Config struct {
 	// Begun is how much of an instance's time is paid for when it is launched, however soon it
 	// ends: the least that the cloud bills. It must not block; nil: nothing.
 	Begun func(provider string, o cloud.Offering) time.Duration
+	// Paid says that the node of an instance, when it is idle, is kept to the end of what is paid for, and not longer, by
+	// who says so. It must not block; nil: none is.
+	Paid func(i Instance) bool
 	// Held says that an instance of ours, which serves no node, is somebody's who is at
 	// work on it: it is left alone for as long. It must not block; nil: none is.
 	Held func(i cloud.Instance) bool

@@ -74,6 +74,7 @@ func (e *Engine) launchWanted(ctx context.Context) (time.Duration, error) {
 	if err := p.purse.failed(); err != nil {
 		return 0, err
 	}
+	e.leaveIdle(ctx, &out)
 	e.noteAsked(out)
 	if err := e.write(ctx, out); err != nil {
 		return 0, err

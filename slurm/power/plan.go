@@ -36,6 +36,7 @@ type planned struct {
 	wait   time.Time         // when to plan again; zero: when something happens
 	asked  []ask             // sources that have their turn for the first time
 	told   map[asking]string // jobs that wait since no source answers: what they are told
+	again  []uint32          // jobs that a budget refuses as at their last try
 }
 
 // draft is a launch that is not in the journal yet, with its nodes as they were.

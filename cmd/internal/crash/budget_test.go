@@ -27,14 +27,20 @@ type spender struct {
 	*story
 	caps budget.Caps
 	inc  price.Increment
+	idle time.Duration // SuspendTime
 	ids  []uint32
 	free string // the offering that has no price; empty: none
 }
 
 func beginSpender(t *testing.T, nodes int, caps budget.Caps, prepare bool) *spender {
+	return beginIdler(t, nodes, caps, prepare, time.Minute)
+}
+
+// beginIdler is one whose nodes may be idle for so long.
+func beginIdler(t *testing.T, nodes int, caps budget.Caps, prepare bool, idle time.Duration) *spender {
 	caps.Location = time.FixedZone("here", 22*3600)
-	s := &spender{caps: caps, inc: price.PerSecond}
-	s.story = &story{world: newWorld(t, slurmtest.Options{Nodes: expand(fmt.Sprintf("c[1-%d]", nodes)), SuspendTime: time.Minute, SuspendTimeout: 10 * time.Second,
+	s := &spender{caps: caps, inc: price.PerSecond, idle: idle}
+	s.story = &story{world: newWorld(t, slurmtest.Options{Nodes: expand(fmt.Sprintf("c[1-%d]", nodes)), SuspendTime: idle, SuspendTimeout: 10 * time.Second,
 		ResumeTimeout: 5 * time.Minute, MinJobAge: 48 * time.Hour, ReturnToService: 2},
 		cloudtest.Options{Boot: 3 * time.Second, Lag: 2 * time.Second, Shutdown: time.Second, Choice: true, Prepare: prepare, MaxLaunch: 20,
 			Latency: map[cloudtest.Op]time.Duration{cloudtest.Launch: 500 * time.Millisecond}}, fleet.OnDemandOnly)}
@@ -44,7 +50,7 @@ func beginSpender(t *testing.T, nodes int, caps budget.Caps, prepare bool) *spen
 
 // spend gives a life its budget and a ledger, as burstd has them.
 func (s *spender) spend(l *life, latest func() *slurm.Snapshot, c *power.Config) {
-	k := &spending.Keeper{Caps: s.caps, Pools: map[string]spending.Times{"p": {Boot: 5 * time.Minute, Suspend: time.Minute, End: 10 * time.Second}},
+	k := &spending.Keeper{Caps: s.caps, Pools: map[string]spending.Times{"p": {Boot: 5 * time.Minute, Suspend: s.idle, End: 10 * time.Second}},
 		Price:     func(_ string, o cloud.Offering) (float64, bool) { return s.usd(o), true },
 		Increment: func(string, cloud.Offering) price.Increment { return s.inc }, Latest: latest, Ledger: l.store, Log: slog.New(slog.DiscardHandler)}
 	c.Budget, c.Priced = k.Open, k.Priced

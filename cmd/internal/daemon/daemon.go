@@ -190,7 +190,7 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	engine.Begun, engine.ResumeTimeout = d.begun, d.timeouts.get
 	builders := imaging.LeasesIn(ep.State)
 	engine.Held = func(i cloud.Instance) bool { return builders.Held(i.Token, time.Now()) }
-	engine.Kept = d.kept
+	engine.Kept, engine.Paid = d.kept, d.newHours().keeps
 	if d.keeper = d.newKeeper(ctx); d.keeper != nil {
 		d.market.all(o.Config.Sources())
 		engine.Budget, engine.Priced = d.keeper.Open, d.keeper.Priced

@@ -122,6 +122,11 @@ func (h *hours) paid(i power.Instance) paidhour.Paid {
 	return paidhour.Paid{Launched: i.Launched, By: h.increment(i.Provider, i.Offering)}
 }
 
+// keeps is power.Config.Paid.
+func (h *hours) keeps(i power.Instance) bool {
+	return h.rule[source{i.Pool, i.Provider}] && h.paid(i).Waits()
+}
+
 // due are the instances of nodes that are up, if an hour of theirs ends soon, in the
 // order of their nodes.
 func (h *hours) due(now time.Time) []power.Instance {

@@ -51,10 +51,13 @@ func (p Paid) Until(now time.Time) time.Time {
 	return end
 }
 
+// Waits says whether there is an end to wait for: the launch is known, and units are long enough to wait in.
+func (p Paid) Waits() bool { return !p.Launched.IsZero() && p.By.Unit >= 2*Lead }
+
 // Due says whether the node, if it is idle, is to be powered down now. It never is if
 // the launch is not known, lies ahead, or units are too short to wait in.
 func (p Paid) Due(now time.Time) bool {
-	if p.Launched.IsZero() || p.Launched.After(now) || p.By.Unit < 2*Lead {
+	if !p.Waits() || p.Launched.After(now) {
 		return false
 	}
 	left := p.Until(now).Sub(now)
