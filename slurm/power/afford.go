@@ -158,6 +158,7 @@ func (p planning) affords(out *planned, g group, launches ...Launch) bool {
 	case r.Why == "":
 		return true
 	case r.Brief:
+		out.briefly(g, r.Why)
 		if at := p.now.Add(time.Second); out.wait.IsZero() || at.Before(out.wait) {
 			out.wait = at
 		}

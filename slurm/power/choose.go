@@ -93,7 +93,7 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 		p.waitFor(&out.Change, g, p.unserved(pool))
 		return pick{}, false
 	case g.late:
-		p.free(&out.Change, g, tooLate(p.market, pool, p.timeout(g.pool)), retryAt(p.mem.holds[g.job], p.now))
+		p.free(&out.Change, g, p.lateFor(g, pool), retryAt(p.mem.holds[g.job], p.now))
 		return pick{}, false
 	}
 	k, found, known := p.sibling(g, pool.Sources())

@@ -71,6 +71,7 @@ func (e *Engine) launchWanted(ctx context.Context) (time.Duration, error) {
 		p.purse = e.newPurse(ctx)
 		out = p.plan()
 	}
+	e.noteBrief(out)
 	if err := p.purse.failed(); err != nil {
 		return 0, err
 	}

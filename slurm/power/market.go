@@ -34,12 +34,13 @@ type market struct {
 	since     map[string]time.Time // providers that are deaf: since when
 	kept      map[string]aside     // by pool: names that are kept from jobs
 	left      map[string]time.Time // node that is up and is to go -> when Slurm was asked for that
+	brief     map[turnOf]string    // nodes that wait: why a budget had no answer for them when it was asked last
 }
 
 func newMarket() market {
 	return market{pauses: map[coolKey]time.Time{}, why: map[coolKey]refusal{}, trouble: map[string]string{}, preparing: map[string]bool{},
 		calling: map[string]int{}, called: map[string]time.Time{}, away: map[string]string{}, silent: map[string]bool{}, denied: map[string]denial{}, unheard: map[string]cloud.Kind{}, unended: map[string]time.Time{},
-		asked: map[ask]time.Time{}, told: map[asking]string{}, left: map[string]time.Time{}, since: map[string]time.Time{}, kept: map[string]aside{}}
+		asked: map[ask]time.Time{}, told: map[asking]string{}, left: map[string]time.Time{}, since: map[string]time.Time{}, kept: map[string]aside{}, brief: map[turnOf]string{}}
 }
 
 // refusal is why a launch of an offering failed.

@@ -37,6 +37,7 @@ type planned struct {
 	asked  []ask             // sources that have their turn for the first time
 	told   map[asking]string // jobs that wait since no source answers: what they are told
 	again  []uint32          // jobs that a budget refuses as at their last try
+	brief  map[turnOf]string // nodes for which a budget will answer in a moment: why not yet
 }
 
 // draft is a launch that is not in the journal yet, with its nodes as they were.
