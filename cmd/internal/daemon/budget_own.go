@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/burst-hpc/burst/cmd/internal/history"
 	"github.com/burst-hpc/burst/cmd/internal/spending"
 	"github.com/burst-hpc/burst/slurm"
 	"github.com/burst-hpc/burst/slurm/directive"
@@ -18,6 +19,8 @@ import (
 const (
 	ownAtOnce = 4    // scripts that are read at once
 	ownKept   = 5000 // scripts of which the budget is kept, whether Slurm shows their jobs or not
+
+	noneAgain = time.Minute // after it a script that Slurm has not is asked for again: it may have been wrong once
 )
 
 // ownBudgets reads budget= of batch scripts beside the engine, each once, and wakes it. Those that
@@ -32,7 +35,7 @@ type ownBudgets struct {
 
 	mu      sync.Mutex
 	known   map[uint32]spending.Own // by scriptKey
-	none    map[uint32]bool         // by scriptOf: jobs of which Slurm has no script; of others of the array it may have
+	none    map[uint32]time.Time    // by scriptOf: when Slurm had no script of jobs; of others of the array it may have
 	waiting map[uint32]uint64       // those to be read, by the same: which question was the last for it
 	asks    []scriptAsk             // all of them, with some that are over
 	reading map[uint32]bool
@@ -54,7 +57,7 @@ func scriptOf(j slurm.Job) uint32 { return cmp.Or(j.HetID, j.ID) }
 
 func newOwnBudgets(ctx context.Context, client *slurm.Client, latest func() *slurm.Snapshot, wake func()) *ownBudgets {
 	return &ownBudgets{ctx: ctx, slurm: client, latest: latest, wake: wake, kept: ownKept,
-		known: map[uint32]spending.Own{}, none: map[uint32]bool{}, waiting: map[uint32]uint64{}, reading: map[uint32]bool{}}
+		known: map[uint32]spending.Own{}, none: map[uint32]time.Time{}, waiting: map[uint32]uint64{}, reading: map[uint32]bool{}}
 }
 
 // of is spending.Keeper.Own. What the comment says is over the script.
@@ -70,7 +73,8 @@ func (b *ownBudgets) of(j slurm.Job) (spending.Own, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	own, known := b.known[key]
-	if !known && b.none[scriptOf(j)] {
+	at, none := b.none[scriptOf(j)]
+	if !known && none && time.Since(at) < noneAgain {
 		return spending.Own{}, true
 	}
 	if !known && !b.reading[key] {
@@ -84,7 +88,7 @@ func (b *ownBudgets) of(j slurm.Job) (spending.Own, bool) {
 			b.next()
 		}
 	}
-	return own, known
+	return own, known || none
 }
 
 // next begins to read the script that was asked for last.
@@ -105,9 +109,11 @@ func (b *ownBudgets) next() {
 func (b *ownBudgets) over(a scriptAsk) bool { return b.waiting[a.key] != a.at }
 
 func (b *ownBudgets) read(key, id uint32) {
-	ctx, cancel := context.WithTimeout(b.ctx, afterAnswer)
-	text, err := b.slurm.BatchScript(ctx, id)
-	cancel()
+	text, err := b.script(id)
+	if errors.Is(err, slurm.ErrNoJob) && b.shown(id) { // a launch may wait for this answer
+		pauseOr(b.ctx, afterPause)
+		text, err = b.script(id)
+	}
 	if err != nil && !errors.Is(err, slurm.ErrNoJob) && b.ctx.Err() == nil {
 		pauseOr(b.ctx, afterPause) // it is asked for again
 	}
@@ -120,12 +126,29 @@ func (b *ownBudgets) read(key, id uint32) {
 	case err == nil:
 		l, err := directive.ReadScript(text)
 		b.known[key] = ownOf(l, err, text)
+		delete(b.none, id)
 	case errors.Is(err, slurm.ErrNoJob): // as one task of an array that has just ended: the others still ask
-		b.none[id] = true
+		b.none[id] = time.Now()
 	}
 	b.next()
 	b.mu.Unlock()
 	b.wake()
+}
+
+func (b *ownBudgets) script(id uint32) (string, error) {
+	ctx, cancel := context.WithTimeout(b.ctx, afterAnswer)
+	defer cancel()
+	return b.slurm.BatchScript(ctx, id)
+}
+
+// shown says that Slurm shows the job as one that is not over.
+func (b *ownBudgets) shown(id uint32) bool {
+	snap := b.latest()
+	if snap == nil {
+		return false
+	}
+	j, known := snap.Jobs[id]
+	return known && !history.Over(j)
 }
 
 // drop forgets the scripts of jobs that Slurm does not show.
@@ -140,7 +163,7 @@ func (b *ownBudgets) drop() {
 	}
 	gone := func(key uint32) bool { return !shown[key] }
 	maps.DeleteFunc(b.known, func(key uint32, _ spending.Own) bool { return gone(key) })
-	maps.DeleteFunc(b.none, func(id uint32, _ bool) bool { return !asked[id] })
+	maps.DeleteFunc(b.none, func(id uint32, _ time.Time) bool { return !asked[id] })
 	maps.DeleteFunc(b.waiting, func(key uint32, _ uint64) bool { return gone(key) })
 	b.kept = max(ownKept, 2*(len(b.known)+len(b.none)))
 }

@@ -161,9 +161,34 @@ func TestOwnBudgetOfAnArrayWithoutOneTask(t *testing.T) {
 		}
 		b.kept = 0
 		ask(slurm.Job{ID: 13, Batch: true}, 0, false)
-		if b.none[11] || !b.none[13] || len(b.known) > 0 {
+		if !b.none[11].IsZero() || b.none[13].IsZero() || len(b.known) > 0 {
 			t.Errorf("what Slurm does not show is kept: %v, %v", b.known, b.none)
 		}
+	})
+}
+
+// TestOwnBudgetAfterAWrongAnswer: that Slurm once knew no such job drops the budget of one that it shows for no longer than a minute.
+func TestOwnBudgetAfterAWrongAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scripts{texts: map[uint32]string{}}
+		j := slurm.Job{ID: 10, State: "PENDING", Batch: true}
+		b := newOwnBudgets(t.Context(), nil, func() *slurm.Snapshot { return &slurm.Snapshot{Jobs: map[uint32]slurm.Job{10: j}} }, func() {})
+		b.slurm = s
+		ask := func(after time.Duration, usd float64, want bool, reads int) {
+			t.Helper()
+			time.Sleep(after)
+			own, read := b.of(j)
+			if synctest.Wait(); own.USD != usd || read != want || s.reads != reads {
+				t.Errorf("%+v, %v, %d reads", own, read, s.reads)
+			}
+		}
+		ask(0, 0, false, 1)
+		ask(time.Second, 0, false, 1) // it is not believed at once
+		ask(2*afterPause, 0, true, 2)
+		ask(time.Second, 0, true, 2)
+		s.texts[10] = "#BURST budget=20\n"
+		ask(noneAgain, 0, true, 3)
+		ask(0, 20, true, 3)
 	})
 }
 
