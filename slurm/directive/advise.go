@@ -98,6 +98,9 @@ func Advise(m Merged, j Job) []Advice {
 	if j.Array {
 		add(Note, "array", "each task is a job of its own: checkpointed and requeued alone, with a folder of its own")
 	}
+	if j.Array && m.Budget > 0 {
+		add(Note, "budget", "each task of the array has %[1]g USD to itself: a hundred tasks may cost %[2]g USD", m.Budget, 100*m.Budget)
+	}
 	if j.Het {
 		add(Note, "hetjob", "the parts are checkpointed together or not at all, and requeued by their leader; in steps of their own they are checkpointed on a notice alone; the #BURST lines are for all of them")
 	}

@@ -42,6 +42,7 @@ func TestAdvise(t *testing.T) {
 		{"KillWait", "signal=USR1 grace=1m40s", with(func(j *Job) { j.KillWait = 30 * time.Second }), []string{"warning grace: 1m40s and then KillWait=30s are more than EC2's notice of 2m leaves: a step that does not end by itself within the 1m40s may"}},
 		{"sbatch's signal", "", with(func(j *Job) { j.Signal = "B:USR1@60" }), []string{"note ckpt: no method", "warning signal: sbatch's --signal=B:USR1@60 is for the time limit"}},
 		{"power down", "signal=USR1 after=power_down", good, []string{"note after: when the job has ended for 15 s, burstd has Slurm power down"}},
+		{"an array with a budget", "signal=USR1 budget=20", with(func(j *Job) { j.Array = true }), []string{"note array: each task", "note budget: each task of the array has 20 USD to itself: a hundred tasks may cost 2000 USD"}},
 		{"array and parts", "signal=USR1", with(func(j *Job) { j.Array, j.Het = true, true }), []string{"note array: each task", "note hetjob: the parts"}},
 	}
 	for _, tt := range tests {
