@@ -16,6 +16,7 @@ type Standing struct {
 	Nodes     map[string]Node
 	Launches  map[string]Launch // whose answer is not known, by token
 	Instances map[string]Instance
+	Builders  []Instance // that lived when the clouds were listed last, held by who makes images of them: no node's, and not in the journal
 }
 
 // Refusal is why launches may not be made; one without Why is none.
@@ -62,7 +63,7 @@ type Afford func(launches ...Launch) Refusal
 func (e *Engine) Standing() Standing {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return Standing{maps.Clone(e.mem.nodes), maps.Clone(e.mem.launches), maps.Clone(e.mem.instances)}
+	return Standing{maps.Clone(e.mem.nodes), maps.Clone(e.mem.launches), maps.Clone(e.mem.instances), slices.Concat(slices.Collect(maps.Values(e.mem.builders))...)}
 }
 
 // purse asks Config.Budget, as of the first question. One that does not answer refuses all.
@@ -78,7 +79,7 @@ func (e *Engine) newPurse(ctx context.Context) *purse {
 		return nil
 	}
 	return &purse{open: func() (Afford, error) {
-		return e.cfg.Budget(ctx, Standing{e.mem.nodes, e.mem.launches, e.mem.instances})
+		return e.cfg.Budget(ctx, Standing{e.mem.nodes, e.mem.launches, e.mem.instances, slices.Concat(slices.Collect(maps.Values(e.mem.builders))...)})
 	}}
 }
 

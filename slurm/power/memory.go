@@ -28,14 +28,15 @@ type memory struct {
 	fences    map[string]map[uint32]Fence // by instance and job
 	heard     map[string]bool             // providers of whose instances the journal knows; "": all
 	pause     Pause
-	served    map[string]string // instances that are gone and were servers of files -> their node
-	ended     map[string]string // instances that are gone -> their launch, while that is open: its answers may show them again
-	unready   map[string]string // sourceKey -> what jobs are told, as its nodes could not be set up; not in the journal
+	served    map[string]string     // instances that are gone and were servers of files -> their node
+	ended     map[string]string     // instances that are gone -> their launch, while that is open: its answers may show them again
+	builders  map[string][]Instance // by provider: Standing's, replaced as a whole; not in the journal
+	unready   map[string]string     // sourceKey -> what jobs are told, as its nodes could not be set up; not in the journal
 }
 
 func newMemory(s State) *memory {
 	m := &memory{map[string]Order{}, map[string]Node{}, map[string]Launch{}, map[string]Instance{}, map[uint32]Hold{}, map[coolKey]fleet.Cooldown{},
-		map[string]Breaker{}, map[string]Boot{}, map[string]map[uint32]Fence{}, map[string]bool{}, s.Pause, map[string]string{}, map[string]string{}, nil}
+		map[string]Breaker{}, map[string]Boot{}, map[string]map[uint32]Fence{}, map[string]bool{}, s.Pause, map[string]string{}, map[string]string{}, map[string][]Instance{}, nil}
 	m.apply(Change{Orders: s.Orders, Nodes: s.Nodes, Launches: s.Launches, Instances: slices.Concat(s.Served, s.Ended, s.Instances), Holds: s.Holds, Coolings: s.Coolings,
 		Breakers: s.Breakers, Boots: s.Boots, Fences: s.Fences, Heard: s.Heard})
 	return m
@@ -46,6 +47,7 @@ func (m *memory) clone() *memory {
 	c := *m
 	c.orders, c.nodes, c.launches, c.instances = maps.Clone(m.orders), maps.Clone(m.nodes), maps.Clone(m.launches), maps.Clone(m.instances)
 	c.holds, c.cool, c.breakers, c.boots = maps.Clone(m.holds), maps.Clone(m.cool), maps.Clone(m.breakers), maps.Clone(m.boots)
+	c.builders = maps.Clone(m.builders)
 	c.heard, c.served, c.ended = maps.Clone(m.heard), maps.Clone(m.served), maps.Clone(m.ended)
 	c.fences = map[string]map[uint32]Fence{}
 	for id, fences := range m.fences {

@@ -176,6 +176,9 @@ func TestTakeStray(t *testing.T) {
 				l.lists["west"] = []cloud.Instance{{ID: "i-west", Pool: "p", Node: tt.west, Addr: tt.at, State: cloud.Running}}
 			}
 			e.takeLists(&c, l, snap)
+			if _, builder := cloud.BuilderUntil(tt.token); (len(e.Standing().Builders) > 0) != (builder && tt.held) {
+				t.Errorf("builders at work: %v", e.Standing().Builders)
+			}
 			if got := sum(c); !slices.Equal(got, tt.want) {
 				t.Errorf("planned %v, want %v", got, tt.want)
 			}

@@ -39,6 +39,7 @@ func (e *Engine) takeLists(c *Change, l *listing, snap *slurm.Snapshot) {
 		e.placeLaunches(c, l, name)
 		e.inherit(c, l, name)
 		listed := map[string]bool{}
+		var builders []Instance
 		for _, i := range list {
 			listed[i.ID] = true
 			rec, have := e.mem.instances[i.ID]
@@ -48,6 +49,7 @@ func (e *Engine) takeLists(c *Change, l *listing, snap *slurm.Snapshot) {
 			}
 			_, builder := cloud.BuilderUntil(i.Token) // never was a node's
 			if builder && e.cfg.Held != nil && e.cfg.Held(i) {
+				builders = append(builders, Instance{Instance: i, Provider: name})
 				continue
 			}
 			i.Node = cmp.Or(i.Node, rec.Assigned, e.mem.served[i.ID])
@@ -58,6 +60,9 @@ func (e *Engine) takeLists(c *Change, l *listing, snap *slurm.Snapshot) {
 			}
 			e.takeStray(c, Instance{Instance: i, Provider: name, Account: l.accounts[name], Shown: l.accounts[name] != ""}, e.claim(i, snap, live), l)
 		}
+		e.mu.Lock()
+		e.mem.builders[name] = builders
+		e.mu.Unlock()
 		e.takeAbsent(c, l, name, listed)
 	}
 	for id := range e.missing {

@@ -148,6 +148,15 @@ func (k *Keeper) open(ctx context.Context, s power.Standing, beside bool) (*open
 			committed = append(committed, c)
 		}
 	}
+	for _, i := range s.Builders {
+		known := slices.ContainsFunc(l.Instances, func(k power.Instance) bool { return k.ID == i.ID })
+		if c, ok := o.instance(i, l.Rows); ok && !known {
+			if until, _ := cloud.BuilderUntil(i.Token); until.After(c.Until) {
+				c.Until = until // by then its build has ended
+			}
+			committed = append(committed, c)
+		}
+	}
 	o.spent, o.live = spent, slices.Clip(committed)
 	for _, token := range slices.Sorted(maps.Keys(s.Launches)) {
 		committed = append(committed, o.launch(s.Launches[token], nil)...)

@@ -219,6 +219,30 @@ func TestCommitted(t *testing.T) {
 	}
 }
 
+// TestBuildersCount: an instance of which an image is made counts to the cluster, once, for as long as it may live.
+func TestBuildersCount(t *testing.T) {
+	now := time.Now()
+	i := power.Instance{Provider: "east", Instance: cloud.Instance{ID: "i-9", Token: cloud.BuilderToken(now.Add(time.Hour)), Pool: "p", Offering: small, Launched: now.Add(-20 * time.Minute)}}
+	for name, c := range map[string]struct {
+		known []power.Instance
+		min   float64
+	}{"it lives": {nil, 80}, "it is booked by now": {[]power.Instance{func() power.Instance {
+		gone := i
+		gone.Gone, gone.Ended = now, now
+		return gone
+	}()}, 20}} {
+		k := site(budget.Caps{Cluster: budget.Limits{Day: 100}, Users: map[string]budget.Limits{"ann": {Day: 100}}, Location: noon()})
+		k.Ledger = books{Instances: c.known}
+		rows, err := k.Rows(t.Context(), power.Standing{Builders: []power.Instance{i}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := rows[0].Committed * 60; math.Abs(got-c.min) > 0.05 || rows[1].Committed > 0 {
+			t.Errorf("%s: %.2f minutes are committed, want %g; and %g USD of ann's", name, got, c.min, rows[1].Committed)
+		}
+	}
+}
+
 // TestWould: a job without nodes is judged as if its launch were written, by each cap that it would count to, and
 // nothing of it is left.
 func TestWould(t *testing.T) {
