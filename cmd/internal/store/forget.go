@@ -49,12 +49,13 @@ func (w *writer) fewBlessed(job uint32) {
 func (w *writer) fewDone(job uint32) {
 	const first = `FROM steps_done WHERE job = ?1 AND step <> '' AND (SELECT count(*) FROM steps_done WHERE job = ?1 AND step <> '') > ?2
 		ORDER BY at, step LIMIT 1`
-	w.put(`INSERT INTO steps_done (job, step, attempt, at, label, method, exit, ranks, ran, checkpoints, writing, restarts, lost, lost_unknown, iteration)
-		SELECT * FROM (SELECT job, '', attempt, at, label, method, exit, ranks, ran, checkpoints, writing, restarts, lost, lost_unknown, iteration `+first+`)
+	w.put(`INSERT INTO steps_done (job, step, attempt, at, label, method, exit, ranks, ran, checkpoints, writing, restarts, lost, lost_unknown, iteration, began)
+		SELECT * FROM (SELECT job, '', attempt, at, label, method, exit, ranks, ran, checkpoints, writing, restarts, lost, lost_unknown, iteration, at - ran `+first+`)
 		WHERE true ON CONFLICT DO UPDATE SET attempt = max(attempt, excluded.attempt), at = max(at, excluded.at), label = excluded.label,
 		method = excluded.method, exit = max(exit, excluded.exit), ranks = max(ranks, excluded.ranks), ran = ran + excluded.ran,
 		checkpoints = checkpoints + excluded.checkpoints, writing = writing + excluded.writing, restarts = max(restarts, excluded.restarts),
-		lost = lost + excluded.lost, lost_unknown = max(lost_unknown, excluded.lost_unknown), iteration = max(iteration, excluded.iteration)`, job, jobRows)
+		lost = lost + excluded.lost, lost_unknown = max(lost_unknown, excluded.lost_unknown), iteration = max(iteration, excluded.iteration),
+		began = iif(began > 0, min(began, excluded.began), excluded.began)`, job, jobRows)
 	w.put(`DELETE FROM steps_done WHERE job = ?1 AND step = (SELECT step `+first+`)`, job, jobRows)
 }
 

@@ -138,7 +138,7 @@ func TestAJournalWithoutWhatWasLost(t *testing.T) {
 	want := lostTables(t, s)
 	lostJobs = 2
 	t.Cleanup(func() { lostJobs = 20 * usageBatch })
-	if _, err := s.db.Exec(`DROP TABLE lost_runs; DROP TABLE lost_days; DELETE FROM meta WHERE key IN ('lost_runs', 'lost_zone'); ALTER TABLE bills DROP COLUMN serves; PRAGMA user_version = 18`); err != nil {
+	if _, err := s.db.Exec(`DROP TABLE lost_runs; DROP TABLE lost_days; DELETE FROM meta WHERE key IN ('lost_runs', 'lost_zone'); ALTER TABLE bills DROP COLUMN serves; ALTER TABLE steps_done DROP COLUMN began; PRAGMA user_version = 18`); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {

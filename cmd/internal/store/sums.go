@@ -34,10 +34,11 @@ func sumUp(ctx context.Context, q querier, r history.Run) (d Deeds, err error) {
 		return d, err
 	}
 	unknown, heard := 0, -1 // the last attempt of which a step has told its end
-	ended, err := query(ctx, q, `SELECT at, attempt, ranks, ran, checkpoints, writing, lost, lost_unknown, iteration FROM steps_done WHERE job = ? AND at > ?`, func(scan scanner) (e endedStep, err error) {
-		var ran, writing, lost, iteration int64
+	ended, err := query(ctx, q, `SELECT at, attempt, ranks, ran, checkpoints, writing, lost, lost_unknown, iteration, step = '', began FROM steps_done WHERE job = ? AND at > ?`, func(scan scanner) (e endedStep, err error) {
+		var ran, writing, lost, iteration, began int64
 		var attempt, ranks, checkpoints, lostUnknown int
-		if err = scan(&e.at, &attempt, &ranks, &ran, &checkpoints, &writing, &lost, &lostUnknown, &iteration); err != nil {
+		var many bool
+		if err = scan(&e.at, &attempt, &ranks, &ran, &checkpoints, &writing, &lost, &lostUnknown, &iteration, &many, &began); err != nil {
 			return e, err
 		}
 		heard = max(heard, attempt)
@@ -45,6 +46,9 @@ func sumUp(ctx context.Context, q querier, r history.Run) (d Deeds, err error) {
 		d.Computing = max(0, d.Computing) + us(ran)
 		d.Checkpoints, unknown = d.Checkpoints+checkpoints, max(unknown, lostUnknown)
 		e.ran, e.ranks, e.writing, e.lost = max(1, ran), float64(max(1, ranks)), float64(writing), float64(lost)
+		if many {
+			e = e.ofMany(max(began, e.at-ran, fromTime(r.Started)))
+		}
 		return e, nil
 	}, r.Job, since)
 	if err != nil {
@@ -88,6 +92,16 @@ type endedStep struct {
 	at, ran       int64
 	ranks         float64
 	writing, lost float64
+}
+
+// ofMany is the sum of steps of which the first began then: so many ran beside each other, on the average, as their
+// times are more than the time from then on.
+func (s endedStep) ofMany(began int64) endedStep {
+	if wall := max(1, s.at-began); wall < s.ran {
+		part := float64(wall) / float64(s.ran)
+		s.ran, s.ranks, s.writing, s.lost = wall, s.ranks/part, s.writing*part, s.lost*part
+	}
+	return s
 }
 
 // ofTheJob is how much of their job's time steps have written checkpoints, and how much work they lost. Steps that ran

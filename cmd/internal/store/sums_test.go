@@ -1,8 +1,13 @@
 package store
 
 import (
+	"database/sql"
+	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/burst-hpc/burst/ft/session"
 )
 
 // TestStepsBesideEachOther take no more of their job's time than they had of its nodes.
@@ -28,5 +33,36 @@ func TestStepsBesideEachOther(t *testing.T) {
 		if writing != test.writing || lost != test.lost {
 			t.Errorf("%s: %v and %v, want %v and %v", name, writing, lost, test.writing, test.lost)
 		}
+	}
+}
+
+// TestManyStepsBesideEachOther are summed up, more than are kept: still they take no more of their job's time than they had.
+func TestManyStepsBesideEachOther(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "burst.db"))
+	const steps, beside, long = 4 * jobRows, 4, 100 * time.Second
+	begin := time.UnixMicro(at.UnixMicro())
+	err := s.tx(t.Context(), func(tx *sql.Tx) error {
+		w := writer{ctx: t.Context(), tx: tx}
+		for i := range steps {
+			end := begin.Add(time.Duration(i/beside+1) * long)
+			k := session.Key{Job: 7, Step: fmt.Sprint(i)}
+			w.putSession(session.Change{Opened: []session.Session{{UID: 1, Hello: session.Hello{Key: k, Token: "t", Began: end.Add(-long), Dir: "/d"}}}}, end)
+			w.putSession(session.Change{Closed: []session.End{{Key: k, Token: "t", Summary: &session.Summary{Ran: long, Ranks: 2, Writing: 40 * time.Second,
+				Lost: 10 * time.Second, Iteration: -1}}}}, end)
+		}
+		return w.err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := run(7, 0)
+	r.Open, r.Submitted, r.Started, r.Begun, r.Ended = false, begin, begin, begin, begin.Add(steps/beside*long)
+	writeRuns(t, s, r)
+	d, err := sumUp(t.Context(), s.db, r)
+	if want := steps / beside * 40 * time.Second; err != nil || (d.Writing-want).Abs() > want/20 {
+		t.Errorf("writing %v of %v, want %v: %v", d.Writing, r.Time(), want, err)
+	}
+	if want := steps / beside * 10 * time.Second; (d.Lost - want).Abs() > want/20 {
+		t.Errorf("lost %v of %v, want %v", d.Lost, r.Time(), want)
 	}
 }
