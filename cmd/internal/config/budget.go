@@ -29,6 +29,7 @@ const (
 	Finish      = "finish"  // what runs goes on to its end
 	RequeueJobs = "requeue" // those that can checkpoint go back into the queue
 	CancelJobs  = "cancel"
+	requeueLong = "checkpoint-and-requeue-onprem" // another word for RequeueJobs
 )
 
 // spending reads [budget]; nil: there is none, and nothing is capped.
@@ -49,6 +50,8 @@ func spending(top *section) *Budget {
 	case Finish:
 	case RequeueJobs, CancelJobs:
 		b.AtCap = word
+	case requeueLong:
+		b.AtCap = RequeueJobs
 	default:
 		s.failAt("at_cap", "%q is not known: write %q, %q or %q", word, Finish, RequeueJobs, CancelJobs)
 	}

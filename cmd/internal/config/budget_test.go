@@ -26,6 +26,7 @@ func TestBudget(t *testing.T) {
 			&Budget{Caps: budget.Caps{Cluster: budget.Limits{Day: 50, Month: 1000.5}, Accounts: map[string]budget.Limits{"physics": {Month: 300}},
 				Users: map[string]budget.Limits{"a.b": {Day: 2}}, Unknown: 0.5}, Warn: 90}},
 		{"at the cap, requeue", "[budget]\nat_cap = \"requeue\"\n", &Budget{Caps: budget.Caps{Accounts: map[string]budget.Limits{}, Users: map[string]budget.Limits{}}, Warn: 80, AtCap: RequeueJobs}},
+		{"at the cap, requeue in more words", "[budget]\nat_cap = \"checkpoint-and-requeue-onprem\"\n", &Budget{Caps: budget.Caps{Accounts: map[string]budget.Limits{}, Users: map[string]budget.Limits{}}, Warn: 80, AtCap: RequeueJobs}},
 		{"at the cap, cancel", "[budget]\nat_cap = \"cancel\"\n", &Budget{Caps: budget.Caps{Accounts: map[string]budget.Limits{}, Users: map[string]budget.Limits{}}, Warn: 80, AtCap: CancelJobs}},
 		{"an account's name as Slurm writes it", "[budget]\n[budget.account.Physics]\nmonth = 300\n[budget.user.Ann]\nday = 2\n", &Budget{Caps: budget.Caps{
 			Accounts: map[string]budget.Limits{"physics": {Month: 300}}, Users: map[string]budget.Limits{"Ann": {Day: 2}}}, Warn: 80}},
