@@ -94,3 +94,17 @@ type Snapshot struct {
 	Nodes map[string]Node `json:"nodes"`
 	Jobs  map[uint32]Job  `json:"jobs"`
 }
+
+// Partitions are those that have one of the nodes meant.
+func (s *Snapshot) Partitions(meant func(node string) bool) map[string]bool {
+	all := map[string]bool{}
+	for name, n := range s.Nodes {
+		if !meant(name) {
+			continue
+		}
+		for _, p := range n.Partitions {
+			all[p] = true
+		}
+	}
+	return all
+}

@@ -227,15 +227,13 @@ func (e *Engine) tooDear(ctx context.Context, drafts []draft, but func(i int) bo
 const anewLook = "burstd was started, and looks at the budget anew"
 
 // anewBudget has jobs start at once that waited for the budget: an admin may have raised it,
-// and burstd was started for that. Those that still are too dear wait again.
-func anewBudget(st State, now time.Time) State {
+// and burstd was started for that. Those that still are too dear wait again. Who was put off waits on if there is a budget still, until
+// it is known whether there is something to spend: see LetGo.
+func anewBudget(st State, now time.Time, budget bool) State {
 	st.Holds = slices.Clone(st.Holds)
 	for i, h := range st.Holds {
-		switch soon := now.Add(putOffAnew); {
-		case h.putOff() && h.Start.After(soon):
-			h.Start, h.Released = soon, false
-			st.Holds[i] = h
-		case h.putOff():
+		switch {
+		case h.putOff() && budget:
 		case h.Never() && !h.Start.After(now): // its start is over: it waits on
 			h.Why = anewLook
 			st.Holds[i] = h

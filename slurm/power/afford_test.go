@@ -447,7 +447,7 @@ func TestWhatNeverFitsStays(t *testing.T) {
 	if got := slices.Sorted(maps.Keys(e.Back(at.Add(24 * time.Hour)))); !slices.Equal(got, []uint32{8}) {
 		t.Errorf("back are %v after a day", got)
 	}
-	e, _ = testEngine(anewBudget(st, at))
+	e, _ = testEngine(anewBudget(st, at, true))
 	if got := e.Back(at); len(got) > 0 {
 		t.Errorf("after a start: %v", got)
 	}

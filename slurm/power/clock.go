@@ -25,7 +25,11 @@ func notAfter(st State, now time.Time) State {
 		longest = max(longest, c.Paid.Sub(now))
 	}
 	for i := range st.Holds {
-		past(&st.Holds[i].Start, longest)
+		most := longest
+		if st.Holds[i].putOff() {
+			most = max(most, longestOff)
+		}
+		past(&st.Holds[i].Start, most)
 	}
 	return st
 }

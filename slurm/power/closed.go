@@ -24,14 +24,14 @@ func (e *Engine) Closed(pool string) string {
 }
 
 // Back are the jobs that were given back for want of nodes, were told why, and do not start before
-// a time after now, by id; also those for which a budget never has room, for a day: what they could cost differs
+// a time after now, by id; those that are put off also while they are told, again perhaps (see Released); also those for which a budget never has room, for a day: what they could cost differs
 // with the hour, and with what is to be had.
 func (e *Engine) Back(now time.Time) map[uint32]Hold {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var all map[uint32]Hold
 	for id, h := range e.mem.holds {
-		if h.Released && (h.Start.After(now) || h.Never() && now.Sub(h.Start) < neverAgain) {
+		if (h.Released || h.putOff()) && (h.Start.After(now) || h.Never() && now.Sub(h.Start) < neverAgain) {
 			if all == nil {
 				all = map[uint32]Hold{}
 			}
@@ -47,6 +47,9 @@ func (h Hold) ForBudget() (waits, cluster bool) {
 	_, cap, found := strings.Cut(h.Why, overBudget)
 	return found && !strings.HasPrefix(cap, "job "), strings.HasPrefix(cap, "the cluster's ")
 }
+
+// OverBudget says that the job waits for a budget, be it its own.
+func (h Hold) OverBudget() bool { return strings.Contains(h.Why, overBudget) }
 
 const neverAgain = 24 * time.Hour
 

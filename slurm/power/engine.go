@@ -181,7 +181,7 @@ func (e *Engine) Load(ctx context.Context) error {
 		}
 	}
 	e.mu.Lock()
-	e.mem = newMemory(anewBudget(notAfter(st, now), now))
+	e.mem = newMemory(anewBudget(notAfter(st, now), now, e.cfg.Budget != nil))
 	e.attempts = blanks(e.mem)
 	e.loaded = now
 	e.mu.Unlock()

@@ -10,6 +10,14 @@ import (
 // HeldText begins what a job is told when its start is set.
 const HeldText = "burst: requeued: "
 
+// waitsText begins what a job is told that is put off and has never begun.
+const waitsText = "burst: waits: "
+
+// Held says that a comment tells of a start that was set.
+func Held(comment string) bool {
+	return strings.HasPrefix(comment, HeldText) || strings.HasPrefix(comment, waitsText)
+}
+
 // endedText begins what a job is told that has no script, and ends with its nodes.
 const endedText = "burst: ended: "
 
@@ -53,7 +61,7 @@ func forgotten(c *Change, m *memory, snap *slurm.Snapshot, now time.Time) {
 		}
 		// Who waits for a budget may have been moved again since, when it was changed: at worst it is refused once more.
 		moved := strings.HasPrefix(j.AdminComment, MovedText) && strings.Contains(j.AdminComment, movedTo) && !strings.HasPrefix(h.Why, overBudget)
-		older := strings.HasPrefix(j.AdminComment, HeldText) ||
+		older := Held(j.AdminComment) ||
 			now.Before(h.Start) && (moved || strings.HasPrefix(j.AdminComment, BootText) || strings.HasPrefix(j.AdminComment, KeptText)) // none is written before its start
 		if j.AdminComment != "" && !older || strings.Contains(j.AdminComment, startText(h.Start)) {
 			continue

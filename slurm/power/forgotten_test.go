@@ -61,7 +61,7 @@ func TestUsersFindWhatTheyAreTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, words := range []string{HeldText, endedText, MovedText, BootText, KeptText} {
+	for _, words := range []string{HeldText, waitsText, endedText, MovedText, BootText, KeptText} {
 		if !strings.Contains(string(page), "\n| `"+words) {
 			t.Errorf("no row begins with %q", words)
 		}

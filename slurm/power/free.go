@@ -231,12 +231,15 @@ func (e *Engine) tell(ctx context.Context, h Hold) error {
 		if !waits && !lost && j.State != "CONFIGURING" && j.State != "COMPLETING" {
 			return cmp.Or(e.undoKeep(ctx, h), slurm.ErrNotPending)
 		}
-		if waits && h.putOff() && !e.inCloud(snap, j) {
-			return cmp.Or(e.undoKeep(ctx, h), slurm.ErrNotPending) // it has its place at the site, which the budget does not keep it from
+		if waits && h.putOff() && e.placed(snap, j) {
+			return cmp.Or(e.undoKeep(ctx, h), errPlaced)
 		}
 		goes := h.refused() && (j.Requeue || h.NoRequeue || !hasScript(snap, j)) && e.leavesClearing(j)
 		goesOn := j.State == "CONFIGURING" && !hasScript(snap, j) && !goes && !e.losesNode(j) // it may begin yet
 		why := heldText(h, waits || hasScript(snap, j))
+		if waits && h.putOff() && j.Restarts == 0 {
+			why = waitsText + strings.TrimPrefix(why, HeldText)
+		}
 		takeBack := goesOn && !takenBack && strings.HasPrefix(j.AdminComment, endedText) // a burstd that died has said so
 		if takeBack {
 			why, takenBack = "", true
@@ -291,6 +294,9 @@ func (e *Engine) told(ctx context.Context, h Hold, err error, what string) {
 		c.Holds = append(c.Holds, h)
 		c.Events = append(c.Events, Event{Time: time.Now(), Kind: "job-waits", Job: h.Job,
 			Text: fmt.Sprintf("%s; it starts again from %s on", h.Why, h.Start.Local().Format(time.TimeOnly))})
+	case errors.Is(err, errPlaced):
+		h.Released = true
+		c.Holds = append(c.Holds, h)
 	case errors.Is(err, slurm.ErrNoJob), errors.Is(err, slurm.ErrNotPending):
 		c.DropHolds = append(c.DropHolds, h.Job)
 	}

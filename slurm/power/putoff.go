@@ -2,6 +2,7 @@ package power
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -9,37 +10,79 @@ import (
 	"github.com/burst-hpc/burst/slurm"
 )
 
-const (
-	// isSpent ends why a job waits that was put off.
-	isSpent = " is spent"
-	// putOffAnew is how long after a start of burstd jobs are tried that were put off: by then they are
-	// put off again if there still is nothing to spend.
-	putOffAnew = time.Minute
-)
+// isSpent ends why a job waits that was put off.
+const isSpent = " is spent"
 
-// PutOff has a job that was requeued for a budget wait as one whose launch the budget refuses: it
-// is told that what may be spent is, and starts at until. After a start of burstd it starts in a
-// minute, unless it is put off again. A job that has left the cloud's partitions meanwhile is not kept from
-// those that it has. That is in the journal when PutOff returns.
-func (e *Engine) PutOff(ctx context.Context, job uint32, budget string, until time.Time) error {
+// longestOff is for how long a job may be put off: to the end of a month.
+const longestOff = 32 * 24 * time.Hour
+
+// Off is a job that is put off, by which budget and until when.
+type Off struct {
+	Job    uint32
+	Budget string
+	Until  time.Time
+	// NoRequeue: it has nodes that it has not begun on, and was submitted with --no-requeue. It may be requeued
+	// until it waits again.
+	NoRequeue bool
+}
+
+// PutOff has jobs wait as those whose launch the budget refuses: they are told that what may be spent
+// is, and start at their time. A job that waits, and has a place at the site too, is not kept from that. That is in the
+// journal when PutOff returns. It holds until LetGo, also when burstd is started anew with a budget.
+func (e *Engine) PutOff(ctx context.Context, jobs ...Off) error {
 	return e.do(ctx, func(ctx context.Context) error {
 		var c Change
-		hold(&c, e.mem, job, until, overBudget+budget+isSpent)
+		for _, j := range jobs {
+			hold(&c, e.mem, j.Job, j.Until, overBudget+j.Budget+isSpent)
+			c.Holds[len(c.Holds)-1].NoRequeue = c.Holds[len(c.Holds)-1].NoRequeue || j.NoRequeue
+		}
 		return e.commit(ctx, c)
 	})
 }
 
-// AllPutOff are the jobs that wait since they were put off, and until when, by id.
-func (e *Engine) AllPutOff(now time.Time) map[uint32]time.Time {
+// LetGo has jobs start at once that were put off: there is something to spend for them again.
+func (e *Engine) LetGo(ctx context.Context, jobs ...uint32) error {
+	return e.do(ctx, func(ctx context.Context) error {
+		var c Change
+		for _, id := range jobs {
+			if h := e.mem.holds[id]; h.putOff() {
+				h.Start, h.Released, h.Why = time.Now(), false, anewLook
+				c.Holds = append(c.Holds, h)
+			}
+		}
+		return e.commit(ctx, c)
+	})
+}
+
+// AllPutOff are the jobs that wait since they were put off, by id.
+func (e *Engine) AllPutOff(now time.Time) map[uint32]Hold {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	all := map[uint32]time.Time{}
+	all := map[uint32]Hold{}
 	for id, h := range e.mem.holds {
 		if h.putOff() && h.Start.After(now) {
-			all[id] = h.Start
+			all[id] = h
 		}
 	}
 	return all
+}
+
+// errPlaced: the job has its place at the site, and the start that it has is not touched.
+var errPlaced = errors.New("the job has a place at the site")
+
+// placed says that a job that waits has, or is to have, its place at the site, from which the budget does not keep it: it has
+// no partition of the cloud, or others beside, and then loses those of the cloud (see slurm/overflow). What Slurm has
+// requeued this minute is given its start first: until it has lost them it is not to go to and fro.
+func (e *Engine) placed(snap *slurm.Snapshot, j slurm.Job) bool {
+	if !e.inCloud(snap, j) {
+		return true
+	}
+	if j.HetID != 0 || j.Reason == "BeginTime" || j.Reason == "Cleaning" || j.Eligible.After(snap.Taken) {
+		return false
+	}
+	cloud := snap.Partitions(func(n string) bool { return e.poolOf[n] != "" })
+	all := snap.Partitions(func(n string) bool { return e.poolOf[n] == "" })
+	return slices.ContainsFunc(strings.Split(j.Partition, ","), func(p string) bool { return all[p] && !cloud[p] })
 }
 
 // inCloud says that the job, or of a heterogeneous one a part, may have nodes of a pool by its partitions.

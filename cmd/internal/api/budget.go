@@ -42,6 +42,8 @@ func (s *server) getBudget(r *http.Request) (any, error) {
 // noAmounts is what users read of events that name whose budget is how full.
 var noAmounts = map[string]string{
 	"budget-warn":  "a budget is nearly used up",
+	"budget-spent": "a budget is spent",
+	"budget-room":  "a budget has room again",
 	"budget-leave": "more than the cluster's budget could be spent: the node takes no more jobs",
 }
 

@@ -33,7 +33,7 @@ const (
 )
 
 // atCap does with the jobs that run in the cloud what [budget] at_cap says, when a cap is really
-// spent. What it knows it reads anew with each look: Slurm says who still runs, and the guard's
+// spent, and has those wait that would begin there. What it knows it reads anew with each look: Slurm says who still runs, and the guard's
 // journal who has begun to leave, so that a burstd that was killed goes on where it was.
 type atCap struct {
 	*Daemon
@@ -42,6 +42,9 @@ type atCap struct {
 	asked map[jobRun]int        // how often a job was, but when none of its steps had a turn to write
 	of    map[jobRun]budget.Key // for which cap and period
 	said  map[saidOf]bool
+	since map[string]time.Time // caps that are spent, by their names with the period; nil: to be read
+
+	looked bool // those that were put off before have been looked at
 
 	known chan struct{} // closed after the first look
 	mu    sync.Mutex
@@ -65,9 +68,9 @@ type saidOf struct {
 	text string
 }
 
-// newAtCap is nil where jobs finish.
+// newAtCap is nil where there is no budget.
 func newAtCap(d *Daemon) *atCap {
-	if d.cfg.Budget == nil || d.cfg.Budget.AtCap == "" {
+	if d.cfg.Budget == nil {
 		return nil
 	}
 	a := &atCap{Daemon: d, cloud: map[string]bool{}, next: map[jobRun]time.Time{}, asked: map[jobRun]int{}, of: map[jobRun]budget.Key{}, said: map[saidOf]bool{}, known: make(chan struct{}), going: map[uint32]leaver{}}
@@ -135,14 +138,33 @@ func (a *atCap) look(ctx context.Context) error {
 		}
 	}
 	a.note(snap, reached)
+	if err := a.spentSince(ctx, snap.Taken, caps); err != nil {
+		return err
+	}
 	counting := func(caps []budget.Row) []spending.Counted {
 		return spending.Counting(caps, snap.Jobs, func(n string) bool { return a.cloud[n] })
 	}
 	jobs := counting(reached)
-	if a.cfg.Budget.AtCap == config.CancelJobs {
-		err = a.cancel(ctx, snap, jobs)
-	} else {
-		err = errors.Join(a.putOffAgain(ctx, snap, reached), a.requeue(ctx, jobs))
+	var back, ran []spending.Counted
+	for _, c := range jobs {
+		if a.newcomer(c) {
+			back = append(back, c)
+		} else {
+			ran = append(ran, c)
+		}
+	}
+	goes := jobs // those whose nodes take no others
+	if a.cfg.Budget.AtCap == config.RequeueJobs {
+		goes = back // the guard sees to the others'
+	}
+	err = errors.Join(a.putOffWaiting(ctx, snap, reached), a.close(ctx, snap, goes), a.sendBack(ctx, back))
+	switch a.cfg.Budget.AtCap {
+	case config.CancelJobs:
+		err = errors.Join(err, a.cancel(ctx, ran))
+	case config.RequeueJobs:
+		err = errors.Join(err, a.requeue(ctx, ran))
+	default:
+		return err // what runs goes on to its end
 	}
 	if ctx.Err() != nil {
 		return err

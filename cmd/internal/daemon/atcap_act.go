@@ -167,23 +167,7 @@ func (a *atCap) PutOff(ctx context.Context, job uint32) (bool, error) {
 	if l.cap.Cap == 0 || !until.After(time.Now()) {
 		return false, nil
 	}
-	return true, a.engine.PutOff(ctx, job, l.cap.Short(), until)
-}
-
-// putOffAgain has jobs wait on that were put off before burstd was started, if there still is nothing to
-// spend for them.
-func (a *atCap) putOffAgain(ctx context.Context, snap *slurm.Snapshot, caps []budget.Row) error {
-	for id, until := range a.engine.AllPutOff(time.Now()) {
-		j := snap.Jobs[id]
-		r := longest(caps, j)
-		if j.State != "PENDING" || r.Cap == 0 || !r.To.After(until) {
-			continue
-		}
-		if err := a.engine.PutOff(ctx, id, r.Short(), r.To); err != nil {
-			return err
-		}
-	}
-	return nil
+	return true, a.engine.PutOff(ctx, power.Off{Job: job, Budget: l.cap.Short(), Until: until})
 }
 
 // longest is the cap, of those that the job counts to, that has no room for longest; zero: it counts to none.
@@ -204,22 +188,18 @@ func roomAt(r budget.Row) time.Time {
 	return r.To
 }
 
-// cancel ends the jobs, and has nodes go with them that have no others.
-func (a *atCap) cancel(ctx context.Context, snap *slurm.Snapshot, jobs []spending.Counted) error {
-	if len(jobs) == 0 {
-		return nil
-	}
-	err := a.close(ctx, snap, jobs)
-	return errors.Join(err, together(jobs, func(c spending.Counted) error {
+// cancel ends the jobs.
+func (a *atCap) cancel(ctx context.Context, jobs []spending.Counted) error {
+	return together(jobs, func(c spending.Counted) error {
 		if to := c.Cap.To; !to.IsZero() && !time.Now().Before(to) {
 			return nil // there is something to spend again: many jobs may have been before it
 		}
-		said := a.say(ctx, c, saying{"budget-cancel", c.Cap.Short() + " is spent; this job was cancelled"})
+		said := a.say(ctx, c, saying{"budget-cancel", c.Cap.Short() + " is spent; this job is being cancelled"})
 		if said != nil && ctx.Err() != nil {
 			return said
 		}
 		return errors.Join(said, a.client.CancelRunning(ctx, c.ID, func(j slurm.Job) bool { return j.Restarts == c.Restarts && a.inCloud(j) }))
-	}))
+	})
 }
 
 // inCloud says that the job has a node of a pool.
@@ -261,7 +241,7 @@ func (a *atCap) close(ctx context.Context, snap *slurm.Snapshot, jobs []spending
 		return nil
 	}
 	if err := a.client.UpdateNodes(ctx, slurm.NodeUpdate{Nodes: nodes, State: "power_down_asap", Reason: "burst: budget"}); err != nil {
-		return fmt.Errorf("giving back the nodes of cancelled jobs: %w", err)
+		return fmt.Errorf("closing the nodes of jobs whose budget is spent: %w", err)
 	}
 	return nil
 }

@@ -110,7 +110,10 @@ func (l *till) start(at int) {
 	d.cfg = &config.Config{Providers: []config.Provider{{Name: "here"}}, Budget: &config.Budget{Warn: 80, AtCap: l.word}, Pools: []config.Pool{{Power: power.Pool{Name: "p", Nodes: l.nodes}, Slurm: conf.Pool{Partition: "cloud"}}}}
 	ctl := controller{client, d.watcher}
 	log := slog.New(slog.DiscardHandler)
-	d.engine = power.New(power.Config{Cluster: "x", Pools: []power.Pool{{Name: "p", Provider: "here", Nodes: l.nodes}}}, journal, ctl, map[string]cloud.Provider{"here": l.fake}, log)
+	d.engine = power.New(power.Config{Cluster: "x", Pools: []power.Pool{{Name: "p", Provider: "here", Nodes: l.nodes}},
+		Budget: func(context.Context, power.Standing) (power.Afford, error) {
+			return func(...power.Launch) power.Refusal { return power.Refusal{} }, nil
+		}}, journal, ctl, map[string]cloud.Provider{"here": l.fake}, log)
 	if err := d.engine.Load(ctx); err != nil {
 		l.Fatal(err)
 	}
@@ -440,16 +443,18 @@ func TestAtCapLeavesThePlaceAtTheSite(t *testing.T) {
 	}
 }
 
-// TestAtCapKilledAtEveryPoint: wherever the burstd dies that finds a lower cap, each job is requeued, or cancelled, once.
+// TestAtCapKilledAtEveryPoint: wherever the burstd dies that finds a lower cap, each job is requeued, or cancelled, once; and
+// one that waits for their nodes is told, and waits on.
 func TestAtCapKilledAtEveryPoint(t *testing.T) {
 	for _, word := range []string{config.RequeueJobs, config.CancelJobs} {
 		play := func(t *testing.T, at int) (points []string) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newTill(t, word, budget.Caps{Cluster: budget.Limits{Day: 100}})
+				l := newTillOf(t, []string{"c1", "c2"}, word, budget.Caps{Cluster: budget.Limits{Day: 100}})
 				defer l.past.stop()
 				defer func() { l.end() }()
 				jobs := []uint32{l.job("ann", signalScript), l.job("bob", signalScript)}
 				time.Sleep(80 * time.Second)
+				waits := l.job("ann", plainScript)
 				l.end()
 				l.caps.Cluster.Day = 0.01 // it is lowered
 				l.start(at)
@@ -469,9 +474,12 @@ func TestAtCapKilledAtEveryPoint(t *testing.T) {
 				for _, id := range jobs {
 					i, _ := l.Info(id)
 					if i.State != want || want == "PENDING" && (i.Restarts != 1 || !strings.Contains(i.AdminComment, "budget: the cluster's budget for ")) ||
-						want == "CANCELLED" && (i.Restarts != 0 || !strings.HasSuffix(i.AdminComment, "is spent; this job was cancelled")) {
+						want == "CANCELLED" && (i.Restarts != 0 || !strings.HasSuffix(i.AdminComment, "is spent; this job is being cancelled")) {
 						t.Errorf("%+v, %v", i, l.told(id))
 					}
+				}
+				if i, _ := l.Info(waits); i.State != "PENDING" || !strings.Contains(i.AdminComment, " is spent; starts again from ") || i.Begin.Before(time.Now().Add(10*time.Minute)) {
+					t.Errorf("who only waited: %+v, %v", i, l.told(waits))
 				}
 				closed := func(c slurmtest.Call) bool { return slices.Contains(c.Args, "state=power_down_asap") }
 				if !slices.ContainsFunc(l.Calls(), closed) {
@@ -481,8 +489,16 @@ func TestAtCapKilledAtEveryPoint(t *testing.T) {
 					l.end()
 					l.caps.Cluster.Day = 100 // it is raised
 					l.start(0)
-					l.until(3*time.Minute, "they run again", func() bool {
-						return !slices.ContainsFunc(jobs, func(id uint32) bool { i, _ := l.Info(id); return i.State != "RUNNING" })
+					l.until(3*time.Minute, "two of them run, and the third waits for a node", func() bool {
+						n := 0
+						for _, id := range append(jobs, waits) {
+							if i, _ := l.Info(id); i.State == "RUNNING" {
+								n++
+							} else if i.Begin.After(time.Now()) {
+								return false
+							}
+						}
+						return n == 2
 					})
 				}
 			})

@@ -66,7 +66,7 @@ type Daemon struct {
 	prices    *prices
 	kinds     map[string]string        // of providers, also of those that have left burst.toml
 	keeper    *spending.Keeper         // nil: there is no budget
-	atCap     *atCap                   // nil: what runs at a cap finishes
+	atCap     *atCap                   // nil: there is no budget
 	stages    *prometheus.HistogramVec // of boots
 	meters    *meters
 	timeouts  timeouts
@@ -203,7 +203,7 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 		Sessions: ft.SessionsOf(d.hub, d.store),
 		Ask:      func(instance string) { d.engine.Ask(instance) },
 		Scarce:   d.engine.Scarce}
-	if d.atCap = newAtCap(d); d.atCap != nil {
+	if d.atCap = newAtCap(d); d.atCap != nil && o.Config.Budget.AtCap != "" {
 		rules.Spent = d.atCap
 	}
 	d.guard = ft.New(rules, d.journal, ctl, providers, o.Log)

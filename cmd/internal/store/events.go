@@ -38,16 +38,18 @@ func (s *Store) events(ctx context.Context, after int64) ([]Event, error) {
 	if after < 0 {
 		text, args = `SELECT seq, time, kind, node, instance, pool, job, text FROM events ORDER BY seq DESC LIMIT ?`, []any{min(-after, maxEvents)}
 	}
-	all, err := query(ctx, s.db, text, func(scan scanner) (e Event, err error) {
-		var t int64
-		err = scan(&e.Seq, &t, &e.Kind, &e.Node, &e.Instance, &e.Pool, &e.Job, &e.Text)
-		e.Time = toTime(t)
-		return e, err
-	}, args...)
+	all, err := query(ctx, s.db, text, scanEvent, args...)
 	if after < 0 {
 		slices.Reverse(all)
 	}
 	return all, err
+}
+
+func scanEvent(scan scanner) (e Event, err error) {
+	var t int64
+	err = scan(&e.Seq, &t, &e.Kind, &e.Node, &e.Instance, &e.Pool, &e.Job, &e.Text)
+	e.Time = toTime(t)
+	return e, err
 }
 
 // Prune forgets closed orders, resolved launches, gone instances, closed notices and

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/burst-hpc/burst/cloud/price"
 	"github.com/burst-hpc/burst/cmd/internal/ledger"
@@ -241,4 +242,17 @@ func (s *Store) HasEvent(ctx context.Context, kind, begin string) (have bool, er
 		return false, fmt.Errorf("reading the events: %w", err)
 	}
 	return have, nil
+}
+
+// EventsOf are the events of some kinds, oldest first.
+func (s *Store) EventsOf(ctx context.Context, kinds ...string) ([]Event, error) {
+	marks, args := strings.Repeat(", ?", len(kinds))[2:], make([]any, len(kinds))
+	for i, k := range kinds {
+		args[i] = k
+	}
+	all, err := query(ctx, s.db, "SELECT seq, time, kind, node, instance, pool, job, text FROM events WHERE kind IN ("+marks+") ORDER BY seq", scanEvent, args...)
+	if err != nil {
+		return nil, fmt.Errorf("reading the events: %w", err)
+	}
+	return all, nil
 }
