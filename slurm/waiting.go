@@ -225,11 +225,7 @@ func (c *Client) SetPartitions(ctx context.Context, j Job, m Move) error {
 	}
 	name := decimal(j.ID)
 	if j.ArrayTask != "" {
-		words := make([]string, len(m.Tasks))
-		for i, t := range m.Tasks {
-			words[i] = strconv.Itoa(t)
-		}
-		name = fmt.Sprintf("%d_[%s]", j.ArrayID, strings.Join(words, ","))
+		name = fmt.Sprintf("%d_[%s]", j.ArrayID, taskList(m.Tasks))
 	}
 	args := []string{"update", "jobid=" + name, "partition=" + strings.Join(m.Partitions, ",")}
 	if m.Begin {
@@ -242,6 +238,25 @@ func (c *Client) SetPartitions(ctx context.Context, j Job, m Move) error {
 		return fmt.Errorf("changing the partitions of job %s: %w", clip(name), err)
 	}
 	return nil
+}
+
+// taskList names tasks, those in a row of a long list by their span: one argument has to hold it.
+func taskList(tasks []int) string {
+	const long = 200
+	var words []string
+	for i := 0; i < len(tasks); {
+		n := 1
+		for len(tasks) > long && i+n < len(tasks) && tasks[i+n] == tasks[i]+n {
+			n++
+		}
+		word := strconv.Itoa(tasks[i])
+		if n > 1 {
+			word += "-" + strconv.Itoa(tasks[i+n-1])
+		}
+		words = append(words, word)
+		i += n
+	}
+	return strings.Join(words, ",")
 }
 
 func clip(s string) string {

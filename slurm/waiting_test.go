@@ -103,3 +103,15 @@ func TestArrayTasks(t *testing.T) {
 		}
 	}
 }
+
+func TestTaskList(t *testing.T) {
+	var many []int
+	for i := range 300 {
+		many = append(many, i+1)
+	}
+	for want, tasks := range map[string][]int{"3": {3}, "1,2,3": {1, 2, 3}, "1-300": many, "1-300,400,500-501": append(many, 400, 500, 501)} {
+		if got := taskList(tasks); got != want {
+			t.Errorf("%v: %s, want %s", tasks, got, want)
+		}
+	}
+}

@@ -11,8 +11,8 @@ import (
 	"github.com/burst-hpc/burst/slurm"
 )
 
-// Decide says what to do about every pending job that asks for a partition which some rule is from,
-// and about every record. It is pure: the same snapshot has the same decisions, in the same order.
+// Decide says what to do about every pending job that asks for a partition which some rule is from, or is kept from the cloud
+// for a budget, and about every record. It is pure: the same snapshot has the same decisions, in the same order.
 func Decide(s Snapshot) []Decision {
 	d := decider{Snapshot: s, room: map[string]int{}, lists: map[string][]string{}, homes: map[string]kind{}, rows: map[uint32][]int{}, from: map[string]bool{}, has: map[Key]Record{}, dear: map[payer][]Back{}}
 	for _, r := range s.Rules {
@@ -101,7 +101,8 @@ func (d *decider) rule(j *job) (first *Rule, unread bool) {
 // newcomer decides about those of a pending row that have no record.
 func (d *decider) newcomer(w *slurm.Waiting) {
 	parts := d.partitions(w.Partition)
-	if !slices.ContainsFunc(parts, func(p string) bool { return d.from[p] }) {
+	moves := slices.ContainsFunc(parts, func(p string) bool { return d.from[p] })
+	if _, back := d.Back[w.ID]; !moves && !back {
 		return
 	}
 	keys := []Key{{w.ID, -1}}
@@ -114,7 +115,7 @@ func (d *decider) newcomer(w *slurm.Waiting) {
 	if len(d.has) > 0 {
 		keys = slices.DeleteFunc(keys, func(k Key) bool { _, has := d.has[k]; return has })
 	}
-	if len(keys) == 0 {
+	if len(keys) == 0 || d.away(w, keys) || !moves {
 		return
 	}
 	dec := Decision{Job: w, Keys: keys, Action: Leave, Was: parts}

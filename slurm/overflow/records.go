@@ -98,7 +98,8 @@ func (r Record) same(j slurm.Job) bool {
 }
 
 func (d *decider) say(r Record, a Action, w *slurm.Waiting, why string) {
-	d.all = append(d.all, Decision{Job: w, Keys: []Key{r.Key}, Action: a, Rule: r.Rule, To: r.To, Was: r.Was, Begin: a == Take && d.waitsBack(w), Why: why})
+	leaves := a == Take && !r.ForBudget() || a == Add && r.ForBudget()
+	d.all = append(d.all, Decision{Job: w, Keys: []Key{r.Key}, Action: a, Rule: r.Rule, To: r.To, Was: r.Was, Begin: leaves && d.waitsBack(w), Why: why})
 }
 
 // waitsBack says whether what the job waits for is the start that it was given with its nodes' want.
@@ -152,7 +153,7 @@ func ended(r Record, j slurm.Job) string {
 		return "ended while it waited: " + state
 	}
 	where := "at its own place, "
-	if slices.Contains(r.To, j.Partition) {
+	if slices.Contains(r.To, j.Partition) || r.ForBudget() {
 		where = "in "
 	}
 	return fmt.Sprintf("ran %s%s: %s", where, j.Partition, state)
@@ -166,27 +167,27 @@ func (d *decider) pending(r Record, w *slurm.Waiting) {
 		return
 	}
 	if r.State == LeftAlone {
-		d.say(r, Leave, w, "stays: its partitions were changed by its user or an admin after Burst had decided to add "+strings.Join(r.To, ","))
+		d.say(r, Leave, w, fmt.Sprintf("stays: its partitions were changed by its user or an admin after Burst had decided to %s %s", r.word("add", "take away"), strings.Join(r.To, ",")))
 		return
 	}
 	have := d.partitions(w.Partition)
-	added := equal(have, append(slices.Clone(r.Was), r.To...))
+	added := equal(have, Changed(r.Rule, r.Was, r.To))
 	own := equal(have, r.Was)
 	switch {
 	case !added && !own, own && r.State == InPlace:
 		d.say(r, Theirs, w, fmt.Sprintf("its user or an admin made its partitions %s: Burst leaves it alone", w.Partition))
 		return
 	case own && r.State == Taking:
-		d.say(r, Gone, w, fmt.Sprintf("back to %s alone", w.Partition))
+		d.say(r, Gone, w, fmt.Sprintf("back to %s%s", w.Partition, r.word(" alone", "")))
 		return
 	case r.State == Taking:
-		d.say(r, Take, w, fmt.Sprintf("rule %s no longer holds", r.Rule))
+		d.say(r, Take, w, r.word(fmt.Sprintf("rule %s no longer holds", r.Rule), anew+"; back to "+strings.Join(r.Was, ",")))
 		return
 	}
 	why := d.ends(r, w)
 	switch {
 	case why != "" && own:
-		d.say(r, Gone, w, why+" before it was added")
+		d.say(r, Gone, w, why+r.word(" before it was added", " before its partitions were changed"))
 	case why != "":
 		d.say(r, Take, w, fmt.Sprintf("%s; back to %s", why, strings.Join(r.Was, ",")))
 	default:
@@ -196,6 +197,10 @@ func (d *decider) pending(r Record, w *slurm.Waiting) {
 			if a = Seen; own {
 				a = Add
 			}
+		}
+		if r.ForBudget() {
+			d.say(r, a, w, d.Back[w.ID].keeps(r.Was, r.To))
+			return
 		}
 		d.say(r, a, w, fmt.Sprintf("rule %s: %s%s", r.Rule, text, strings.Join(r.To, ",")))
 	}
@@ -224,11 +229,17 @@ func (d *decider) aside(w *slurm.Waiting, r *Rule) string {
 
 // ends says why what was added is taken away; "": it stays. How long the job waits is not asked again.
 func (d *decider) ends(r Record, w *slurm.Waiting) string {
+	if r.ForBudget() {
+		if b, ok := d.Back[w.ID]; ok && b.Budget {
+			return ""
+		}
+		return anew
+	}
 	i := slices.IndexFunc(d.Rules, func(o Rule) bool { return o.Name == r.Rule })
 	if i < 0 {
 		return "rule " + r.Rule + " is gone"
 	}
-	if b, ok := d.Back[w.ID]; ok && (b.Never || b.Until.Sub(d.Now) > patience) {
+	if b, ok := d.Back[w.ID]; ok && !b.Untold && (b.Never || b.Until.Sub(d.Now) > patience) {
 		return "it was given back: " + b.Why
 	}
 	if why := d.aside(w, &d.Rules[i]); why != "" {
@@ -264,6 +275,14 @@ func (d *decider) over(r Record, rule int) string {
 		return fmt.Sprintf("rule %s lets %d of its jobs at once wait or run in %s", r.Rule, n, strings.Join(r.To, ","))
 	}
 	return ""
+}
+
+// word is one of two, of a rule's record or of one for a budget.
+func (r Record) word(rule, budget string) string {
+	if r.ForBudget() {
+		return budget
+	}
+	return rule
 }
 
 func equal(a, b []string) bool {

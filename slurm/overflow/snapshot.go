@@ -2,6 +2,7 @@ package overflow
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/burst-hpc/burst/slurm"
@@ -17,10 +18,13 @@ type Action string
 //	  ▲                     │ another's doing   │ │        ▲ Take (written)
 //	  └── no record         └──────► Theirs ◄───┘ └────────┘
 //	                                                every record: Forget, when Slurm has forgotten its job
+//
+// A job that asks for a partition of the cloud itself, beside one of the site, loses it for the time in which a budget has no room for
+// it: it goes the same way, but what it is given and what is taken away are the other way round.
 const (
-	Add    Action = "add"    // give it the partitions, once that is written
+	Add    Action = "add"    // give it the partitions, or for a budget take them away, once that is written
 	Keep   Action = "keep"   // it has them
-	Take   Action = "take"   // take them away, once that is written
+	Take   Action = "take"   // undo that, once that is written
 	Leave  Action = "leave"  // it stays as it is
 	Seen   Action = "seen"   // Slurm shows the partitions that were added: write so
 	Gone   Action = "gone"   // Slurm shows that they were taken away: close the record
@@ -56,10 +60,22 @@ type Record struct {
 	UID       int
 	Submitted time.Time // as Slurm had it then: a requeue changes it
 	Restarts  int
-	Rule      string
-	Was, To   []string // its own partitions, and those that were added
+	Rule      string   // "": none, and partitions were taken away, since a budget has no room for the job in the cloud
+	Was, To   []string // its own partitions, and those that were added, or taken away
 	State     string
-	At        time.Time // of the addition
+	At        time.Time // of the change
+}
+
+// ForBudget says that the record is of a job that was kept from the cloud for a budget, not of one that a rule has moved: what
+// is done to it, and undone, is the reverse.
+func (r Record) ForBudget() bool { return r.Rule == "" }
+
+// Changed are the partitions of a job that has these of its own, once to were added by a rule, or taken away for a budget.
+func Changed(rule string, was, to []string) []string {
+	if rule == "" {
+		return without(was, to)
+	}
+	return append(slices.Clone(was), to...)
 }
 
 // ScriptID is whose script it is: tasks have their array's.
@@ -78,6 +94,7 @@ type Snapshot struct {
 	OnPrem     OnPrem
 	Partitions map[string]Partition
 	Closed     map[string]string    // partitions that launch no nodes now, and why
+	Cloud      map[string]bool      // partitions that have nodes of pools
 	Spot       map[string]bool      // partitions with nodes that a cloud may take back
 	Would      uint32               // of Waiting, the job that is not submitted; 0: none
 	Aside      map[uint32]time.Time // rows of Waiting with moved jobs: since when each is Aside, as far as it was seen
@@ -97,6 +114,8 @@ type Back struct {
 	// budget of all, not of its user or account.
 	Of      *slurm.Waiting
 	Cluster bool
+	Budget  bool // the reason is a budget, be it its own
+	Untold  bool // Slurm may not have the start yet: what the job has is left to it, and nothing more is changed
 	Never   bool // the budget has no room for it as it is: Until does not count
 }
 
@@ -105,11 +124,11 @@ type Decision struct {
 	Job    *slurm.Waiting // nil of a record whose job does not wait
 	Keys   []Key
 	Action Action
-	Rule   string   // "": none
+	Rule   string   // "": none; of Add and Take: it is for a budget
 	To     []string // that are added, or taken away
 	Was    []string // the job's own partitions
 	Script bool     // its script must be read first
-	Begin  bool     // of Take: it starts at its own place as soon as there is room, not at the start that it was given
+	Begin  bool     // when it loses those of the cloud: it starts at its own place as soon as there is room, not at the start that it was given
 	Why    string   // a sentence for its user
 	// Kept is of Leave: what keeps a job that its rule would move now, in words that stay the same for as long as that does.
 	Kept string

@@ -65,6 +65,12 @@ func TestWaiting(t *testing.T) {
 		t.Errorf("with DefaultTime %s, without %s", a, b)
 	}
 
+	array := submit("-p", "short", "--array=1-3")
+	move(array, slurm.Move{Partitions: []string{"long"}, Tasks: []int{1, 2, 3}})
+	if text := run(t, c, "scontrol", "show", "job", strconv.Itoa(int(array))); strings.Count(text, "ArrayJobId=") != 1 || !strings.Contains(text, "Partition=long ") {
+		t.Errorf("all tasks of an array that wait, named one by one, are not one job any more: %s", text)
+	}
+
 	id := submit("-p", "short")
 	later := time.Now().Add(time.Hour)
 	if err := client.UpdateJob(t.Context(), id, slurm.JobUpdate{Start: &later}); err != nil {

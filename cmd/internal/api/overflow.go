@@ -32,21 +32,21 @@ type OverflowJob struct {
 	Partition string  `json:"partition"`
 	Nodes     int     `json:"nodes"`
 	Waited    float64 `json:"waited_seconds"`
-	Action    string  `json:"action"` // add, keep, take, leave, …
+	Action    string  `json:"action"` // add, keep, take, leave, …; for a budget away, or back to the cloud
 	Rule      string  `json:"rule,omitempty"`
 	To        string  `json:"to,omitempty"`     // partitions, with commas
 	Unread    bool    `json:"unread,omitempty"` // its script, which decides, is not read yet
 	Why       string  `json:"why"`
 }
 
-// Overflowed is a job to which a rule has added partitions, and what became of it.
+// Overflowed is a job to which a rule has added partitions, or from which some were taken away for a budget, and what became of it.
 type Overflowed struct {
 	Job      string    `json:"job"`
 	User     string    `json:"user"`
-	Rule     string    `json:"rule"`
+	Rule     string    `json:"rule"`  // "": it was for a budget
 	Was      string    `json:"was"`   // its own partitions, with commas
-	To       string    `json:"to"`    // those that were added
-	State    string    `json:"state"` // adding, added, taking, theirs
+	To       string    `json:"to"`    // those that were added; for a budget those that are left
+	State    string    `json:"state"` // adding, added, taking, theirs; for a budget changing, changed, undoing, theirs
 	Added    time.Time `json:"added"`
 	Why      string    `json:"why"`
 	Ended    time.Time `json:"ended,omitzero"` // zero: it may have them still

@@ -30,9 +30,12 @@ func tellable(comment string) bool {
 	return comment == "" || strings.HasPrefix(comment, power.MovedText) || strings.HasPrefix(comment, power.BootText) || strings.HasPrefix(comment, power.KeptText)
 }
 
-// addedText is what a job is told that a rule moves; had is its comment. Empty: nothing.
+// addedText is what a job is told that a rule moves, or that is kept from the cloud for a budget; had is its comment. Empty: nothing.
 func addedText(dec overflow.Decision, had string, now time.Time) string {
-	if !tellable(had) && !strings.HasPrefix(had, power.HeldText) && !takenBefore(had) {
+	if dec.Rule == "" { // it has another place than it asked for, whatever was said before
+		return backText(dec)
+	}
+	if !tellable(had) && !power.Held(had) && !takenBefore(had) {
 		return "" // others' words, or what says more
 	}
 	return fmt.Sprintf("%s%s: goes also to %s, since %s", power.MovedText, dec.Rule, strings.Join(dec.To, ","), now.Local().Format(time.DateTime))
@@ -41,15 +44,28 @@ func addedText(dec overflow.Decision, had string, now time.Time) string {
 // takenText is what a job is told whose move is taken back: always, if it was given back for want of nodes. Slurm has requeued
 // such a one, and its priority by age begins anew.
 func takenText(dec overflow.Decision, had string) string {
+	if dec.Rule == "" && !strings.HasPrefix(had, awayText) {
+		return ""
+	}
+	if dec.Rule == "" {
+		return "burst: " + dec.Why
+	}
 	if !dec.Begin && !strings.HasPrefix(had, power.MovedText) {
 		return ""
 	}
+	return backText(dec)
+}
+
+func backText(dec overflow.Decision) string {
 	text := "burst: " + dec.Why
 	if dec.Begin {
 		text += "; it was requeued, and its age counts from then"
 	}
 	return text
 }
+
+// awayText begins what a job is told that is kept from the cloud for a budget.
+const awayText = "burst: waits for "
 
 // takenBefore says that the comment is takenText's.
 func takenBefore(had string) bool {

@@ -138,6 +138,8 @@ func (f *facts) waits() string {
 		return fmt.Sprintf("waits until %s for %s", clock(h.Start, f.now), f.want(h.Why))
 	case h != nil:
 		return fmt.Sprintf("waits for %s; it is not tried in the cloud before %s: %s", reason, clock(h.Start, f.now), f.want(h.Why))
+	case dec != nil && dec.Rule == "" && dec.Action != overflow.Leave:
+		return fmt.Sprintf("waits for %s in %s; its budget is looked at anew, and then it may go to %s again", reason, f.job.Partition, strings.Join(dec.To, ","))
 	case dec != nil && dec.Action == overflow.Add:
 		return fmt.Sprintf("waits for %s; it is about to go to the cloud: %s", reason, f.hide(dec.Why))
 	case dec != nil && (dec.Action == overflow.Keep || dec.Action == overflow.Seen):

@@ -35,15 +35,15 @@ type overflowing struct {
 	looked time.Duration                     // what reading and deciding took in the last round
 }
 
-// keepOverflow moves jobs by the rules until ctx ends. Without rules, and with no job that was
-// moved, it does nothing at all.
+// keepOverflow moves jobs by the rules, and keeps some from the cloud for a budget, until ctx ends. Without rules and a budget,
+// and with no job that was moved, it does nothing at all.
 func (d *Daemon) keepOverflow(ctx context.Context) error {
 	o := overflowing{Daemon: d}
 	told := ""
 	for {
 		began := time.Now()
 		err := o.round(ctx)
-		if err == nil && len(d.cfg.Overflow.Rules)+len(o.rows) == 0 {
+		if err == nil && d.cfg.Budget == nil && len(d.cfg.Overflow.Rules)+len(o.rows) == 0 {
 			return nil
 		}
 		text := ""
@@ -74,7 +74,7 @@ func (o *overflowing) round(ctx context.Context) error {
 			o.rows[r.Key] = r
 		}
 	}
-	if len(o.cfg.Overflow.Rules)+len(o.rows) == 0 {
+	if len(o.cfg.Overflow.Rules)+len(o.rows) == 0 && !o.budgetKeeps() {
 		return nil
 	}
 	began := time.Now()
@@ -97,6 +97,19 @@ func (o *overflowing) round(ctx context.Context) error {
 	err = errors.Join(err, o.carryOut(ctx, plan))
 	o.tellKept(ctx, s.OnPrem, plan)
 	return err
+}
+
+// budgetKeeps says that some job waits for a budget.
+func (o *overflowing) budgetKeeps() bool {
+	if o.cfg.Budget == nil {
+		return false
+	}
+	for _, h := range o.engine.Back(time.Now()) {
+		if h.OverBudget() {
+			return true
+		}
+	}
+	return false
 }
 
 // carryOut does what was decided: first what makes room. What fails is tried again later and later,
@@ -151,12 +164,16 @@ func (o *overflowing) do(ctx context.Context, dec overflow.Decision) error {
 	return o.write(ctx, dec, change{end: cmp.Or(o.ends[key], dec.Why)})
 }
 
-// add gives a job partitions of a cloud, unless it is another than it was when that was decided.
+// add gives a job partitions of a cloud, or for a budget takes them away, unless it is another than it was when that was decided.
 // One that Slurm refuses is no record: it takes no place, and is as it was.
 func (o *overflowing) add(ctx context.Context, dec overflow.Decision) error {
 	row := o.overflows.last(askedOf(dec)).row
+	done, doing := "added", "adding"
+	if dec.Rule == "" {
+		done, doing = "taken away", "taking away"
+	}
 	fail := func(err error) error {
-		o.overflows.refused(askedOf(dec), fmt.Sprintf("adding %s failed: %v", strings.Join(dec.To, ","), err), row)
+		o.overflows.refused(askedOf(dec), fmt.Sprintf("%s %s failed: %v", doing, strings.Join(dec.To, ","), err), row)
 		return err
 	}
 	had, same, err := o.unchanged(ctx, dec)
@@ -170,17 +187,17 @@ func (o *overflowing) add(ctx context.Context, dec overflow.Decision) error {
 		return err
 	}
 	row = o.rows[dec.Keys[0]]
-	err = o.client.SetPartitions(ctx, dec.Job.Job, slurm.Move{Tasks: tasksOf(dec), Partitions: append(slices.Clone(dec.Was), dec.To...), Told: addedText(dec, had, time.Now())})
+	err = o.client.SetPartitions(ctx, dec.Job.Job, slurm.Move{Tasks: tasksOf(dec), Partitions: overflow.Changed(dec.Rule, dec.Was, dec.To), Begin: dec.Begin, Told: addedText(dec, had, time.Now())})
 	switch {
 	case errors.Is(err, slurm.ErrNotPending) && dec.Job.ArrayTask == "":
-		return o.write(ctx, dec, change{end: "it began before it was added"})
+		return o.write(ctx, dec, change{end: "it began before it was " + done})
 	case errors.Is(err, slurm.ErrNotPending):
 		return nil // of some tasks: the next round sees of which
 	case slurm.Refused(err):
 		if _, same, readErr := o.unchanged(ctx, dec); readErr != nil || !same { // of some tasks, perhaps: the next round sees of which
 			return fail(err)
 		}
-		if err := o.write(ctx, dec, change{end: "not added: " + err.Error()}); err != nil {
+		if err := o.write(ctx, dec, change{end: "not " + done + ": " + err.Error()}); err != nil {
 			return err
 		}
 		return fail(err)
@@ -190,7 +207,7 @@ func (o *overflowing) add(ctx context.Context, dec overflow.Decision) error {
 	return o.write(ctx, dec, change{state: overflow.InPlace, kind: "overflow"})
 }
 
-// take takes away what was added.
+// take undoes what was added, or taken away.
 func (o *overflowing) take(ctx context.Context, dec overflow.Decision) error {
 	fail := func(err error) error {
 		o.overflows.refused(askedOf(dec), err.Error(), store.Overflowed{})

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -61,7 +62,7 @@ func (d *Daemon) OverflowPlan(ctx context.Context, ask api.OverflowAsk) ([]api.O
 		if w == nil || ask.UID >= 0 && w.UID != ask.UID {
 			continue
 		}
-		j := api.OverflowJob{Job: jobName(dec.Keys), User: w.User, Account: w.Account, Partition: w.Partition, Nodes: w.NumNodes, Action: string(dec.Action), Rule: dec.Rule, Unread: dec.Script, Why: dec.Why}
+		j := api.OverflowJob{Job: jobName(dec.Keys), User: w.User, Account: w.Account, Partition: w.Partition, Nodes: w.NumNodes, Action: doing(dec), Rule: dec.Rule, Unread: dec.Script, Why: dec.Why}
 		if !w.Eligible.IsZero() {
 			j.Waited = max(0, s.Now.Sub(w.Eligible)).Round(time.Second).Seconds()
 		}
@@ -88,6 +89,17 @@ func asks(plan []overflow.Decision, uid int, reads *overflowReads) (all []slurm.
 	return all
 }
 
+// doing is what is done about a job, in a word: what is done for a budget is the reverse of what is done by a rule.
+func doing(dec overflow.Decision) string {
+	switch {
+	case dec.Rule != "" || dec.Action == overflow.Leave:
+		return string(dec.Action)
+	case dec.Action == overflow.Take:
+		return "back"
+	}
+	return "away"
+}
+
 // Overflows tells which jobs were moved, and what became of them.
 func (d *Daemon) Overflows(ctx context.Context, q api.OverflowQuery) ([]api.Overflowed, error) {
 	stored, err := d.store.Overflows(ctx, q.UID, q.Last)
@@ -98,6 +110,12 @@ func (d *Daemon) Overflows(ctx context.Context, q api.OverflowQuery) ([]api.Over
 	for i, o := range stored {
 		all[i] = api.Overflowed{Job: o.Key.String(), User: o.User, Rule: o.Rule, Was: strings.Join(o.Was, ","), To: strings.Join(o.To, ","), State: o.State,
 			Added: o.At, Why: o.Why, Ended: o.Ended, EndedWhy: o.EndedWhy}
+		if o.ForBudget() { // nothing was added: it has fewer partitions
+			all[i].To, all[i].State = strings.Join(overflow.Changed(o.Rule, o.Was, o.To), ","), cmp.Or(awayStates[o.State], o.State)
+		}
 	}
 	return all, nil
 }
+
+// awayStates are the states of a job that is kept from the cloud for a budget, as people read them.
+var awayStates = map[string]string{overflow.Adding: "changing", overflow.InPlace: "changed", overflow.Taking: "undoing"}

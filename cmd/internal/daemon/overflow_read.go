@@ -94,6 +94,7 @@ func (d *Daemon) snapshot(ctx context.Context, since time.Time) (s overflow.Snap
 	if err != nil {
 		return s, err
 	}
+	held := d.backNow() // before it is seen whose start is that of a hold: one that gets it in between is for the next round
 	// After the others: a job that begins in between is in neither, and counts as waiting.
 	waiting, err := d.client.Waiting(ctx)
 	if err != nil {
@@ -103,7 +104,14 @@ func (d *Daemon) snapshot(ctx context.Context, since time.Time) (s overflow.Snap
 		d.log.Warn("squeue says what this version of Burst does not know; overflow takes such jobs for some of whole nodes", "word", w.Unread, "job", w.ID)
 	}
 	d.overflows.look(seen{snap, waiting})
-	return d.snapshotOf(ctx, snap, waiting)
+	return d.snapshotOf(ctx, seen{snap, waiting}, held)
+}
+
+func (d *Daemon) backNow() map[uint32]power.Hold {
+	if len(d.cfg.Pools) == 0 {
+		return nil
+	}
+	return d.engine.Back(time.Now())
 }
 
 // lately is snapshot for those who explain: of a reading that has begun at since or later, if there is one.
@@ -111,15 +119,24 @@ func (d *Daemon) lately(ctx context.Context, since time.Time) (overflow.Snapshot
 	d.overflows.looking.Lock()
 	defer d.overflows.looking.Unlock()
 	if last := d.overflows.looked(); last.snap != nil && !last.snap.Taken.Before(since) {
-		return d.snapshotOf(ctx, last.snap, last.waiting)
+		return d.snapshotOf(ctx, last, d.backNow())
 	}
 	return d.snapshot(ctx, since)
 }
 
-func (d *Daemon) snapshotOf(ctx context.Context, snap *slurm.Snapshot, waiting []slurm.Waiting) (s overflow.Snapshot, err error) {
-	s = overflow.Snapshot{Now: time.Now(), Waiting: waiting, Jobs: snap.Jobs, Scripts: d.overflows.kept(waiting)}
-	s.Partitions, err = d.overflows.shownBy(ctx, d.client, snap)
-	s.Closed, s.Back, s.Refused = d.closed(), d.back(waiting, s.Now), d.overflows.refusedNow(s.Now)
+func (d *Daemon) snapshotOf(ctx context.Context, of seen, held map[uint32]power.Hold) (s overflow.Snapshot, err error) {
+	s = overflow.Snapshot{Now: time.Now(), Waiting: of.waiting, Jobs: of.snap.Jobs, Scripts: d.overflows.kept(of.waiting)}
+	s.Partitions, err = d.overflows.shownBy(ctx, d.client, of.snap)
+	s.Closed, s.Back, s.Refused = d.closed(), d.back(of.waiting, held), d.overflows.refusedNow(s.Now)
+	s.Cloud = of.snap.Partitions(func() func(string) bool {
+		ours := map[string]bool{}
+		for _, p := range d.cfg.Pools {
+			for _, n := range p.Power.Nodes {
+				ours[n] = true
+			}
+		}
+		return func(n string) bool { return ours[n] }
+	}())
 	s.Spot, s.Aside = d.cfg.SpotPartitions(), d.overflows.asideNow()
 	return s, err
 }
@@ -174,11 +191,7 @@ func (d *Daemon) closed() map[string]string {
 
 // back are the jobs that a pool gave back for want of nodes, for the time until they may start. One that waits in
 // partitions of pools alone is left to them: it has no place of its own to go back to.
-func (d *Daemon) back(waiting []slurm.Waiting, now time.Time) map[uint32]overflow.Back {
-	if len(d.cfg.Pools) == 0 {
-		return nil
-	}
-	held := d.engine.Back(now)
+func (d *Daemon) back(waiting []slurm.Waiting, held map[uint32]power.Hold) map[uint32]overflow.Back {
 	d.overflows.forgetDear(held)
 	if len(held) == 0 {
 		return nil
@@ -192,7 +205,7 @@ func (d *Daemon) back(waiting []slurm.Waiting, now time.Time) map[uint32]overflo
 		if !ok || !slices.ContainsFunc(strings.Split(w.Partition, ","), func(p string) bool { return !pools(p) }) {
 			continue
 		}
-		b := overflow.Back{Until: h.Start, Why: h.Why, Never: h.Never()}
+		b := overflow.Back{Until: h.Start, Why: h.Why, Budget: h.OverBudget(), Untold: !h.Released, Never: h.Never()}
 		if b.Never && d.overflows.changed(w, h) {
 			continue
 		}

@@ -130,7 +130,7 @@ func (d *desk) say(job, text string, says bool) {
 	}
 }
 
-// update splits the tasks that are named off their array.
+// update splits the tasks that are named off their array, but not all of them.
 func (d *desk) update(job, partitions string) {
 	array, list, isArray := strings.Cut(job, "_")
 	for i, row := range d.rows {
@@ -140,8 +140,12 @@ func (d *desk) update(job, partitions string) {
 			}
 			continue
 		}
-		tasks := slurm.Job{ArrayTask: row["ArrayTaskID"]}.ArrayTasks()
-		for _, t := range (slurm.Job{ArrayTask: strings.Trim(list, "[]")}).ArrayTasks() {
+		tasks, named := slurm.Job{ArrayTask: row["ArrayTaskID"]}.ArrayTasks(), slurm.Job{ArrayTask: strings.Trim(list, "[]")}.ArrayTasks()
+		if row["ArrayJobID"] == array && !slices.ContainsFunc(tasks, func(t int) bool { return !slices.Contains(named, t) }) {
+			row["Partition"] = partitions
+			continue
+		}
+		for _, t := range named {
 			if row["ArrayJobID"] != array || !slices.Contains(tasks, t) {
 				continue
 			}
@@ -183,6 +187,8 @@ type shop struct {
 	path  string
 	rules config.Overflow
 	over  overflowing
+
+	started func() // unless nil it is called for each burstd
 }
 
 func newShop(t *testing.T, rows ...map[string]string) *shop {
@@ -204,6 +210,9 @@ func (s *shop) start() {
 	client := slurm.New(s.desk)
 	s.over = overflowing{Daemon: &Daemon{cfg: &config.Config{Overflow: s.rules}, store: st, journal: st, client: client,
 		watcher: slurm.NewWatcher(client.Snapshot, time.Millisecond), log: slog.New(slog.DiscardHandler)}}
+	if s.started != nil {
+		s.started()
+	}
 }
 
 // rounds goes on until nothing changes; a burstd that dies is started again.
@@ -238,8 +247,8 @@ func TestOverflowDies(t *testing.T) {
 	jobs := func() []map[string]string {
 		return []map[string]string{waiting("5", "N/A", "main"), waiting("6", "N/A", "main,cloud"), waiting("7", "N/A", "other"), waiting("30", "1-3", "main")}
 	}
-	moved := map[string]string{"5/N/A": "main,cloud", "6/N/A": "main,cloud", "7/N/A": "other", "30/1": "main,cloud", "30/2": "main,cloud", "30/3": "main,cloud"}
-	back := map[string]string{"5/N/A": "main", "6/N/A": "main,cloud", "7/N/A": "other", "30/1": "main", "30/2": "main", "30/3": "main"}
+	moved := map[string]string{"5/N/A": "main,cloud", "6/N/A": "main,cloud", "7/N/A": "other", "30/1-3": "main,cloud"}
+	back := map[string]string{"5/N/A": "main", "6/N/A": "main,cloud", "7/N/A": "other", "30/1-3": "main"}
 	for n := range 5 { // there are four updates: one job and one array, and back
 		for _, after := range []bool{false, true} {
 			s := newShop(t, jobs()...)

@@ -90,23 +90,25 @@ func (r *overflowReads) refusedNow(now time.Time) map[overflow.ScriptID]string {
 	return all
 }
 
-// grouped makes one of what is to be taken of tasks of one array: Slurm is told of them together.
+// grouped makes one of what is to be done to tasks of one array: Slurm is told of them together. Named all at once, those that wait
+// stay one job of Slurm's; for a budget they have to, as they wait by that one's number.
 func grouped(plan []overflow.Decision) []overflow.Decision {
 	const most = 200
 	type alike struct {
 		job                       uint32
+		what                      overflow.Action
 		partition, rule, was, why string
 		begin                     bool
 	}
 	at := map[alike]int{}
 	all := make([]overflow.Decision, 0, len(plan))
 	for _, dec := range plan {
-		if dec.Action != overflow.Take || dec.Keys[0].Task < 0 {
+		if dec.Action != overflow.Take && dec.Action != overflow.Add || dec.Keys[0].Task < 0 {
 			all = append(all, dec)
 			continue
 		}
-		key := alike{dec.Keys[0].Job, dec.Job.Partition, dec.Rule, fmt.Sprint(dec.Was), dec.Why, dec.Begin}
-		if i, have := at[key]; have && len(all[i].Keys) < most {
+		key := alike{dec.Keys[0].Job, dec.Action, dec.Job.Partition, dec.Rule, fmt.Sprint(dec.Was), dec.Why, dec.Begin}
+		if i, have := at[key]; have && (dec.Rule == "" || len(all[i].Keys) < most) {
 			all[i].Keys = append(slices.Clip(all[i].Keys), dec.Keys...)
 			continue
 		}

@@ -223,7 +223,7 @@ func TestOverflowGivenBack(t *testing.T) {
 	}
 	s.rows[0]["Partition"] = "cloud" // of the pool alone: it is the pool's to send it elsewhere
 	given(until, true)
-	if got := s.over.back([]slurm.Waiting{{Job: slurm.Job{ID: 5, Partition: "cloud"}}, {Job: slurm.Job{ID: 6, Partition: "main"}}}, time.Now()); len(got) > 0 {
+	if got := s.over.back([]slurm.Waiting{{Job: slurm.Job{ID: 5, Partition: "cloud"}}, {Job: slurm.Job{ID: 6, Partition: "main"}}}, s.over.backNow()); len(got) > 0 {
 		t.Error(got)
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // TestAtCap: a cap is lowered below what is spent. The job that had overflowed into the cloud saves its
-// work, loses its cloud partition, and goes on at the site from there; with at_cap = "cancel" a job ends.
+// work, loses its cloud partition, and goes on at the site from there; so one waits that asks for both itself; with at_cap = "cancel" a job ends.
 func TestAtCap(t *testing.T) {
 	t.Parallel()
 	prices := filepath.Join(t.TempDir(), "prices.csv")
@@ -71,6 +71,11 @@ while :; do n=$((n+1)); sleep 0.1; done
 	if said := s.output(moved); !strings.Contains(said, "saved ") {
 		t.Errorf("it said %q", said)
 	}
+	either := s.submit("#!/bin/sh\nsleep 300\n", "--partition=onprem,cloud", "-t", "10")
+	s.wait(60*time.Second, "who asks for both waits for the site alone, and is told", func() bool {
+		j := s.job(either)
+		return j.State == "PENDING" && j.Partition == "onprem" && time.Until(j.Eligible) < 5*time.Second && strings.HasPrefix(j.AdminComment, "burst: waits for onprem, and not for cloud")
+	})
 	if err := s.Cluster.Command(t.Context(), "scancel", id10(blocker)).Run(); err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +89,7 @@ while :; do n=$((n+1)); sleep 0.1; done
 
 	set(section(little, "cancel"))
 	s.wait(20*time.Second, "it is cancelled", func() bool { return s.job(none).State == "CANCELLED" })
-	if j := s.job(none); !strings.HasSuffix(j.AdminComment, "is spent; this job was cancelled") {
+	if j := s.job(none); !strings.HasSuffix(j.AdminComment, "is spent; this job is being cancelled") {
 		t.Errorf("%+v", j)
 	}
 	if j := s.job(moved); j.State != "RUNNING" {
@@ -117,4 +122,36 @@ while :; do n=$((n+1)); sleep 0.1; done
 			t.Errorf("%d events %s of job %d", n, kind, job)
 		}
 	}
+	late := s.submit("#!/bin/sh\nsleep 300\n", "--partition=cloud", "-t", "10", "--array=1-3")
+	var tasks []slurm.Job
+	s.wait(60*time.Second, "all tasks of an array that came after the cap wait, and are told", func() bool {
+		var err error
+		if tasks, err = s.Slurm().JobsOf(t.Context(), late); err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range tasks {
+			if j.State != "PENDING" || time.Until(j.Eligible) < 30*time.Second || !strings.Contains(j.AdminComment, "budget: the cluster's budget for ") {
+				return false
+			}
+		}
+		return len(tasks) > 0
+	})
+	t.Logf("they wait as %+v", tasks)
+	if j := s.job(either); j.State != "PENDING" || j.Partition != "onprem" {
+		t.Errorf("who waited for the site: %+v", j)
+	}
+	set(section(much, "cancel"))
+	s.wait(60*time.Second, "with a higher cap they run in the cloud", func() bool {
+		all, err := s.Slurm().Jobs(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, j := range all {
+			if (j.ID == either || j.ArrayID == late) && j.State == "RUNNING" && j.Partition == "cloud" {
+				n++
+			}
+		}
+		return n == 2
+	})
 }

@@ -66,6 +66,7 @@ const (
 	byAsked = `rule asked: waits \w+ for \w+; goes also to cloud1`
 	until   = `stays until [0-9:]{8}: `
 	never   = `, unless the job is changed`
+	kept    = `waits for onprem, and not for cloud1 until .*: budget: `
 	given   = `it was given back: budget: `
 	usedUp  = `the cluster's budget .*`
 	limited = `account bio's budget .*`
@@ -84,7 +85,6 @@ var twenty = []one{
 	{name: "asked-1", account: "guests", minutes: 30, line: "#BURST stay=no", wave: 1, where: "cloud1", instances: 1, added: byAsked},
 	{name: "asked-2", account: "physics", minutes: 45, line: "#BURST stay=no", wave: 1, where: "cloud1", instances: 1, added: byAsked},
 	{name: "asked-3", account: "physics", minutes: 10, line: "#BURST stay=no", wave: 1, where: "o1", plan: `rule asked: 2 of its jobs wait or run in cloud1 already, as many as it lets`},
-	{name: "vendor", account: "physics", minutes: 10, args: "-L ansys", wave: 1, where: "o1", plan: `stays: no nodes are launched for cloud2 now: .*the vendor calls.*`},
 	{name: "scratch", account: "physics", minutes: 10, line: ": /nowhere/scratch/in", wave: 1, where: "o1", plan: `stays: its script names a path below /nowhere/scratch, which is on-prem only`},
 	{name: "either", account: "physics", minutes: 10, args: "-p onprem,cloud1", wave: 1, where: "cloud1", instances: 1},
 	// The cluster's budget has, their own have not.
@@ -93,6 +93,7 @@ var twenty = []one{
 	// What is left is, to the cent, what one of four minutes can cost.
 	{name: "tiny", account: "physics", minutes: 4, args: "-p cloud1", wave: 3, where: "cloud1", instances: 1},
 	// It is used up: who has a place at the site goes there, who has none waits.
+	{name: "either-2", account: "physics", minutes: 10, args: "-p onprem,cloud1", wave: 4, where: "o1", added: kept + usedUp, told: `burst: ` + kept + usedUp},
 	{name: "broke", account: "physics", minutes: 10, wave: 4, where: "o1", plan: until + given + usedUp, added: byShort, back: given + usedUp + `; back to onprem`, told: `.*back to onprem; it was requeued, and its age counts from then`},
 	{name: "behind", account: "chem", minutes: 10, wave: 5, where: "cloud1", raised: true, instances: 1, added: byShort,
 		plan: until + `job \d+, which asks for no more, was given back: budget: ` + usedUp},
