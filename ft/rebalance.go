@@ -171,5 +171,5 @@ func spare(snap *slurm.Snapshot, nodes []string, taken map[string]bool) string {
 // off says that the node is powered down, and wanted by nobody.
 func off(n slurm.Node) bool {
 	return n.State.Base == "IDLE" && n.State.Has(slurm.PoweredDown) &&
-		!slices.ContainsFunc([]string{slurm.PoweringUp, slurm.PoweringDown, "POWER_UP", slurm.Drain, "MAINT", "RESERVED", "PLANNED"}, n.State.Has)
+		!slices.ContainsFunc([]string{slurm.PoweringUp, slurm.PoweringDown, slurm.PowerDown, slurm.PowerUp, slurm.Drain, "MAINT", "RESERVED", "PLANNED"}, n.State.Has)
 }

@@ -32,7 +32,7 @@ fail() {
 
 cannot() { fail "$@"; }
 . "$repo/packaging/roots.sh"
-tools debootstrap:debootstrap unshare:util-linux
+tools debootstrap:debootstrap unshare:util-linux pkill:procps
 # What make deps-containers and make deps-ulfm bring runs on any release.
 anywhere=()
 for part in containers ulfm; do
@@ -52,11 +52,12 @@ within() {
 	[ "$1" != --alone ] || { net=(--net) alone=1; shift; }
 	mkdir -p "$root/burst-build" "$root$repo" "$root$GOROOT" "$root$GOMODCACHE" "$root$GOCACHE" "$root/tmp"
 	work=$(mktemp -d)
-	trap 'rm -rf --one-file-system "$work"' EXIT
+	# It ends with this script: at a signal by the trap, and where there is no time for one, by its own.
+	trap 'pkill -KILL -P $$ -x unshare || :; rm -rf --one-file-system "$work"' EXIT
 	chmod 1777 "$work"
 	local code=0
 	# shellcheck disable=SC2016 # the inner shell's
-	unshare --mount --pid --uts --ipc "${net[@]}" --fork --kill-child bash -euc '
+	setpriv --pdeathsig KILL unshare --mount --pid --uts --ipc "${net[@]}" --fork --kill-child bash -euc '
 		work=$1 parts=$2 alone=$3
 		shift 3
 		hostname head

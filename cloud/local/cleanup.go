@@ -30,7 +30,7 @@ func Cleanup(cfg Config) error {
 			return err
 		}
 		// The machine itself may be on its last steps, or have a rival on its first.
-		if err := slurmd.KillMarked(instanceEnv + "=" + id); err != nil {
+		if err := slurmd.KillMarked(instanceEnv+"="+id, s.path(id, "")); err != nil {
 			return err
 		}
 	}

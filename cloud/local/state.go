@@ -174,7 +174,7 @@ func (s store) lockInstance(id string) (unlock func(), ok bool, err error) {
 // bury ends what a dead machine has left behind, and only then says that the
 // instance has ended.
 func (s store) bury(r record, reason string) (end, error) {
-	if err := slurmd.KillMarked(instanceEnv + "=" + r.ID); err != nil {
+	if err := slurmd.KillMarked(instanceEnv+"="+r.ID, s.path(r.ID, "")); err != nil {
 		return end{}, err
 	}
 	if r.Network != nil {

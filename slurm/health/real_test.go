@@ -27,7 +27,8 @@ export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 spool=$(sed -n 's/^SlurmdSpoolDir=//p' "$SLURM_CONF")
 mkdir -p "${spool%%\%n}$1"
 sleep 1 # slurmctld may ignore a node that boots within the second of its resume
-env --default-signal slurmd -b -N "$1" -f "$SLURM_CONF" </dev/null >/dev/null 2>&1
+# Of the script's process group nothing outlives it: slurmctld kills a slurmd that has not left it yet.
+setsid env --default-signal slurmd -b -N "$1" -f "$SLURM_CONF" </dev/null >/dev/null 2>&1
 `
 	suspend = `#!/bin/sh
 pids=$(sed -n 's/^SlurmdPidFile=//p' "$SLURM_CONF")

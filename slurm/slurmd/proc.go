@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,10 +57,48 @@ func KillBelow(root int) error {
 }
 
 // KillMarked kills every process whose environment has entry (NAME=value),
+// every step of a slurmd that was started with one of dirs as its Options.Dir,
 // and all below these, and returns when all are gone or zombies. It does not
-// find what changed its environment and lost its parent.
-func KillMarked(entry string) error {
-	return killUntilNone("processes with "+entry, func() ([]int, error) { return Marked(entry) })
+// find what else changed its environment and lost its parent.
+func KillMarked(entry string, dirs ...string) error {
+	return killUntilNone("processes with "+entry, func() ([]int, error) {
+		pids, err := Marked(entry)
+		if err != nil || len(dirs) == 0 {
+			return pids, err
+		}
+		of, err := steps(dirs)
+		return append(pids, of...), err
+	})
+}
+
+// steps lists the slurmstepds in dirs. That of Slurm 24.11 has its title written
+// over its environment, but stays in the folder of its slurmd.
+func steps(dirs []string) ([]int, error) {
+	all, err := processes()
+	if err != nil {
+		return nil, err
+	}
+	real := make([]string, len(dirs))
+	for i, d := range dirs {
+		if real[i], err = filepath.Abs(d); err != nil {
+			return nil, err
+		}
+		if to, err := filepath.EvalSymlinks(real[i]); err == nil { // one that is gone may have steps, too
+			real[i] = to
+		}
+	}
+	var pids []int
+	for pid, p := range all {
+		comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+		if err != nil || p.dead || string(comm) != "slurmstepd\n" {
+			continue
+		}
+		cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
+		if err == nil && slices.Contains(real, strings.TrimSuffix(cwd, " (deleted)")) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
 }
 
 // Marked lists the processes, other than the caller, that were started with

@@ -197,6 +197,52 @@ func TestKillTree(t *testing.T) {
 	}
 }
 
+// TestKillMarkedSteps kills a slurmstepd without a mark, with what is below it, in the
+// folder of its slurmd alone.
+func TestKillMarkedSteps(t *testing.T) {
+	sh, err := os.ReadFile("/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(t.TempDir(), "slurmstepd")
+	if err := os.WriteFile(bin, sh, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	start := func(path, dir string) *exec.Cmd {
+		cmd := exec.Command(path, "-c", "sleep 300 & echo $! >task; wait")
+		cmd.Dir, cmd.Env = dir, []string{"PATH=" + searchPath}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = KillTree(cmd.Process.Pid)
+			_ = cmd.Wait() // killed
+		})
+		return cmd
+	}
+	dir, other := t.TempDir(), t.TempDir()
+	step, theirs := start(bin, dir), start(bin, other)
+	task := pidIn(t, dir+"/task")
+	pidIn(t, other+"/task")
+	if err := os.Remove(dir + "/task"); err != nil {
+		t.Fatal(err)
+	}
+	user := start("/bin/sh", dir) // who looks into the folder
+	pidIn(t, dir+"/task")
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := KillMarked("BURST_TEST_MARK=nobody's", link); err != nil {
+		t.Fatal(err)
+	}
+	for pid, want := range map[int]bool{step.Process.Pid: true, task: true, theirs.Process.Pid: false, user.Process.Pid: false} {
+		if gone(pid) != want {
+			t.Errorf("process %d is gone: %t, want %t", pid, !want, want)
+		}
+	}
+}
+
 // TestKillMarked kills what lost its parent, and the unmarked child of it.
 func TestKillMarked(t *testing.T) {
 	dir := t.TempDir()

@@ -144,7 +144,8 @@ sleep 1 # a boot, long enough to be seen; slurmctld may ignore one within the se
 spool=$(sed -n 's/^SlurmdSpoolDir=//p' "$SLURM_CONF")
 for node in $(scontrol show hostnames "$1"); do
 	mkdir -p "${spool%%\%n}$node"
-	env --default-signal slurmd -b -N "$node" -f "$SLURM_CONF" </dev/null >/dev/null 2>&1
+	# Of the script's process group nothing outlives it: slurmctld kills a slurmd that has not left it yet.
+	setsid env --default-signal slurmd -b -N "$node" -f "$SLURM_CONF" </dev/null >/dev/null 2>&1
 done
 `
 	suspendScript = "#!/bin/sh\n" + searchPath + `
