@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
@@ -137,7 +139,7 @@ func (l *launch) look(ctx context.Context) error {
 	for {
 		asked := time.Now() // a list shows no later state than that of its request
 		all, err := l.p.machines(ctx, opLaunch, l.spec.Metal)
-		if err != nil {
+		if err != nil && (!errors.Is(err, errPartial) || l.unanswered()) {
 			return err
 		}
 		l.found = map[int]machine{}
@@ -156,6 +158,12 @@ func (l *launch) look(ctx context.Context) error {
 			return transient(opLaunch, fmt.Errorf("waiting to see what became of launch %s: %w", l.r.Token, ctx.Err()))
 		}
 	}
+}
+
+// unanswered says that something may have been made of which only a list tells: what was made is asked
+// for by its id (unshown), and what was never asked for is nowhere.
+func (l *launch) unanswered() bool {
+	return !l.stranger.IsZero() || slices.ContainsFunc(slices.Collect(maps.Values(l.book.items)), func(it item) bool { return !it.begun.IsZero() && it.id == "" })
 }
 
 // take keeps the machines that have the launch's labels. Of two with one label,

@@ -85,7 +85,7 @@ func (p *Provider) ours(ctx context.Context, op string) ([]machine, error) {
 	return all, nil
 }
 
-// machines are those of one kind.
+// machines are those of one kind. With errPartial come those that are shown of a list that is not whole.
 func (p *Provider) machines(ctx context.Context, op string, metal bool) ([]machine, error) {
 	all, err := pages(ctx, op, list[machine]{
 		what: "listing " + kindName(metal) + " in " + p.c.Region,
@@ -106,7 +106,7 @@ func (p *Provider) machines(ctx context.Context, op string, metal bool) ([]machi
 			}
 			return part, meta, err
 		}})
-	if all, err = p.complete(ctx, partList{op, metal, all}, err); err != nil {
+	if all, err = p.complete(ctx, partList{op, metal, all}, err); err != nil && !errors.Is(err, errPartial) {
 		return nil, err
 	}
 	for i, m := range all {
@@ -114,7 +114,7 @@ func (p *Provider) machines(ctx context.Context, op string, metal bool) ([]machi
 	}
 	return slices.DeleteFunc(all, func(m machine) bool {
 		return !strings.EqualFold(m.region, p.c.Region) || readTags(m.tags)[tagCluster] == ""
-	}), nil
+	}), err
 }
 
 // claim gives a machine that lacks our tags those that it had, if it is ours: it

@@ -36,11 +36,12 @@ func pages[T any](ctx context.Context, op string, l list[T]) ([]T, error) {
 // readPages reads them once. An answer without its meta part is none: the SDK
 // takes an empty or strange body for an empty list. A page is counted from the list's
 // begin: where something goes that an earlier page has shown, the next one begins later
-// and skips as much, and where something comes, it shows again what was shown.
+// and skips as much, and where something comes, it shows again what was shown. That loses nothing: launches
+// beside this one make a list grow all the time.
 func readPages[T any](ctx context.Context, op string, l list[T]) ([]T, error) {
 	var all []T
-	var odd error // why the list may lack something
-	total := -1   // by the first page
+	var odd error          // why the list may lack something
+	first, total := -1, -1 // what there is by the first page, and by the last
 	cursors, shown := map[string]bool{"": true}, map[string]bool{}
 	at := &govultr.ListOptions{PerPage: pageSize}
 	for {
@@ -58,20 +59,19 @@ func readPages[T any](ctx context.Context, op string, l list[T]) ([]T, error) {
 		}
 		for _, one := range part {
 			id := l.id(one)
-			if shown[id] {
-				odd = fmt.Errorf("%s is shown twice", id)
-				continue
+			if !shown[id] {
+				shown[id], all = true, append(all, one)
 			}
-			shown[id], all = true, append(all, one)
 		}
-		if total < 0 {
-			total = meta.Total
-		} else if total != meta.Total {
+		if first < 0 {
+			first = meta.Total
+		} else if meta.Total < total {
 			odd = fmt.Errorf("a page counts %d, and a later one %d", total, meta.Total)
 		}
+		total = meta.Total
 		if meta.Links == nil || meta.Links.Next == "" {
-			if odd == nil && len(all) < total {
-				odd = fmt.Errorf("%d of %d are shown", len(all), total)
+			if odd == nil && len(all) < first {
+				odd = fmt.Errorf("%d of %d are shown", len(all), first)
 			}
 			if odd != nil {
 				return all, transient(op, fmt.Errorf("%s: %w: %w", l.what, errPartial, odd))

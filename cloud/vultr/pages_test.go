@@ -112,6 +112,110 @@ func TestDestroyedBetweenPages(t *testing.T) {
 	}
 }
 
+// Launches side by side make the list of several pages grow that each of them reads first, and reconciliation
+// reads: nothing goes, so each list is one.
+func TestGrowsBetweenPages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("ten seconds; TestGrowsEachTime is the short one")
+	}
+	t.Parallel()
+	c := fakeCloud(t, vultrtest.Options{PageSize: 10, Latency: 20 * time.Millisecond})
+	p := over(t, c)
+	if _, err := p.Launch(t.Context(), ask("t-0", 16)); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for n := range 6 {
+		wg.Go(func() {
+			for m := range 4 {
+				r := []cloud.LaunchRequest{ask(fmt.Sprint("t-", n+1, "-", m), 2)}
+				if err := p.Prepare(t.Context(), r)[0]; err != nil {
+					t.Error(err)
+				} else if got, err := p.Launch(t.Context(), r[0]); err != nil || len(got) != 2 {
+					t.Errorf("launch %s: %d came, %v", r[0].Token, len(got), err)
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	for going := true; going; {
+		select {
+		case <-done:
+			going = false
+		default:
+		}
+		all, err := p.List(t.Context(), cloud.Filter{Cluster: "c-1"})
+		if err != nil || len(all) < 16 || !going && len(all) != 64 {
+			t.Errorf("shown are %d, %v", len(all), err)
+		}
+	}
+}
+
+// TestGrowsEachTime: something comes after the first page whenever a list is read.
+func TestGrowsEachTime(t *testing.T) {
+	t.Parallel()
+	c := fakeCloud(t, vultrtest.Options{PageSize: 2})
+	way := between(t, c, func() { others(t, c, http.MethodPost, "", another) })
+	p := over(t, c, func(v *vultr.Config) { v.Endpoint = way })
+	for range 3 {
+		others(t, c, http.MethodPost, "", another)
+	}
+	got, err := p.Launch(t.Context(), ask("t-1", 4)) // of which nobody knows whether it was asked for
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := p.List(t.Context(), cloud.Filter{Cluster: "c-1"})
+	found, want := ids(all), ids(got)
+	slices.Sort(found)
+	slices.Sort(want)
+	if err != nil || !slices.Equal(found, want) {
+		t.Errorf("shown are %v, %v, want %v", found, err, want)
+	}
+}
+
+// What goes between the pages of the list that a new launch reads is none of its own: it begins.
+func TestNewLaunchNeedsNoWholeList(t *testing.T) {
+	t.Parallel()
+	c := fakeCloud(t, vultrtest.Options{PageSize: 2})
+	for range 4 {
+		others(t, c, http.MethodPost, "", another)
+	}
+	var mu sync.Mutex
+	left := 2
+	way := between(t, c, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if left > 0 {
+			left--
+			destroyAnother(t, c)
+		}
+	})
+	p := over(t, c, func(v *vultr.Config) { v.Endpoint = way })
+	r := []cloud.LaunchRequest{ask("t-1", 2)}
+	if err := p.Prepare(t.Context(), r)[0]; err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.Launch(t.Context(), r[0]); err != nil || len(got) != 2 || left != 0 {
+		t.Errorf("%v, %v", ids(got), err)
+	}
+	// One of which an answer was lost is looked for in a whole list.
+	c.Fail("POST instances", vultrtest.Fault{Status: http.StatusBadGateway, Times: 1e6})
+	r[0] = ask("t-2", 1)
+	if err := p.Prepare(t.Context(), r)[0]; err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.Launch(t.Context(), r[0]); err == nil {
+		t.Errorf("%v came", ids(got))
+	}
+	mu.Lock()
+	left = 2
+	mu.Unlock()
+	if got, err := p.Launch(t.Context(), r[0]); err == nil || !strings.Contains(err.Error(), "not whole") {
+		t.Errorf("%v, %v, want that the list is not whole", ids(got), err)
+	}
+}
+
 // Where between two pages one comes, too, the count stays, and no list can tell that it lacks a
 // live one. A launch that is repeated does not take that one for ended: of all or nothing the rest would be destroyed.
 func TestUnshownLives(t *testing.T) {

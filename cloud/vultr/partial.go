@@ -26,7 +26,7 @@ type partList struct {
 // it shows is believed.
 const believedAfter = 10
 
-// complete returns a list that is whole, and of one that is not its error. But a count
+// complete returns a list that is whole, and of one that is not what it shows, with its error. But a count
 // that stays wrong is Vultr's mistake, and without a list nothing is launched, and no end
 // is seen. Then whatever we know to have been made, and is not shown, is asked for by
 // its id: what Vultr knows is added, so that nothing seems gone that is there.
@@ -45,7 +45,7 @@ func (p *Provider) complete(ctx context.Context, l partList, err error) ([]machi
 	}
 	ids, believed, first := p.unshown(n, l)
 	if !believed {
-		return nil, err
+		return l.all, err
 	}
 	if first {
 		p.log.Warn("Vultr's list has counted more than it shows for long; it is believed, and what is not shown is asked for by its id", "provider", p.c.Name, "error", err)
