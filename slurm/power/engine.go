@@ -85,15 +85,16 @@ type Engine struct {
 	heard     map[string]bool      // providers that have answered since the start, and whose strays are adopted
 	questions questions
 	watch     watch
-	attempts  map[string]attempts // by instance
-	observed  time.Time           // the last reading taken into attempts
-	warned    map[uint32]int      // jobs that have been told of a fence, and their restarts
-	rounds    int                 // of reconciliation
-	ended     int                 // instances without an owner, by this round
-	callers   []caller            // for the end of a round
-	unserved  map[string]sighting // instance that serves no node
-	doubtedOf map[string]bool     // providers whose lists are not believed
-	accounts  map[string]string   // provider -> the account that its credentials showed last
+	attempts  map[string]attempts  // by instance
+	observed  time.Time            // the last reading taken into attempts
+	warned    map[uint32]int       // jobs that have been told of a fence, and their restarts
+	rounds    int                  // of reconciliation
+	ended     int                  // instances without an owner, by this round
+	callers   []caller             // for the end of a round
+	unserved  map[string]sighting  // instance that serves no node
+	doubtedOf map[string]bool      // providers whose lists are not believed
+	heirs     map[string]time.Time // what a provider has left, by id or token -> since when it waits for its heir's list
+	accounts  map[string]string    // provider -> the account that its credentials showed last
 	servers   serving
 	dry       dryness
 	loaded    time.Time
@@ -123,7 +124,7 @@ func New(cfg Config, j journal, s controller, providers map[string]cloud.Provide
 		questions: questions{open: map[string]bool{}, last: map[string]time.Time{}},
 		watch:     watch{doubted: map[string]sighting{}}, attempts: map[string]attempts{}, warned: map[uint32]int{},
 		dry:     newDryness(cfg.Pools),
-		servers: newServing(cfg.Pools), unserved: map[string]sighting{}, doubtedOf: map[string]bool{}, accounts: map[string]string{}, batch: map[string]int{}, stubborn: map[string]int{},
+		servers: newServing(cfg.Pools), unserved: map[string]sighting{}, doubtedOf: map[string]bool{}, heirs: map[string]time.Time{}, accounts: map[string]string{}, batch: map[string]int{}, stubborn: map[string]int{},
 	}
 	for _, p := range cfg.Pools {
 		e.pools[p.Name] = p

@@ -20,7 +20,7 @@ func (l Left) Say(provider string) string {
 
 // inherit makes a provider's what is in the same account and of one that is not configured: it has another
 // name in burst.toml, or another looks at the same place. Of several such one that is a source of the thing's pool has it,
-// else the first. What its list lacks is judged as its own would be. What such a launch
+// else the first, and the source that has no list is waited for (awaits). What its list lacks is judged as its own would be. What such a launch
 // has made is looked for; it is not asked for again, as it is not this one's.
 func (e *Engine) inherit(c *Change, l *listing, name string) {
 	account := l.accounts[name]
@@ -33,7 +33,7 @@ func (e *Engine) inherit(c *Change, l *listing, name string) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(e.mem.instances)) {
 		rec := e.mem.instances[id]
-		if e.providers[rec.Provider] != nil || !l.same[name][rec.Account] || e.better(l, name, e.poolNow(rec.Instance, rec.Assigned)) {
+		if e.providers[rec.Provider] != nil || !l.same[name][rec.Account] || rec.Doomed == "" && rec.State != cloud.Terminating && e.awaits(l, name, heirless{rec.Provider, id, e.poolNow(rec.Instance, rec.Assigned)}) {
 			continue
 		}
 		n, changes := at[id]
@@ -48,7 +48,8 @@ func (e *Engine) inherit(c *Change, l *listing, name string) {
 	}
 	for _, token := range slices.Sorted(maps.Keys(e.mem.launches)) {
 		o := e.mem.launches[token]
-		if e.providers[o.Provider] != nil || !l.same[name][o.Account] || e.better(l, name, e.poolOfLaunch(o)) || slices.ContainsFunc(c.Launches, func(had Launch) bool { return had.Token == token }) {
+		if e.providers[o.Provider] != nil || !l.same[name][o.Account] || slices.ContainsFunc(c.Launches, func(had Launch) bool { return had.Token == token }) ||
+			e.awaits(l, name, heirless{o.Provider, token, e.poolOfLaunch(o)}) {
 			continue
 		}
 		from[o.Provider]++
@@ -71,13 +72,31 @@ func (e *Engine) inherit(c *Change, l *listing, name string) {
 	}
 }
 
-// better says that another provider of the same account is a source of the pool, and this one is not. It is waited for where
-// its list has no answer: what is inherited stays with its heir.
-func (e *Engine) better(l *listing, name, pool string) bool {
-	source := func(provider string) bool { _, is := e.pools[pool].source(provider); return is }
-	return !source(name) && slices.ContainsFunc(slices.Collect(maps.Keys(e.providers)), func(other string) bool {
-		return cmp.Or(l.accounts[other], e.accounts[other]) == l.accounts[name] && source(other)
-	})
+// heirless is an instance or a launch that a provider has left.
+type heirless struct{ left, id, pool string }
+
+// awaits says that another provider of the same account is a source of the pool, and this one is not. What is inherited
+// stays with its heir, so where that one has no answer in the same round it is waited for, but not for ever: nobody watches
+// the thing meanwhile. What is to end has only to be ended, by whoever can.
+func (e *Engine) awaits(l *listing, name string, h heirless) bool {
+	source := func(provider string) bool { _, is := e.pools[h.pool].source(provider); return is }
+	if source(name) {
+		return false
+	}
+	for _, other := range slices.Sorted(maps.Keys(e.providers)) {
+		if cmp.Or(l.accounts[other], e.accounts[other]) != l.accounts[name] || !source(other) {
+			continue
+		}
+		if e.heirs[h.id].IsZero() {
+			e.heirs[h.id] = l.began
+		}
+		waits := l.began.Sub(e.heirs[h.id]) < doubtFor
+		if _, answers := l.lists[other]; waits && !answers {
+			l.awaited[h.left] = other
+		}
+		return waits
+	}
+	return false
 }
 
 // poolOfLaunch is the pool that the launch's nodes have now.
@@ -125,13 +144,16 @@ func (e *Engine) left(c Change) map[string]Left {
 	return all
 }
 
-// tellLeft says it once of each provider.
-func (e *Engine) tellLeft(c *Change) {
+// tellLeft says it once of each provider, and for whom what it has left waits.
+func (e *Engine) tellLeft(c *Change, l *listing) {
 	left := e.left(*c)
 	for _, name := range slices.Sorted(maps.Keys(left)) {
 		text := left[name].Say(name)
+		if heir := l.awaited[name]; heir != "" {
+			text += fmt.Sprintf("; they wait up to %s for the list of %s, which is of the same account", doubtFor, heir)
+		}
 		e.plan(Planned{Kind: "doubt", Why: text})
-		if key := name + "provider-left"; !e.doubtedOf[key] {
+		if key := name + "provider-left" + l.awaited[name]; !e.doubtedOf[key] {
 			e.doubtedOf[key] = true
 			c.Events = append(c.Events, Event{Time: time.Now(), Kind: "provider-left", Text: text})
 		}

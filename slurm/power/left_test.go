@@ -2,6 +2,7 @@ package power
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,45 +75,80 @@ func TestARenamedProviderInherits(t *testing.T) {
 // TestTheSourceOfThePoolInherits: two names of the file are of the account.
 func TestTheSourceOfThePoolInherits(t *testing.T) {
 	rec := func(id, node string) Instance {
-		return Instance{Instance: cloud.Instance{ID: id, State: cloud.Running, Launched: at}, Provider: "old", Account: "A", Assigned: node, Doomed: "why"}
+		return Instance{Instance: cloud.Instance{ID: id, State: cloud.Running, Launched: at}, Provider: "old", Account: "A", Assigned: node}
 	}
+	doomed, ends := rec("i-doomed", "d3"), rec("i-ends", "d4")
+	doomed.Doomed, ends.State = "why", cloud.Terminating
 	for _, tt := range []struct {
 		name        string
 		listed      bool   // west is
 		now, before string // its account
 		q           string // who has what is of its pool
+		later       string // and a minute later
 	}{
-		{"it answers", true, "A", "", "west"},
-		{"its list has no answer", false, "A", "", "old"},
-		{"it does not answer, and has", false, "", "A", "old"},
-		{"it does not answer, and was another account's", false, "", "B", "east"},
-		{"it has never answered", false, "", "", "east"},
-		{"it is another account's now", false, "B", "A", "east"},
+		{"it answers", true, "A", "", "west", "west"},
+		{"its list has no answer", false, "A", "", "old", "east"},
+		{"it does not answer, and has", false, "", "A", "old", "east"},
+		{"its list alone has an answer", true, "", "A", "old", "east"},
+		{"it does not answer, and was another account's", false, "", "B", "east", "east"},
+		{"it has never answered", false, "", "", "east", "east"},
+		{"it is another account's now", false, "B", "A", "east", "east"},
 	} {
-		e, _ := testEngine(State{Instances: []Instance{rec("i-p", "c1"), rec("i-q", "d1"), rec("i-none", "")},
+		e, journal := testEngine(State{Instances: []Instance{rec("i-p", "c1"), rec("i-q", "d1"), rec("i-none", ""), doomed, ends},
 			Launches: []Launch{{Token: "t-p", Provider: "old", Account: "A", State: Abandoned, Nodes: []string{"c2"}}, {Token: "t-q", Provider: "old", Account: "A", State: Abandoned, Nodes: []string{"d2"}}}})
-		l := newListing(time.Now())
-		l.accounts["east"] = "A"
-		if e.accounts["west"] = tt.before; tt.now != "" {
-			l.accounts["west"] = tt.now
-		}
-		all := []cloud.Instance{{ID: "i-p", State: cloud.Running, Launched: at}, {ID: "i-q", State: cloud.Running, Launched: at}, {ID: "i-none", State: cloud.Running, Launched: at}}
-		l.lists["east"] = all
-		if tt.listed {
-			l.lists["west"] = all
-		}
-		var c Change
-		e.takeLists(&c, l, reading(nil))
-		if err := e.commit(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
-		for id, want := range map[string]string{"i-p": "east", "i-q": tt.q, "i-none": "east"} {
-			if got := e.mem.instances[id].Provider; got != want {
-				t.Errorf("%s: %s is of %s, want %s", tt.name, id, got, want)
+		began := time.Now()
+		round := func(after time.Duration, listed bool) {
+			l := newListing(began.Add(after))
+			l.accounts["east"] = "A"
+			if tt.now != "" {
+				l.accounts["west"] = tt.now
+			}
+			all := []cloud.Instance{doomed.Instance, ends.Instance}
+			for _, id := range []string{"i-p", "i-q", "i-none"} {
+				all = append(all, cloud.Instance{ID: id, State: cloud.Running, Launched: at})
+			}
+			l.lists["east"] = all
+			if listed {
+				l.lists["west"] = all
+			}
+			var c Change
+			e.takeLists(&c, l, reading(nil))
+			if err := e.commit(t.Context(), c); err != nil {
+				t.Fatal(err)
 			}
 		}
-		if p, o := e.mem.launches["t-p"].Provider, e.mem.launches["t-q"].Provider; p != "east" || o != tt.q {
-			t.Errorf("%s: the launches are of %s and %s", tt.name, p, o)
+		heirs := func(when, q string) {
+			t.Helper()
+			for id, want := range map[string]string{"i-p": "east", "i-q": q, "i-none": "east"} {
+				if got := e.mem.instances[id].Provider; got != want {
+					t.Errorf("%s, %s: %s is of %s, want %s", tt.name, when, id, got, want)
+				}
+			}
+			if p, o := e.mem.launches["t-p"].Provider, e.mem.launches["t-q"].Provider; p != "east" || o != q {
+				t.Errorf("%s, %s: the launches are of %s and %s", tt.name, when, p, o)
+			}
+			for _, id := range []string{"i-doomed", "i-ends"} { // whoever can has it end
+				if i, there := e.mem.instances[id]; there && i.Provider == "old" {
+					t.Errorf("%s, %s: nobody ends %s", tt.name, when, id)
+				}
+			}
+		}
+		e.accounts["west"] = tt.before
+		round(0, tt.listed)
+		heirs("at first", tt.q)
+		round(doubtFor-time.Second, tt.listed)
+		heirs("before a minute is over", tt.q)
+		const waits = "; they wait up to 1m0s for the list of west, which is of the same account"
+		told := slices.ContainsFunc(journal.committed, func(c Change) bool {
+			return slices.ContainsFunc(c.Events, func(ev Event) bool { return ev.Kind == "provider-left" && strings.HasSuffix(ev.Text, waits) })
+		})
+		if want := tt.q == "old" && !tt.listed; told != want {
+			t.Errorf("%s: that they wait is told: %v", tt.name, told)
+		}
+		round(doubtFor, tt.listed)
+		heirs("then", tt.later)
+		if len(e.heirs) > 0 && tt.q != "old" {
+			t.Errorf("%s: %v wait still", tt.name, e.heirs)
 		}
 	}
 }

@@ -19,6 +19,8 @@ type listing struct {
 	accountErrs map[string]error           // why they do not
 	same        map[string]map[string]bool // provider -> names of that account
 
+	awaited map[string]string // provider that is not configured -> the one without a list that is to have what it left
+
 	witness map[string]time.Time // provider -> launch of the oldest instance that it shows and the journal has
 	claims  map[string]bool      // nodes that a live instance says it is, and addresses of live ones; nil: not looked up
 	answer  map[string]bool      // nodes that answer Slurm
@@ -27,7 +29,7 @@ type listing struct {
 
 func newListing(began time.Time) *listing {
 	return &listing{began: began, lists: map[string][]cloud.Instance{}, errs: map[string]error{},
-		accounts: map[string]string{}, accountErrs: map[string]error{}, same: map[string]map[string]bool{}}
+		accounts: map[string]string{}, accountErrs: map[string]error{}, same: map[string]map[string]bool{}, awaited: map[string]string{}}
 }
 
 // judge looks for what a provider's list shows of what the journal has. A list

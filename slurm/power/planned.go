@@ -86,7 +86,7 @@ func (e *Engine) planner(plans *[]Planned) *Engine {
 	p.missing, p.settling, p.unserved = maps.Clone(e.missing), maps.Clone(e.settling), maps.Clone(e.unserved)
 	p.closed, p.heard, p.attempts = maps.Clone(e.closed), maps.Clone(e.heard), maps.Clone(e.attempts)
 	p.accounts, p.doubt, p.loaded = maps.Clone(e.accounts), maps.Clone(e.doubt), e.loaded
-	p.rounds = e.rounds + 1
+	p.rounds, p.heirs = e.rounds+1, maps.Clone(e.heirs)
 	return p
 }
 

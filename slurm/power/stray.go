@@ -70,8 +70,13 @@ func (e *Engine) takeLists(c *Change, l *listing, snap *slurm.Snapshot) {
 			delete(e.missing, id)
 		}
 	}
+	maps.DeleteFunc(e.heirs, func(id string, _ time.Time) bool {
+		rec, is := e.mem.instances[id]
+		o, asked := e.mem.launches[id]
+		return !(is && e.providers[rec.Provider] == nil) && !(asked && e.providers[o.Provider] == nil)
+	})
 	e.takeUnserving(c, now)
-	e.tellLeft(c)
+	e.tellLeft(c, l)
 }
 
 // claim is what can be said of an instance of ours that serves no node of the
