@@ -58,7 +58,8 @@ type OfferingPrice struct {
 // Pricer is met by providers that know prices.
 type Pricer interface {
 	// Prices returns those it knows, in the order of the offerings; one without a
-	// price is left out, never zero.
+	// price is left out, never zero. With an error, what is left out could not be
+	// asked for; without one, the cloud has no price of it.
 	Prices(ctx context.Context, offerings []Offering) ([]OfferingPrice, error)
 }
 

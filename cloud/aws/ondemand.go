@@ -23,16 +23,24 @@ import (
 // no way out of the network, the table must do.
 const pricingTimeout = 5 * time.Second
 
-// onDemandPrice returns a type's price in the provider's region.
-func (p *Provider) onDemandPrice(ctx context.Context, name string) (cloud.OfferingPrice, bool) {
+// onDemandPrice returns a type's price in the provider's region; one of zero: there is none. The
+// error says that it could not be asked for, and the table has none either.
+func (p *Provider) onDemandPrice(ctx context.Context, name string) (cloud.OfferingPrice, error) {
 	if price, ok := p.know.onDemand.get(name, onDemandAge); ok {
-		return price, price.USDPerHour > 0
+		return price, nil
 	}
 	builtIn, ok := tablePrice(name, p.c.Region)
-	_, silent := p.know.failed.get("pricing", silenceAge)
+	age, unknown := silenceAge, func(error) error { return nil }
+	if !ok {
+		age, unknown = failedAge, func(err error) error { return err }
+	}
+	silence, silent := p.know.failed.get("pricing", age)
 	home := pricingHome(p.c.Region)
-	if home == "" || silent {
-		return builtIn, ok
+	switch {
+	case home == "":
+		return builtIn, nil
+	case silent:
+		return builtIn, unknown(silence)
 	}
 	price, err := p.askPrice(ctx, home, name)
 	if err != nil {
@@ -41,13 +49,13 @@ func (p *Provider) onDemandPrice(ctx context.Context, name string) (cloud.Offeri
 			p.log.Warn("the Pricing API gives no prices: those of the built-in table are used, where it has them",
 				"provider", p.c.Name, "error", err)
 		}
-		return builtIn, ok
+		return builtIn, unknown(err)
 	}
 	if price.USDPerHour == 0 {
 		price = builtIn
 	}
 	p.know.onDemand.put(name, price) // none, too: it is not asked again for a while
-	return price, price.USDPerHour > 0
+	return price, nil
 }
 
 // askPrice asks the Pricing API for one type; a price of zero says that it

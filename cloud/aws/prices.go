@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,8 +29,8 @@ const (
 // Prices implements cloud.Pricer, for Linux on shared hardware: spot from EC2's
 // price history, on-demand from the Pricing API, or where that cannot be
 // asked from a dated table that came with the program. A spot offering without
-// a zone costs what the dearest zone asks. What cannot be asked is left out
-// and logged; the error is that of a round in which nothing could be learnt.
+// a zone costs what the dearest zone asks. The error, beside what is known,
+// says that the others without a price could not be asked for.
 func (p *Provider) Prices(ctx context.Context, offerings []cloud.Offering) ([]cloud.OfferingPrice, error) {
 	var spotTypes []string
 	for _, o := range offerings {
@@ -39,22 +40,20 @@ func (p *Provider) Prices(ctx context.Context, offerings []cloud.Offering) ([]cl
 	}
 	spot, spotErr := p.spotPrices(ctx, spotTypes)
 	var prices []cloud.OfferingPrice
+	var demandErr error // the first: it is one silence
 	for _, o := range offerings {
-		price, ok := dearest(spot[o.Type], o.Zone)
+		price := dearest(spot[o.Type], o.Zone)
 		if o.Market == cloud.OnDemand {
-			price, ok = p.onDemandPrice(ctx, o.Type)
+			var err error
+			price, err = p.onDemandPrice(ctx, o.Type)
+			demandErr = cmp.Or(demandErr, err)
 		}
-		if ok {
+		if price.USDPerHour > 0 {
 			price.Offering = o
 			prices = append(prices, price)
 		}
 	}
-	err := errors.Join(spotErr, ctx.Err())
-	if err != nil && len(prices) > 0 {
-		p.log.Warn("spot prices are not known", "provider", p.c.Name, "error", err)
-		err = nil
-	}
-	return prices, err
+	return prices, errors.Join(spotErr, demandErr, ctx.Err())
 }
 
 // spotPrice is a type's price in one zone.
@@ -78,7 +77,7 @@ func (p *Provider) spotPrices(ctx context.Context, names []string) (map[string][
 	if len(missing) == 0 {
 		return known, nil
 	}
-	if err, ok := p.know.failed.get("spot prices", spotAge); ok {
+	if err, ok := p.know.failed.get("spot prices", failedAge); ok {
 		return known, err
 	}
 	history, err := p.spotHistory(ctx, missing)
@@ -145,15 +144,15 @@ func latest(history []types.SpotPrice) map[string][]spotPrice {
 	return prices
 }
 
-// dearest returns the price in zone, or the highest of all where zone is empty.
-func dearest(prices []spotPrice, zone string) (cloud.OfferingPrice, bool) {
+// dearest returns the price in zone, or the highest of all where zone is empty; one of zero: there is none.
+func dearest(prices []spotPrice, zone string) cloud.OfferingPrice {
 	var best spotPrice
 	for _, price := range prices {
 		if (zone == "" || price.zone == zone) && price.usd > best.usd {
 			best = price
 		}
 	}
-	return cloud.OfferingPrice{USDPerHour: best.usd, Date: best.date, Source: fromSpotHistory}, best.usd > 0
+	return cloud.OfferingPrice{USDPerHour: best.usd, Date: best.date, Source: fromSpotHistory}
 }
 
 // positive reads a price; zero and what is no number are none.

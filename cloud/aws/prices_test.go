@@ -92,8 +92,14 @@ func TestPricesNotKnown(t *testing.T) {
 	spot := cloud.Offering{Type: "c6i.large", Market: cloud.Spot}
 	for range 2 {
 		got, err := p.Prices(t.Context(), []cloud.Offering{spot, {Type: "c6i.large", Market: cloud.OnDemand}, {Type: "c5.large", Market: cloud.OnDemand}})
-		if err != nil || len(got) != 2 || got[0].Source != "table" {
-			t.Errorf("got %v, %v; want the table's two", got, err)
+		if cloud.KindOf(err) != cloud.Auth || len(got) != 2 || got[0].Source != "table" {
+			t.Errorf("got %v, %v; want the table's two, and that spot prices could not be had", got, err)
+		}
+		if got, err := p.Prices(t.Context(), []cloud.Offering{{Type: "c6i.large", Market: cloud.OnDemand}, {Type: "x9.huge", Market: cloud.OnDemand}}); cloud.KindOf(err) != cloud.Auth || len(got) != 1 {
+			t.Errorf("got %v, %v; want the table's, and that the other could not be had", got, err)
+		}
+		if _, err := p.Prices(t.Context(), []cloud.Offering{{Type: "c6i.large", Market: cloud.OnDemand}}); err != nil {
+			t.Errorf("%v, of what the table has", err)
 		}
 	}
 	if aws.count("GetProducts") != 1 || strings.Count(aws.log.String(), "Pricing API") != 2 { // once, in message and error

@@ -47,6 +47,7 @@ const (
 	quotaAge    = time.Hour
 	imageAge    = 5 * time.Minute // of a parameter's value
 	silenceAge  = 10 * time.Minute
+	failedAge   = 15 * time.Second // of a question that nothing else answers: so often it is asked for several pools
 )
 
 // knowledge is what the provider has read of AWS's catalogs.

@@ -38,7 +38,8 @@ type Choice struct {
 	Retry time.Time
 	Tried []cloud.Offering // with Retry: what cools down
 	Dear  []cloud.Offering // spot offerings whose price is known to be above MaxPrice
-	// Unpriced, with Retry, is what was passed over for want of a price, of markets in which nothing has one.
+	// Unpriced is what was passed over, or with Wait is waited for, for want of a price: of markets in which nothing has
+	// one, and which come before what is chosen.
 	Unpriced []cloud.Offering
 }
 
@@ -47,11 +48,12 @@ type Choice struct {
 //	spot, not dear, not cooling               the first in order, and the others of spot beside it
 //	its first is only pausing                 wait for the end of the pause: no other is dearer for that
 //	all of spot cools, SpotTimeout not over   wait for the first to have cooled, or the timeout
+//	nothing of spot has a price, likewise     wait for the timeout: a price may be known before
 //	all of spot cools                         on-demand, by the same rules
 //	SpotTimeout is over                       on-demand first, then spot
 //	all cool                                  none left
 //
-// Without a spot offering that may be bought at all, as dear and unpriced ones may not, on-demand does not wait.
+// Without a spot offering that may be bought at all, as dear ones may not, on-demand does not wait.
 func (c Config) Choose(q Query) Choice {
 	var out Choice
 	byMarket, priced := map[cloud.Market][]cloud.Offering{}, map[cloud.Market]bool{}
@@ -77,28 +79,28 @@ func (c Config) Choose(q Query) Choice {
 	if c.SpotTimeout > 0 && !held {
 		slices.Reverse(markets)
 	}
-	for _, m := range markets {
+	out.Unpriced = slices.DeleteFunc(out.Unpriced, func(o cloud.Offering) bool { return priced[o.Market] })
+	for i, m := range markets {
 		list := byMarket[m]
+		before := slices.DeleteFunc(slices.Clone(out.Unpriced), func(o cloud.Offering) bool { return !slices.Contains(markets[:i+1], o.Market) })
 		open := slices.DeleteFunc(slices.Clone(list), func(o cloud.Offering) bool {
 			return q.Cool[o].Failures > 0 && q.Now.Before(q.Cool[o].Until)
 		})
 		if len(open) > 0 {
 			if until := q.Cool[open[0]].Until; q.Now.Before(until) {
-				return Choice{Wait: until, Dear: out.Dear}
+				return Choice{Wait: until, Dear: out.Dear, Unpriced: before}
 			}
 			or := slices.DeleteFunc(open[1:], func(o cloud.Offering) bool { return q.Now.Before(q.Cool[o].Until) })
-			return Choice{Offering: open[0], Or: or, Dear: out.Dear}
+			return Choice{Offering: open[0], Or: or, Dear: out.Dear, Unpriced: before}
 		}
-		if held && m == cloud.Spot && len(list) > 0 {
-			first, _ := firstCooled(list, q.Cool)
+		if held && m == cloud.Spot && (len(list) > 0 || len(before) > 0) {
 			over := q.Now.Add(c.SpotTimeout - waited)
-			if first.Before(over) {
+			if first, ok := firstCooled(list, q.Cool); ok && first.Before(over) {
 				over = first
 			}
-			return Choice{Wait: over, Dear: out.Dear}
+			return Choice{Wait: over, Dear: out.Dear, Unpriced: before}
 		}
 	}
-	out.Unpriced = slices.DeleteFunc(out.Unpriced, func(o cloud.Offering) bool { return priced[o.Market] })
 	if first, ok := firstCooled(out.Tried, q.Cool); ok {
 		out.Retry = first
 	} else {

@@ -97,8 +97,11 @@ func TestChoose(t *testing.T) {
 
 		{name: "what has no price is passed over", c: both, priced: "b/", want: "b/spot"},
 		{name: "and is not what cools", c: both, priced: "b/", cool: "b/spot 10s, b/on-demand 20s", want: "none, retry 10s"},
-		{name: "no price of spot: on-demand does not wait", c: with(both, timeout), priced: "on-demand", want: "a/on-demand or b/on-demand"},
-		{name: "no price of spot, on-demand cools", c: with(both, timeout), priced: "on-demand", cool: "a/on-demand 10s, b/on-demand 20s",
+		{name: "no price of spot: it is waited for as long as spot", c: with(both, timeout), priced: "on-demand", waited: 10 * time.Second, want: "wait 50s, no price a/spot,b/spot"},
+		{name: "no price of spot, spot_timeout is over", c: with(both, timeout), priced: "on-demand", waited: time.Minute, want: "a/on-demand or b/on-demand"},
+		{name: "no price of spot, and no spot_timeout", c: both, priced: "on-demand", want: "a/on-demand or b/on-demand, no price a/spot,b/spot"},
+		{name: "no price on demand, spot_timeout is over", c: with(both, timeout), priced: "/spot", waited: time.Minute, want: "a/spot or b/spot, no price a/on-demand,b/on-demand"},
+		{name: "no price of spot, on-demand cools", c: both, priced: "on-demand", cool: "a/on-demand 10s, b/on-demand 20s",
 			want: "none, retry 10s, no price a/spot,b/spot"},
 		{name: "none at all", c: Config{Types: []string{"a"}, Market: SpotOnly}, priced: "b/", want: "none, retry 10m0s, no price a/spot"},
 	} {

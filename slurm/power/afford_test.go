@@ -18,7 +18,7 @@ import (
 // TestZonesThatDoNotSellAType: a budget that refuses what has no price keeps no pool from launching
 // of which some type is not sold in some zone; a market is given up for that of no zone alone.
 func TestZonesThatDoNotSellAType(t *testing.T) {
-	spot := fleet.Config{Types: []string{"big", "small"}, Zones: []string{"a", "b"}, Market: fleet.SpotThenOnDemand, SpotTimeout: time.Minute}
+	spot := fleet.Config{Types: []string{"big", "small"}, Zones: []string{"a", "b"}, Market: fleet.SpotThenOnDemand}
 	for _, tt := range []struct {
 		name, unsold string
 		nodes        int
@@ -151,6 +151,13 @@ func TestWhatHasNoPriceIsNotLeft(t *testing.T) {
 			switch {
 			case len(out.drafts) > 0:
 				got = out.drafts[0].Request.Offering.String()
+				var c Change
+				out.drafts[0].write(&c, at)
+				_, passed, _ := strings.Cut(c.Events[0].Text, "; before it, no price is known in pool p at ")
+				if want := map[string]string{"none of spot": "east (small/a/spot, small/b/spot, big/a/spot, big/b/spot)",
+					"none of the first": "east (small/a/spot, small/b/spot, big/a/spot, big/b/spot, small/a/on-demand, small/b/on-demand, big/a/on-demand, big/b/on-demand)"}[tt.name]; passed != want {
+					t.Errorf("passed over are %q, want %q", passed, want)
+				}
 			case len(out.Holds) > 0:
 				got = out.Holds[0].Why
 			}

@@ -18,6 +18,7 @@ import (
 type pick struct {
 	pool Pool // with that source alone
 	fleet.Choice
+	passed []string // what would have come before, but has no price
 }
 
 // shut is why a source launches nothing now.
@@ -75,6 +76,7 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 		return pick{}, false
 	}
 	var left, quiet remains // quiet: of those that may answer again at any time
+	var passed []string
 	owed := p.owed(g, pool)
 	sources := slices.DeleteFunc(p.allowed(g, pool), func(s Pool) bool {
 		why, stopped := p.mem.stopped(s.Name, s.Provider)
@@ -115,12 +117,15 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 		}
 		p.firstAsked(out, g, s)
 		ch := p.offer(g, s, k, found)
+		if len(ch.Unpriced) > 0 {
+			passed = append(passed, p.unpriced(s, ch.Unpriced))
+		}
 		switch {
 		case ch.Offering != (cloud.Offering{}):
 			if g.job != 0 {
 				p.taken[g.job] = kindOf(s.Provider, ch.Offering)
 			}
-			return pick{s, ch}, true
+			return pick{s, ch, passed}, true
 		case !ch.Wait.IsZero():
 			if out.wait.IsZero() || ch.Wait.Before(out.wait) {
 				out.wait = ch.Wait

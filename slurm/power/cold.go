@@ -2,6 +2,8 @@ package power
 
 import (
 	"cmp"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
@@ -42,6 +44,19 @@ func (e *Engine) Now(source Pool, nodes int, now time.Time) (first cloud.Offerin
 		q.Cores = func(t string) (int, bool) { return e.cfg.Cores(source.Provider, t) }
 	}
 	return source.Fleet.Choose(q).Offering, cold
+}
+
+// unpriced says of which offerings no price is known, where a budget needs one.
+func (p planning) unpriced(pool Pool, all []cloud.Offering) string {
+	return fmt.Sprintf("no price is known in %s (%s)", p.place(pool), listed(all))
+}
+
+func listed(all []cloud.Offering) string {
+	names := make([]string, len(all))
+	for i, o := range all {
+		names[i] = o.String()
+	}
+	return strings.Join(names, ", ")
 }
 
 // because notes why an offering failed; the zero refusal: it has not. Others than Run read it.

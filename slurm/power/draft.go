@@ -69,7 +69,7 @@ func (p planning) draft(g group, ch pick, nodes []Node) draft {
 	for _, n := range nodes {
 		l.Nodes = append(l.Nodes, n.Name)
 	}
-	return draft{l, g.job, nodes, strings.TrimPrefix(p.place(pool), "pool "+pool.Name)}
+	return draft{l, g.job, nodes, strings.TrimPrefix(p.place(pool), "pool "+pool.Name), ch.passed}
 }
 
 // tags are the site's, and for whom the nodes are, as far as it is known and
@@ -113,6 +113,9 @@ func (d draft) write(c *Change, now time.Time) {
 	text := fmt.Sprintf("%d × %s%s", len(d.nodes), d.Request.Offering, d.where)
 	if n := len(d.Request.Or); n > 0 {
 		text += fmt.Sprintf(" or %d other offerings", n)
+	}
+	if len(d.passed) > 0 {
+		text += "; before it, " + strings.Join(d.passed, "; ")
 	}
 	c.Events = append(c.Events, Event{Time: now, Kind: "launch", Pool: d.Request.Pool, Job: d.job, Text: text})
 }

@@ -139,18 +139,11 @@ func (p planning) none(pool Pool, ch fleet.Choice) string {
 		}
 		parts = append(parts, part)
 	}
-	for _, of := range []struct {
-		what string
-		all  []cloud.Offering
-	}{{fmt.Sprintf("above max_price %g USD/h", pool.Fleet.MaxPrice), ch.Dear}, {"no price is known", ch.Unpriced}} {
-		if len(of.all) == 0 {
-			continue
-		}
-		names := make([]string, len(of.all))
-		for i, o := range of.all {
-			names[i] = o.String()
-		}
-		parts = append(parts, fmt.Sprintf("%s in %s (%s)", of.what, p.place(pool), strings.Join(names, ", ")))
+	if len(ch.Dear) > 0 {
+		parts = append(parts, fmt.Sprintf("above max_price %g USD/h in %s (%s)", pool.Fleet.MaxPrice, p.place(pool), listed(ch.Dear)))
+	}
+	if len(ch.Unpriced) > 0 {
+		parts = append(parts, p.unpriced(pool, ch.Unpriced))
 	}
 	return strings.Join(parts, "; ")
 }

@@ -43,9 +43,10 @@ type planned struct {
 // draft is a launch that is not in the journal yet, with its nodes as they were.
 type draft struct {
 	Launch
-	job   uint32
-	nodes []Node
-	where string // " at lon", of a pool with several sources
+	job    uint32
+	nodes  []Node
+	where  string   // " at lon", of a pool with several sources
+	passed []string // as pick's
 }
 
 // group is nodes that one launch may fill: those of one job that needs them

@@ -196,6 +196,7 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 		engine.Budget, engine.Priced = d.keeper.Open, d.keeper.Priced
 	}
 	d.engine = power.New(engine, fallen{journal, d}, ctl, providers, o.Log)
+	d.market.news = d.engine.Wake
 	d.setups = d.newSetups(news, o.Point)
 	d.rates = newRates(d, o.Config.Pools)
 	d.hub = session.NewHub(session.HubConfig{AtOnce: o.Config.Checkpoint.AtOnce, Interval: d.rates.interval}, d.journal, o.Log)

@@ -16,6 +16,15 @@ import (
 // spot prices move over hours.
 const marketEvery = 10 * time.Minute
 
+// What could never be asked for is asked for again after marketAgain, and each time after twice as long, up to
+// marketLate. A budget waits for its price, and when it was asked for in vain since unansweredFor it has none: a cloud that
+// never tells, as where burstd may not read its prices, keeps no job from what has one, and is asked as the others.
+const (
+	marketAgain   = 20 * time.Second
+	marketLate    = 2 * time.Minute
+	unansweredFor = 10 * time.Minute
+)
+
 // market is what the engine knows of prices and cores when it chooses what to
 // buy: asked for ahead, so that no launch waits for it.
 type market struct {
@@ -29,15 +38,17 @@ type market struct {
 	prices map[priceKey]float64
 	dates  map[priceKey]time.Time // of the prices
 	cores  map[typeKey]int
-	done   map[priceKey]bool // whose price has been asked for, whatever the answer
-	round  bool              // of all that pools may buy
+	done   map[priceKey]bool      // whose cloud has answered, whether it has a price or none
+	vain   map[priceKey]time.Time // of the others: since when it was asked in vain
+	round  bool                   // of all that pools may buy
+	news   func()                 // when a round has told more; nil: nobody waits
 }
 
 type typeKey struct{ provider, instanceType string }
 
 func newMarket(pools []config.Pool, tables map[string]price.Table, providers map[string]cloud.Provider, log *slog.Logger) *market {
 	m := &market{tables: tables, pricers: map[string]cloud.Pricer{}, catalog: map[string]cloud.Catalog{}, log: log,
-		prices: map[priceKey]float64{}, dates: map[priceKey]time.Time{}, cores: map[typeKey]int{}, done: map[priceKey]bool{}}
+		prices: map[priceKey]float64{}, dates: map[priceKey]time.Time{}, cores: map[typeKey]int{}, done: map[priceKey]bool{}, vain: map[priceKey]time.Time{}}
 	for _, p := range pools {
 		if f := p.Power.Fleet; f.Order != "" || f.MaxPrice > 0 {
 			m.pools = append(m.pools, p)
@@ -75,13 +86,16 @@ func (m *market) dated(provider string, o cloud.Offering) (usd float64, at time.
 // all has it learn what all pools may buy, also of those whose choice does not depend on it.
 func (m *market) all(pools []config.Pool) { m.pools = pools }
 
-// asked says whether the price of an offering is known, or could not be had.
+// asked says whether the price of an offering is known, or its cloud has none, or has been asked in vain for long.
 func (m *market) asked(provider string, o cloud.Offering) bool {
 	if _, ok := m.tables[provider].Hourly(o); ok || m.pricers[provider] == nil {
 		return true
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if since, vain := m.vain[priceKey{provider, o}]; vain {
+		return time.Since(since) >= unansweredFor
+	}
 	return m.round || m.done[priceKey{provider, o}]
 }
 
@@ -97,38 +111,56 @@ func (m *market) run(ctx context.Context) error {
 	if len(m.pools) == 0 {
 		return nil
 	}
-	tick := time.NewTicker(marketEvery)
-	defer tick.Stop()
+	again := marketAgain
 	for {
+		wait := marketEvery
 		for _, p := range m.pools {
-			m.learn(ctx, p.Power.Provider, p.Power.Fleet)
+			if m.learn(ctx, p.Power.Provider, p.Power.Fleet) {
+				wait = again
+			}
+		}
+		if again = min(2*again, marketLate); wait == marketEvery {
+			again = marketAgain
 		}
 		m.mu.Lock()
 		m.round = true
 		m.mu.Unlock()
+		if m.news != nil {
+			m.news()
+		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-time.After(jitter(wait)):
 		}
 	}
 }
 
-// learn asks for what one pool may buy. What cannot be had now stays as it was.
-func (m *market) learn(ctx context.Context, provider string, f fleet.Config) {
-	ctx, cancel := context.WithTimeout(ctx, priceTimeout)
+// learn asks for what one pool may buy. What cannot be had now stays as it was; waited: a budget waits for some of it.
+func (m *market) learn(parent context.Context, provider string, f fleet.Config) (waited bool) {
+	ctx, cancel := context.WithTimeout(parent, priceTimeout)
 	defer cancel()
 	if pricer := m.pricers[provider]; pricer != nil {
 		found, err := pricer.Prices(ctx, f.Offerings())
 		m.mu.Lock()
 		for _, p := range found {
-			m.prices[priceKey{provider, p.Offering}], m.dates[priceKey{provider, p.Offering}] = p.USDPerHour, p.Date
+			key := priceKey{provider, p.Offering}
+			m.prices[key], m.dates[key], m.done[key] = p.USDPerHour, p.Date, true
 		}
 		for _, o := range f.Offerings() {
-			m.done[priceKey{provider, o}] = true
+			key := priceKey{provider, o}
+			if err == nil || m.done[key] {
+				m.done[key] = true
+				delete(m.vain, key)
+				continue
+			}
+			if m.vain[key].IsZero() {
+				m.vain[key] = time.Now()
+			}
+			waited = waited || time.Since(m.vain[key]) < unansweredFor
 		}
 		m.mu.Unlock()
-		m.warn(ctx, "prices", provider, err)
+		m.warn(parent, "prices", provider, err)
 	}
 	if c := m.catalog[provider]; c != nil && f.Order == fleet.ByPricePerCore {
 		found, err := c.Types(ctx, f.Types)
@@ -137,12 +169,13 @@ func (m *market) learn(ctx context.Context, provider string, f fleet.Config) {
 			m.cores[typeKey{provider, t.Name}] = t.Cores
 		}
 		m.mu.Unlock()
-		m.warn(ctx, "instance types", provider, err)
+		m.warn(parent, "instance types", provider, err)
 	}
+	return waited
 }
 
 func (m *market) warn(ctx context.Context, what, provider string, err error) {
 	if err != nil && ctx.Err() == nil {
-		m.log.Warn("what pools order by cannot be had now; asked again", "what", what, "provider", provider, "in", marketEvery, "error", err)
+		m.log.Warn("what pools order by cannot be had now; asked again", "what", what, "provider", provider, "error", err)
 	}
 }

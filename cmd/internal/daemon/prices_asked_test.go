@@ -2,9 +2,17 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/fleet"
+	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/cmd/internal/spending"
+	"github.com/burst-hpc/burst/slurm/power"
 )
 
 // never is a cloud that is asked for prices and has not answered.
@@ -28,5 +36,85 @@ func TestPricesAreAskedForFirst(t *testing.T) {
 	d.prices.learn(t.Context(), nil)
 	if _, asked := d.dearest("here", o); !asked {
 		t.Error("it was asked for")
+	}
+}
+
+// halting is a cloud that has no spot price to tell at first, and that of on-demand always.
+type halting struct {
+	cloud.Provider
+	fails int // as often it cannot be asked
+	none  bool
+	asked int
+}
+
+func (h *halting) Prices(_ context.Context, offerings []cloud.Offering) (all []cloud.OfferingPrice, err error) {
+	h.asked++
+	for _, o := range offerings {
+		switch {
+		case o.Market == cloud.OnDemand:
+			all = append(all, cloud.OfferingPrice{Offering: o, USDPerHour: 1})
+		case h.asked <= h.fails:
+			err = errors.New("no route to host")
+		case !h.none:
+			all = append(all, cloud.OfferingPrice{Offering: o, USDPerHour: 0.3})
+		}
+	}
+	return all, err
+}
+
+// TestAPriceThatCouldNotBeAskedFor: a look in vain makes no market one without a price. It is asked for again soon, the
+// budget waits meanwhile, and only when nobody has answered for long it has none.
+func TestAPriceThatCouldNotBeAskedFor(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		c        halting
+		known    time.Duration // after which spot is passed over, or has its price; a fifth more or less
+		unpriced bool
+	}{
+		{"at once", halting{}, 0, false},
+		{"there is none", halting{none: true}, 0, true},
+		{"one look fails", halting{fails: 1}, 20 * time.Second, false},
+		{"one fails, and there is none", halting{fails: 1, none: true}, 20 * time.Second, true},
+		{"four fail", halting{fails: 4}, 260 * time.Second, false},
+		{"all fail", halting{fails: 1e6}, unansweredFor, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := map[string]cloud.Provider{"here": &tt.c}
+				d := &Daemon{}
+				log := slog.New(slog.DiscardHandler)
+				pool := config.Pool{Power: power.Pool{Name: "p", Provider: "here", Fleet: fleet.Config{Types: []string{"t"}, Market: fleet.SpotThenOnDemand}}}
+				d.prices, d.market = newPrices(nil, c, log), newMarket(nil, nil, c, log)
+				d.market.all([]config.Pool{pool})
+				d.prices.learnt.Store(true)
+				told := 0
+				d.market.news = func() { told++ }
+				ctx, end := context.WithCancel(t.Context())
+				go func() { _ = d.market.run(ctx) }()
+				keeper := &spending.Keeper{Price: d.dearest}
+				spot := cloud.Offering{Type: "t", Market: cloud.Spot}
+				known := time.Duration(-1)
+				for after := time.Duration(0); after <= 11*time.Minute; after += time.Second {
+					synctest.Wait()
+					usd, asked := d.dearest("here", spot)
+					priced := keeper.Priced("here", spot)
+					if usd > 0 != (asked && !tt.unpriced) || !asked && !priced {
+						t.Fatalf("after %s: %g, %v, and it has a price: %v", after, usd, asked, priced)
+					}
+					if asked && known < 0 {
+						known = after
+					}
+					if usd, asked := d.dearest("here", cloud.Offering{Type: "t", Market: cloud.OnDemand}); usd != 1 || !asked {
+						t.Fatalf("on demand: %g, %v", usd, asked)
+					}
+					time.Sleep(time.Second)
+				}
+				if known < 0 || known > tt.known*6/5+time.Second || known < tt.known*4/5 || keeper.Priced("here", spot) == tt.unpriced || told != tt.c.asked || told > 12 {
+					t.Errorf("known after %s, asked %d times, told %d times, and it has a price: %v", known, tt.c.asked, told, keeper.Priced("here", spot))
+				}
+				end()
+				synctest.Wait()
+			})
+		})
 	}
 }
