@@ -18,8 +18,8 @@ type Cold struct {
 }
 
 // Now is what a source would be asked for first for so many nodes, all or nothing, the zero one if
-// nothing is left of it; and what cools down, in the pool's order.
-func (e *Engine) Now(source Pool, nodes int, now time.Time) (first cloud.Offering, cold []Cold) {
+// nothing is left of it; what cools down, in the pool's order; and what would come before, but has no price, where a budget needs one.
+func (e *Engine) Now(source Pool, nodes int, now time.Time) (first cloud.Offering, cold []Cold, unpriced []cloud.Offering) {
 	e.mu.Lock()
 	cool := map[cloud.Offering]fleet.Cooldown{}
 	for _, o := range source.Fleet.Offerings() {
@@ -43,7 +43,8 @@ func (e *Engine) Now(source Pool, nodes int, now time.Time) (first cloud.Offerin
 	if e.cfg.Cores != nil {
 		q.Cores = func(t string) (int, bool) { return e.cfg.Cores(source.Provider, t) }
 	}
-	return source.Fleet.Choose(q).Offering, cold
+	ch := source.Fleet.Choose(q)
+	return ch.Offering, cold, ch.Unpriced
 }
 
 // unpriced says of which offerings no price is known, where a budget needs one.

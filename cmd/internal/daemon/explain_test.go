@@ -257,6 +257,23 @@ func TestExplainCold(t *testing.T) {
 	}
 }
 
+// TestExplainUnpriced: where a budget needs a price that is not known, that is said, and what is launched for want of one.
+func TestExplainUnpriced(t *testing.T) {
+	for timeout, want := range map[time.Duration]string{
+		0:           "pool p, here: no price is known of small/spot, large/spot, and there is a budget",
+		time.Minute: "pool p, here: nothing that it may buy is to be had now: no price is known of small/spot, large/spot, and there is a budget",
+	} {
+		s := explaining(t, power.State{}, waiting("5", "N/A", "cloud"))
+		p := &s.over.cfg.Pools[0].Power
+		p.Fleet.Market, p.Fleet.SpotTimeout = fleet.SpotThenOnDemand, timeout
+		s.over.engine = engineOf(t, power.Config{Pools: []power.Pool{*p}, Priced: func(_ string, o cloud.Offering) bool { return o.Market == cloud.OnDemand }}, power.State{})
+		e := s.explain(api.ExplainAsk{Job: "5", UID: -1})
+		if len(e.Where) != 1 || (e.Where[0].Offering == "small/on-demand") != (timeout == 0) || (e.Where[0].Forbidden == "") != (timeout == 0) || !slices.Contains(e.Details, want) {
+			t.Errorf("%s: %+v", timeout, e)
+		}
+	}
+}
+
 // TestExplainFull: a pool whose nodes others have is not where a job would run now.
 func TestExplainFull(t *testing.T) {
 	const end = "; nothing is launched for it now: "

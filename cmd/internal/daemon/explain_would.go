@@ -176,7 +176,11 @@ func (x explainer) wouldBe(f *facts, partitions []string) error {
 		}
 		closed, full := x.engine.Closed(p.Power.Name), x.full(p.Power.Nodes, nodes)
 		for _, s := range p.Power.Sources() {
-			first, cold := x.engine.Now(s, nodes, f.now)
+			first, cold, unpriced := x.engine.Now(s, nodes, f.now)
+			noPrice := ""
+			if len(unpriced) > 0 {
+				noPrice = fmt.Sprintf("no price is known of %s, and there is a budget", written(unpriced))
+			}
 			place := api.Place{Partition: p.Slurm.Partition, Pool: p.Power.Name, Provider: s.Provider, Nodes: nodes, Forbidden: closed}
 			switch {
 			case closed != "":
@@ -184,8 +188,12 @@ func (x explainer) wouldBe(f *facts, partitions []string) error {
 				place.Forbidden = fmt.Sprintf("the pool has %d nodes", len(p.Power.Nodes))
 			case full != "":
 				place.Forbidden = full
+			case first == (cloud.Offering{}) && noPrice != "":
+				place.Forbidden = "nothing that it may buy is to be had now: " + noPrice
 			case first == (cloud.Offering{}):
 				place.Forbidden = "nothing that it may buy is to be had now"
+			case noPrice != "":
+				f.cold = append(f.cold, fmt.Sprintf("pool %s, %s: %s", s.Name, s.Provider, noPrice))
 			}
 			for _, c := range cold {
 				f.cold = append(f.cold, fmt.Sprintf("pool %s, %s: %s: %s, not asked for before %s", s.Name, s.Provider, c.Offering, c.Why, clock(c.Until, f.now)))
@@ -212,6 +220,14 @@ func (x explainer) wouldBe(f *facts, partitions []string) error {
 		return cmp.Compare(boolFloat(a.Forbidden != ""), boolFloat(b.Forbidden != ""))
 	})
 	return nil
+}
+
+func written(all []cloud.Offering) string {
+	names := make([]string, len(all))
+	for i, o := range all {
+		names[i] = o.String()
+	}
+	return strings.Join(names, ", ")
 }
 
 // full says why Slurm has not as many nodes of the pool for a job now; "": it has, as far as is known. A node
