@@ -309,7 +309,8 @@ func TestCheckLines(t *testing.T) {
 		{"a node may be back too soon", nodes, []Line{part("cloud", "Nodes=s[1-4],b1 SuspendTime=600 ResumeTimeout=900 SuspendTimeout=3"), part("night", "Nodes=o[1-3] SuspendTime=2 ResumeTimeout=1800 SuspendTimeout=3")},
 			"advice: SuspendTimeout=3: the next instance"},
 		{"unreadable", nodes, []Line{part("cloud", "Nodes=s[1-"), night}, "wrong: Its nodes cannot be read:"},
-		{"another partition of all", nodes, []Line{part("cloud", "Nodes=s[1-4],b1"+times), night, part("any", "Nodes=all")}, "wrong: Its Nodes=all hold s[1-4],b1,o[1-3] of the cloud: any job"},
+		{"another partition of all, where all are the cloud's", nodes, []Line{part("cloud", "Nodes=s[1-4],b1"+times), night, part("any", "Nodes=all")}, ""},
+		{"another partition of all", append([]Line{node("n1", "CPUs=4")}, nodes...), []Line{part("cloud", "Nodes=s[1-4],b1"+times), night, part("any", "Nodes=all")}, "wrong: Its Nodes=all hold s[1-4],b1,o[1-3] of the cloud: any job"},
 		{"another partition of the cloud", nodes, []Line{part("cloud", "Nodes=s[1-4],b1"+times), night, part("any", "Nodes=s[1-2],o1")}, ""},
 		{"another partition with some of them", nodes, []Line{part("cloud", "Nodes=s[1-4],b1"+times), night, part("any", "Nodes=n1,s[1-2]")}, "wrong: Its Nodes=n1,s[1-2] hold s[1-2] of the cloud:"},
 	} {

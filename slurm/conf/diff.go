@@ -168,7 +168,7 @@ func (d *differ) setting(s statement, wants map[string]Finding, late bool) {
 	for _, kv := range s.kvs {
 		want, known := wants[kv[0]]
 		if known && want.Key == prologKey && d.Release.Since(manyPrologs) {
-			line = d.twice(s, kv[1], line)
+			line = d.twice(s, kv, line)
 			continue
 		}
 		if !known || strings.EqualFold(kv[1], want.Want) {
@@ -176,7 +176,7 @@ func (d *differ) setting(s statement, wants map[string]Finding, late bool) {
 		}
 		switch {
 		case late && want.Level != OK:
-			line = strings.TrimSpace(strings.Replace(line, pairText(line, kv[0]), "", 1))
+			line = strings.TrimSpace(replaced(line, kv, ""))
 			d.edit(s, line)
 			d.Notes = append(d.Notes, fmt.Sprintf("%s:%d: %s comes after what Burst writes, and takes it back: the last line counts. %s", s.path, s.first+1, want.Key, want.Why))
 		case !late && d.whole != nil && d.counts[kv[0]].path == s.path && d.counts[kv[0]].first == s.first && without(words(kv[1]), words(want.Want)) != "":
@@ -187,25 +187,26 @@ func (d *differ) setting(s statement, wants map[string]Finding, late bool) {
 }
 
 // twice takes a program of Burst's away that Fragment's line names too, where Slurm runs that of each line.
-func (d *differ) twice(s statement, program, line string) string {
+func (d *differ) twice(s statement, kv [2]string, line string) string {
+	program := kv[1]
 	if program != d.in.Programs.Gate && program != d.in.Programs.Chain {
 		return line
 	}
-	line = strings.TrimSpace(strings.Replace(line, pairText(line, prologKey), "", 1))
+	line = strings.TrimSpace(replaced(line, kv, ""))
 	d.edit(s, line)
 	d.Notes = append(d.Notes, fmt.Sprintf("%s:%d: %s=%s goes: this Slurm runs the program of each line, and %s has one.",
 		s.path, s.first+1, prologKey, program, filepath.Base(d.own)))
 	return line
 }
 
-// pairText is a key with its value as the line has them.
-func pairText(line, key string) string {
-	for _, m := range pair.FindAllStringSubmatch(line, -1) {
-		if strings.EqualFold(m[1], key) {
-			return m[0]
+// replaced is the line with another text in place of a key, in lower case, with its value: of several that of the last, which counts.
+func replaced(line string, kv [2]string, to string) string {
+	for _, at := range slices.Backward(pair.FindAllStringIndex(line, -1)) {
+		if slices.Equal(pairs(line[at[0]:at[1]]), [][2]string{kv}) {
+			return line[:at[0]] + to + line[at[1]:]
 		}
 	}
-	return ""
+	return line
 }
 
 // finish makes the files of the edits, in the order in which Slurm reads them.

@@ -17,14 +17,12 @@ func mixed(site Site, in Input) []Finding {
 	var all []Finding
 	for _, name := range slices.Sorted(maps.Keys(lines)) {
 		nodes := lines[name]["nodes"]
-		servers, others := site.taken(nodes, in.Pools, name)
+		servers, others, foreign := site.taken(nodes, in, name)
 		if len(servers) > 0 {
 			all = append(all, Finding{Level: Wrong, Key: "PartitionName", Have: name, Why: fmt.Sprintf(
 				"It gives %s to jobs, which serves files: they would take its memory and fill its disk. List the partition's nodes without it.", hostlist.Fold(servers))})
 		}
-		listed, err := hostlist.Expand(nodes)
-		cloud := err == nil && without(listed, slices.Concat(servers, others)) == ""
-		if len(others) > 0 && !cloud && !ours[name] && !slices.Contains(in.Mixed, name) {
+		if len(others) > 0 && foreign && !ours[name] && !slices.Contains(in.Mixed, name) {
 			all = append(all, Finding{Level: Wrong, Key: "PartitionName", Have: name, Why: fmt.Sprintf(
 				"Its Nodes=%s hold %s of the cloud: any job of it may power them up and cost money, by no rule of overflow, and \"#BURST stay\" keeps none away. %s. "+
 					"If that is meant, write mixed_partitions = [%q] under [slurm] in burst.toml.", nodes, hostlist.Fold(others), site.instead(nodes, in), name)})
@@ -60,10 +58,11 @@ func (s Site) own(in Input) (list string, known bool) {
 func everyNode(nodes string) bool { return strings.EqualFold(nodes, "ALL") }
 
 // taken are the nodes of pools, but for those whose partition is name, that a partition holds by its Nodes: ALL, a list, or
-// the names of sets.
-func (s Site) taken(nodes string, pools []Pool, name string) (servers, others []string) {
-	every, listed, features := everyNode(nodes), map[string]bool{}, map[string]bool{}
-	names, _ := hostlist.Expand(nodes) // what cannot be read Slurm refuses, with its line
+// the names of sets. foreign says that it holds others, too.
+func (s Site) taken(nodes string, in Input, name string) (servers, others []string, foreign bool) {
+	ours, every, listed, features := poolNodes(in), everyNode(nodes), map[string]bool{}, map[string]bool{}
+	names, err := hostlist.Expand(nodes) // what cannot be read Slurm refuses, with its line
+	foreign = err != nil
 	for _, n := range names {
 		listed[n] = true
 	}
@@ -71,14 +70,19 @@ func (s Site) taken(nodes string, pools []Pool, name string) (servers, others []
 		if !listed[set.Name] {
 			continue
 		}
+		names = slices.DeleteFunc(names, func(n string) bool { return n == set.Name })
 		features[set.Attrs["feature"]] = true
 		every = every || everyNode(set.Attrs["nodes"])
-		inSet, _ := hostlist.Expand(set.Attrs["nodes"])
-		for _, n := range inSet {
-			listed[n] = true
-		}
+		inSet, err := hostlist.Expand(set.Attrs["nodes"])
+		foreign = foreign || err != nil
+		names = append(names, inSet...)
 	}
-	for _, p := range pools {
+	delete(features, "")
+	for _, n := range names {
+		listed[n] = true
+		foreign = foreign || !ours[n] && !everyNode(n)
+	}
+	for _, p := range in.Pools {
 		if p.Partition == name {
 			continue
 		}
@@ -93,7 +97,19 @@ func (s Site) taken(nodes string, pools []Pool, name string) (servers, others []
 			}
 		}
 	}
-	return servers, others
+	return servers, others, foreign || s.matches(every, features, ours)
+}
+
+// matches says that nodes of no pool are among all, or have one of the features, or may join and have it.
+func (s Site) matches(every bool, features, ours map[string]bool) bool {
+	if !every && len(features) == 0 {
+		return false
+	}
+	return s.Get("MaxNodeCount") != "" || slices.ContainsFunc(s.Nodes, func(l Line) bool {
+		names, err := hostlist.Expand(l.Name)
+		return (every || slices.ContainsFunc(words(l.Attrs["feature"]+","+l.Attrs["features"]), func(f string) bool { return features[f] })) &&
+			(err != nil || slices.ContainsFunc(names, func(n string) bool { return !ours[n] }))
+	})
 }
 
 // said are the features of the pool's nodes: those of the NodeName=DEFAULT line where it has none itself.
@@ -124,25 +140,25 @@ func (d *differ) narrow(site Site) Site {
 		}
 		has := last(lines.site.Partitions)
 		at++
-		servers, others := site.taken(has.Attrs["nodes"], d.in.Pools, has.Name)
+		servers, others, _ := site.taken(has.Attrs["nodes"], d.in, has.Name)
 		if !everyNode(has.Attrs["nodes"]) || ours[has.Name] || slices.Contains(d.in.Mixed, has.Name) || len(servers)+len(others) == 0 {
 			continue
 		}
 		attrs := maps.Clone(has.Attrs)
 		attrs["nodes"] = list
 		site.Partitions[at-1] = Line{Name: has.Name, Attrs: attrs}
-		d.relist(s, "Nodes="+list)
+		d.relist(s, has.Attrs["nodes"], "Nodes="+list)
 		d.Notes = append(d.Notes, fmt.Sprintf("%s:%d: partition %s has Nodes=ALL, which takes the cloud's nodes in: any job of it would power them up. It gets the site's own; "+
 			"a node that comes later is to be added there. To keep ALL, write mixed_partitions = [%q] under [slurm] in burst.toml.", s.path, s.first+1, has.Name, has.Name))
 	}
 	return site
 }
 
-// relist has other nodes in the line of a partition, and leaves a comment behind it.
-func (d *differ) relist(s statement, nodes string) {
-	to := s.text + " " + nodes // of a line that has them of its DEFAULT
-	if had := pairText(s.text, "nodes"); had != "" {
-		to = strings.Replace(s.text, had, nodes, 1)
+// relist has other nodes in the line of a partition in place of those it had, and leaves a comment behind it.
+func (d *differ) relist(s statement, had, nodes string) {
+	to := replaced(s.text, [2]string{"nodes", had}, nodes)
+	if to == s.text {
+		to += " " + nodes // of a line that has them of its DEFAULT
 	}
 	for _, t := range d.texts {
 		if t.path != s.path || s.first != s.last {

@@ -11,7 +11,7 @@ const mixedSite = "ClusterName=onprem\nSlurmUser=slurm\nJobFileAppend=1\nNodeNam
 
 // TestMixed: whatever way a partition of the site takes the cloud's nodes in, its jobs would power them up.
 func TestMixed(t *testing.T) {
-	const nodes = "NodeName=n[1-9] CPUs=4\n"
+	const nodes, cloudOnly = "NodeName=n[1-9] CPUs=4\n", "# without these\n"
 	for _, test := range []struct{ name, lines, want string }{ // want: what is held, "" for nothing
 		{"all", "PartitionName=main Nodes=ALL", "s[1-4],b1,o[1-3]"},
 		{"of the DEFAULT line", "PartitionName=DEFAULT Nodes=ALL\nPartitionName=main Default=YES", "s[1-4],b1,o[1-3]"},
@@ -24,9 +24,22 @@ func TestMixed(t *testing.T) {
 		{"its own", "PartitionName=main Nodes=n[1-9]", ""},
 		{"none", "PartitionName=main", ""},
 		{"one more of the cloud", "PartitionName=late Nodes=s[1-4],b1 MaxTime=60", ""},
+		{"of the cloud, by a feature", "NodeSet=spots Feature=spot\nPartitionName=late Nodes=spots", ""},
+		{"of the cloud, by a set of nodes", "NodeSet=some Nodes=s[1-4],b1\nPartitionName=late Nodes=some", ""},
+		{"of the cloud, by a set and a list", "PartitionName=late Nodes=spots,b1\nNodeSet=spots Feature=spot", ""},
+		{"a feature that the site's have too", "NodeName=x1 CPUs=1 Feature=big,spot\nNodeSet=spots Feature=spot\nPartitionName=main Nodes=spots", "s[1-4]"},
+		{"a feature that may join", "MaxNodeCount=9\nNodeSet=spots Feature=spot\nPartitionName=main Nodes=spots", "s[1-4]"},
+		{"a set and the site's", "NodeSet=spots Feature=spot\nNodeSet=own Nodes=n1\nPartitionName=main Nodes=spots,own", "s[1-4]"},
+		{"all, and none is the site's", cloudOnly + "PartitionName=late Nodes=ALL", ""},
+		{"all in a set, and none is the site's", cloudOnly + "NodeSet=every Nodes=ALL\nPartitionName=late Nodes=every", ""},
+		{"all, and others may join", cloudOnly + "MaxNodeCount=9\nPartitionName=main Nodes=ALL", "s[1-4],b1,o[1-3]"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			site := files(t, map[string]string{"slurm.conf": nodes + test.lines + "\n"}).Site
+			lines, cloud := strings.CutPrefix(test.lines, cloudOnly)
+			if !cloud {
+				lines = nodes + lines
+			}
+			site := files(t, map[string]string{"slurm.conf": lines + "\n"}).Site
 			said := func(in Input) (all []string) {
 				for _, f := range mixed(site, in) {
 					if f.Level != Wrong || f.Have != "main" {
@@ -56,6 +69,9 @@ func TestNarrow(t *testing.T) {
 		{"of the DEFAULT line", strings.Replace(mixedSite, "PartitionName=main Nodes=ALL", "PartitionName=DEFAULT Nodes=ALL\nPartitionName=main", 1),
 			"+PartitionName=main Default=YES Nodes=n[1-9] # as ever"},
 		{"over two lines", strings.Replace(mixedSite, " Default=YES # as ever", ` \`+"\n  Default=YES", 1), "+PartitionName=main Nodes=n[1-9]   Default=YES"},
+		{"behind AllocNodes", strings.Replace(mixedSite, "Nodes=ALL", "AllocNodes=ALL Nodes=ALL", 1), "+PartitionName=main AllocNodes=ALL Nodes=n[1-9] Default=YES # as ever"},
+		{"before AllocNodes", strings.Replace(mixedSite, "Nodes=ALL", "Nodes=ALL AllocNodes=ALL", 1), "+PartitionName=main Nodes=n[1-9] AllocNodes=ALL Default=YES # as ever"},
+		{"twice", strings.Replace(mixedSite, "Nodes=ALL", "Nodes=n1 Nodes=ALL", 1), "+PartitionName=main Nodes=n1 Nodes=n[1-9] Default=YES # as ever"},
 		{"in quotes", strings.Replace(mixedSite, "Nodes=ALL", `Nodes="all"`, 1), "+PartitionName=main Nodes=n[1-9] Default=YES # as ever"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
