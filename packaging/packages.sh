@@ -168,7 +168,7 @@ pack() {
 		triggers='deb: { triggers: { activate_noawait: [ldconfig] }, compression: gzip }'
 		[ "$2" = deb ] || libc=", \"libc.so.6($glibc)(64bit)\""
 	fi
-	sed -e "s|@ARCH@|$1|; s|@VERSION@|$VERSION|; s|@TREE@|$work/$1-$2/$3|; s|@CONF@|$work/burst.toml|; s|@LIBC@|$libc|; s|@MAINTAINER@|$maintainer|" \
+	sed -e "s|@ARCH@|$1|; s|@VERSION@|$VERSION|; s|@TREE@|$work/$1-$2/$3|; s|@CONF@|$work/burst.toml|; s|@NEEDRESTART@|$work/needrestart.conf|; s|@LIBC@|$libc|; s|@MAINTAINER@|$maintainer|" \
 		-e "s|@MTIME@|$(date -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)|" \
 		${triggers:+-e "s|^deb: .*|$triggers|"} "packaging/nfpm/$3.yaml" >"$work/nfpm.yaml"
 	go run "$nfpm" package --config "$work/nfpm.yaml" --packager "$2" --target "$work/out/" >"$work/log" 2>&1 ||
@@ -177,7 +177,8 @@ pack() {
 
 mkdir -p "$work/out"
 cp cmd/burst/burst.toml "$work/burst.toml"
-touch -d "@$SOURCE_DATE_EPOCH" "$work/burst.toml"
+cp packaging/needrestart/burst.conf "$work/needrestart.conf"
+touch -d "@$SOURCE_DATE_EPOCH" "$work/burst.toml" "$work/needrestart.conf"
 make -s --no-print-directory -C contrib/libburst OUT="$work/libburst" >/dev/null
 for arch in amd64 arm64; do
 	compile "$arch"

@@ -64,6 +64,56 @@ func TestSample(t *testing.T) {
 	}
 }
 
+// TestPurgeOfAConffile: dpkg deletes what was a conffile of a version before, although a purge is refused: the site has it again.
+func TestPurgeOfAConffile(t *testing.T) {
+	const own = "the site's\n"
+	for _, tt := range []struct {
+		name     string
+		conffile bool
+		deleted  bool   // by dpkg, in a purge
+		refused  bool   // the purge
+		then     string // what comes after the removal
+		want     string
+	}{
+		{name: "a purge that is refused", conffile: true, deleted: true, refused: true, then: "postremove.sh purge", want: own},
+		{name: "a purge", conffile: true, deleted: true, then: "postremove.sh purge"},
+		{name: "a purge that is killed, and an installation", conffile: true, deleted: true, then: "postinstall.sh configure 1.0-1", want: own},
+		{name: "an installation", conffile: true, then: "postinstall.sh configure 1.0-1", want: own},
+		{name: "it was none", refused: true, then: "postremove.sh purge", want: own},
+	} {
+		dir := t.TempDir()
+		toml := filepath.Join(dir, "etc/burst/burst.toml")
+		write(t, own, 0o640, toml)
+		write(t, "", 0o644, dir, "usr/lib/tmpfiles.d/burst.conf")
+		said := " " + dir + "/etc/needrestart/conf.d/burst.conf 0123\n"
+		if tt.conffile {
+			said += " " + toml + " 4567 obsolete\n"
+		}
+		write(t, "#!/bin/sh\nprintf '\\n"+said+"'\n", 0o755, dir, "bin/dpkg-query")
+		for range 2 {
+			if said, err := scripted(t, dir, "burst/postremove.sh", nil, "remove"); err != nil || said != "" || !exists(toml) || exists(toml+".dpkg-keep") != tt.conffile {
+				t.Errorf("%s: a removal: %v\n%s", tt.name, err, said)
+			}
+		}
+		if tt.deleted {
+			os.Remove(toml)
+		}
+		if tt.refused {
+			write(t, "#!/bin/sh\n", 0o755, dir, "bin/burstd")
+		}
+		then := strings.Fields(tt.then)
+		for range 2 {
+			if said, err := scripted(t, dir, "burst/"+then[0], nil, then[1:]...); err != nil || strings.Contains(said, "NOT DELETED") != tt.refused {
+				t.Errorf("%s: %v\n%s", tt.name, err, said)
+			}
+		}
+		text, _ := os.ReadFile(toml)
+		if info, err := os.Stat(toml); string(text) != tt.want || err == nil && info.Mode().Perm() != 0o640 || exists(toml+".dpkg-keep") {
+			t.Errorf("%s: it is %q, want %q", tt.name, text, tt.want)
+		}
+	}
+}
+
 // TestPurgeOfAMount: where a folder is a mount of the site's a purge empties it, and comes to its end.
 func TestPurgeOfAMount(t *testing.T) {
 	for pkg, file := range map[string]string{"burst": "var/lib/burst/burst.db", "burst-node": "var/lib/burst-agent/a/b"} {

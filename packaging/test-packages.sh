@@ -96,6 +96,7 @@ older_debs() {
 		sed -i -E 's/^Version: .*/Version: 0.0.0~a-1/; s/burst-node \(= [^)]*\)/burst-node (= 0.0.0~a-1)/' "$work/deb/DEBIAN/control"
 		older "$work/deb"
 		if [ -e "$work/deb/usr/share/burst/burst.toml" ]; then # it was a conffile, about which dpkg asks
+			rm -rf "$work/deb/etc" # what it had not yet
 			mkdir -p "$work/deb/etc/burst"
 			mv "$work/deb/usr/share/burst/burst.toml" "$work/deb/etc/burst/"
 			echo /etc/burst/burst.toml >"$work/deb/DEBIAN/conffiles"
@@ -193,9 +194,15 @@ debian() {
 	[ ! -e "$root/usr/sbin/burstd" ] || fail "$release: a removal has left burstd"
 	cp "$root"/pkg/burst.db* "$work/"
 
-	say "$release: removed and kept, purged and nothing left"
+	say "$release: removed and kept; a purge that is refused keeps what was a conffile; purged and nothing left"
+	cp "$root/var/lib/dpkg/info/burst.postrm" "$root/pkg/postrm"
+	touch "$root/var/lib/burst/burst.db"
+	dpkg_in -P burst
+	grep -q 'NOT DELETED' "$work/log" || fail "$release: a purge deletes a journal that somebody has written since"
+	grep -q '^# the site was here' "$root/etc/burst/burst.toml" || fail "$release: a purge that was refused has lost what the site has written"
+	touch "$root/var/lib/burst/.removed"
 	for _ in 1 2; do
-		chroot "$root" /var/lib/dpkg/info/burst.postrm purge || fail "$release: burst.postrm purge again"
+		chroot "$root" /pkg/postrm purge || fail "$release: burst.postrm purge again"
 	done
 	dpkg_in -P burst burst-node
 	as_before

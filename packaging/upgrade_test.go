@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -18,7 +19,7 @@ func TestUpgradeStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	here := strings.NewReplacer("/run/systemd/system", dir, "=/usr/share/burst", "="+dir, "path=/usr/sbin/burstd", "path="+dir+"/sbin/burstd", "/usr/lib/tmpfiles.d", dir, "/etc/tmpfiles.d", dir, "/run/", dir+"/run/", "/etc/", dir+"/etc/", "/var/", dir+"/var/")
+	here := strings.NewReplacer("/run/systemd/system", dir, "=/usr/share/burst", "="+dir, "burstd=/usr/sbin/burstd", "burstd="+dir+"/sbin/burstd", "/usr/lib/tmpfiles.d", dir, "/etc/tmpfiles.d", dir, "/run/", dir+"/run/", "/etc/", dir+"/etc/", "/var/", dir+"/var/")
 	script := here.Replace(string(text))
 	for line := range strings.Lines(strings.ReplaceAll(script, dir+"/", "")) {
 		if code := strings.TrimSpace(line); !strings.HasPrefix(code, "#") && regexp.MustCompile(`/(etc|run|usr|var)\b`).MatchString(code) {
@@ -28,7 +29,17 @@ func TestUpgradeStarts(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "burst.conf"), nil, 0o600); err != nil { // no spool is made
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "burstd"), []byte("#!/bin/sh\n[ \"$*\" = '--check-config --config "+dir+"/etc/burst/burst.toml' ] || exit 9\n[ ! -e "+dir+"/wrong ] || { echo no such key; exit 2; }\n"), 0o755); err != nil {
+	write(t, "#!/bin/sh\necho that of PATH >&2; exit 2\n", 0o755, dir, "burstd") // never asked
+	runs := exec.Command("sleep", "600")
+	runs.Env = []string{"PATH=" + os.Getenv("PATH"), "A=b", "BURST_CONFIG=/elsewhere"}
+	if err := runs.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { runs.Process.Kill(); runs.Wait() }()
+	if err := os.Mkdir(filepath.Join(dir, "sbin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "sbin/burstd"), []byte("#!/bin/sh\n[ \"$*\" = '--check-config --config "+dir+"/etc/burst/burst.toml' ] || exit 9\n[ ! -e "+dir+"/wrong ] || { echo no such key; exit 2; }\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	const restart, start, ask = "try-restart burstd.service", "reset-failed burstd.service,start burstd.service", "systemctl enable --now burstd"
@@ -49,6 +60,7 @@ func TestUpgradeStarts(t *testing.T) {
 		{name: "it does not run, and is not configured", is: "inactive", wrong: "yes", enabled: "1", failed: "1", want: restart},
 		{name: "the site's own burstd", is: "active", wrong: "yes", unit: "ExecStart={ path=/opt/burstd ; argv[]=/opt/burstd ; }", enabled: "0", failed: "1", want: restart},
 		{name: "--config in the unit", is: "active", unit: "ExecStart={ path=" + dir + "/sbin/burstd ; argv[]=" + dir + "/sbin/burstd --config=/elsewhere ; ignore }", enabled: "0", failed: "1", says: "fails", code: 1},
+		{name: "BURST_CONFIG of an EnvironmentFile", is: "active", unit: "Environment=\nMainPID=" + strconv.Itoa(runs.Process.Pid) + "\nExecStart={ path=" + dir + "/sbin/burstd ; argv[]=" + dir + "/sbin/burstd ; ignore }", enabled: "0", failed: "1", says: "fails", code: 1},
 		{name: "BURST_CONFIG in the unit", is: "active", unit: "Environment=A=b BURST_CONFIG=/elsewhere C=d\nExecStart={ path=" + dir + "/sbin/burstd ; argv[]=" + dir + "/sbin/burstd ; ignore }", enabled: "0", failed: "1", says: "fails", code: 1},
 	} {
 		if tt.unit == "" {

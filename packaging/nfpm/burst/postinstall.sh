@@ -40,6 +40,10 @@ kind=rpm code=0
 # The package's sample is the site's from then on: it is put there once, and again in place of a sample of before
 # that nobody has changed, which prerm has noted. rpm has it as a configuration file of its own.
 sample=/usr/share/burst/burst.toml
+if [ $kind = deb ]; then # a purge that was killed leaves it so, see postrm
+	[ -e /etc/burst/burst.toml ] || [ ! -e /etc/burst/burst.toml.dpkg-keep ] || mv /etc/burst/burst.toml.dpkg-keep /etc/burst/burst.toml
+	rm -f /etc/burst/burst.toml.dpkg-keep
+fi
 if [ $kind = deb ] && [ -e $sample ]; then
 	if { [ -n "$first" ] && [ ! -e /etc/burst/burst.toml ] && [ ! -L /etc/burst/burst.toml ]; } ||
 		{ [ -s /run/burst-sample ] && [ "$(sha256sum </etc/burst/burst.toml)" = "$(cat /run/burst-sample)" ]; }; then
@@ -53,14 +57,17 @@ fi
 
 # refused is why the new burstd would not start with the site's configuration, wherever the unit has it; empty: it would.
 refused() {
-	unit=$(systemctl show -p Environment -p ExecStart burstd.service || :)
+	burstd=/usr/sbin/burstd # none that comes first in PATH
+	unit=$(systemctl show -p Environment -p ExecStart -p MainPID burstd.service || :)
 	case $unit in
-	*path=/usr/sbin/burstd\ *) ;;
+	*path=$burstd\ *) ;;
 	*) return 0 ;; # the site's own
 	esac
 	config=$(echo "$unit" | sed -n 's/^ExecStart=.* --*config[= ]\([^ ;]*\).*/\1/p')
+	pid=$(echo "$unit" | sed -n 's/^MainPID=//p') # it also has what an EnvironmentFile says
+	[ -n "$config" ] || config=$(tr '\0' '\n' 2>/dev/null <"/proc/${pid:-0}/environ" | sed -n 's/^BURST_CONFIG=//p')
 	[ -n "$config" ] || config=$(echo "$unit" | sed -n 's/^Environment=\(.* \)*BURST_CONFIG=\([^ ]*\).*/\2/p')
-	why=$(burstd --check-config --config "${config:-/etc/burst/burst.toml}" 2>&1) || echo "${why:-burstd --check-config fails}"
+	why=$($burstd --check-config --config "${config:-/etc/burst/burst.toml}" 2>&1) || echo "${why:-burstd --check-config fails}"
 }
 
 # same is true if both are names, or numbers, of one user.

@@ -35,6 +35,13 @@ empty() {
 case "$1" in
 remove | 0)
 	rm -f /run/burst-removal
+	# Versions before had burst.toml as a conffile. dpkg remembers it, and a purge of dpkg's deletes it before this is
+	# asked whether anything may live: it has a second name for as long.
+	if [ "$1" = remove ] && [ -f /etc/burst/burst.toml ] && dpkg-query -W -f='${Conffiles}' burst 2>/dev/null | grep -q '^ */etc/burst/burst\.toml '; then
+		rm -f /etc/burst/burst.toml.dpkg-keep
+		ln -L /etc/burst/burst.toml /etc/burst/burst.toml.dpkg-keep 2>/dev/null || cp -p /etc/burst/burst.toml /etc/burst/burst.toml.dpkg-keep ||
+			echo "burst: /etc/burst/burst.toml has no second name: a purge deletes it, whatever lives" >&2
+	fi
 	# Not before the unit is gone: where a removal is interrupted burstd is enabled still.
 	find -L /etc/systemd/system -path '*.wants/burstd.service' -type l -delete 2>/dev/null || :
 	;;
@@ -47,6 +54,8 @@ purge)
 		rm -f /etc/burst/burst.toml /etc/burst/burst.toml.dpkg-*
 		rmdir /etc/burst 2>/dev/null || : # what the site has put there stays
 	else
+		[ -e /etc/burst/burst.toml ] || [ ! -e /etc/burst/burst.toml.dpkg-keep ] || mv /etc/burst/burst.toml.dpkg-keep /etc/burst/burst.toml
+		rm -f /etc/burst/burst.toml.dpkg-keep
 		echo "burst: /var/lib/burst, /var/spool/burst and /etc/burst/burst.toml are NOT DELETED: $why" >&2
 		echo "burst: if nobody needs them, and nothing of them lives: rm -r /var/lib/burst /var/spool/burst /etc/burst/burst.toml" >&2
 	fi
