@@ -14,7 +14,7 @@ import (
 // Decide says what to do about every pending job that asks for a partition which some rule is from, or is kept from the cloud
 // for a budget, and about every record. It is pure: the same snapshot has the same decisions, in the same order.
 func Decide(s Snapshot) []Decision {
-	d := decider{Snapshot: s, room: map[string]int{}, lists: map[string][]string{}, homes: map[string]kind{}, rows: map[uint32][]int{}, from: map[string]bool{}, has: map[Key]Record{}, dear: map[payer][]Back{}}
+	d := decider{Snapshot: s, room: map[string]int{}, lists: map[string][]string{}, homes: map[string]kind{}, rows: map[uint32][]int{}, from: map[string]bool{}, has: map[Key]Record{}, asides: map[string][]placeOf{}, dear: map[payer][]Back{}}
 	for _, r := range s.Rules {
 		for _, p := range r.From {
 			d.from[p] = true
@@ -45,14 +45,15 @@ func Decide(s Snapshot) []Decision {
 
 type decider struct {
 	Snapshot
-	all   []Decision
-	room  map[string]int // of rules with AtOnce: how many more
-	has   map[Key]Record
-	rows  map[uint32][]int // of Waiting, by job or array
-	from  map[string]bool
-	lists map[string][]string // of a job's partitions, by how Slurm writes them
-	homes map[string]kind     // what least says of them
-	dear  map[payer][]Back    // for which a budget has no room: of each payer's those that ask for the least
+	all    []Decision
+	room   map[string]int // of rules with AtOnce: how many more
+	has    map[Key]Record
+	asides map[string][]placeOf // of moved jobs, by rule
+	rows   map[uint32][]int     // of Waiting, by job or array
+	from   map[string]bool
+	lists  map[string][]string // of a job's partitions, by how Slurm writes them
+	homes  map[string]kind     // what least says of them
+	dear   map[payer][]Back    // for which a budget has no room: of each payer's those that ask for the least
 }
 
 // payer is whom a budget is for.
@@ -101,7 +102,7 @@ func (d *decider) rule(j *job) (first *Rule, unread bool) {
 // newcomer decides about those of a pending row that have no record.
 func (d *decider) newcomer(w *slurm.Waiting) {
 	parts := d.partitions(w.Partition)
-	moves := slices.ContainsFunc(parts, func(p string) bool { return d.from[p] })
+	moves := slices.ContainsFunc(parts, func(p string) bool { return d.from[p] }) || strings.HasPrefix(w.AdminComment, KeptText)
 	if _, back := d.Back[w.ID]; !moves && !back {
 		return
 	}
@@ -121,6 +122,9 @@ func (d *decider) newcomer(w *slurm.Waiting) {
 	dec := Decision{Job: w, Keys: keys, Action: Leave, Was: parts}
 	j := d.job(w)
 	r, to, why := d.judge(j, &dec)
+	if why == "" && r.AtOnce > 0 {
+		d.makeRoom(r.Name, min(len(keys), mostTasks))
+	}
 	switch {
 	case why != "":
 		dec.Why = why
@@ -175,6 +179,9 @@ func (d *decider) judge(j *job, dec *Decision) (r *Rule, to []string, why string
 	}
 	if b, ok := d.Back[j.ID]; ok {
 		return r, nil, fmt.Sprintf("stays%s: it was given back: %s", b.until(), b.Why)
+	}
+	if rest, ok := d.Rests[ScriptOf(j.Job)]; ok && d.Now.Before(rest.Until) {
+		return r, nil, fmt.Sprintf("stays until %s: %s", rest.Until.Local().Format(time.TimeOnly), rest.Why)
 	}
 	for _, of := range []payer{{all: true}, {user: j.User, account: j.Account}} {
 		for _, b := range d.dear[of] {

@@ -241,6 +241,7 @@ func TestRecords(t *testing.T) {
 			job: func(w *slurm.Waiting) { both(w); w.Reason = "QOSMaxJobsPerUserLimit" }, want: "keep: "},
 		{name: "its user gave it a start", state: InPlace, read: "aside", job: func(w *slurm.Waiting) { both(w); w.Reason, w.Eligible = "BeginTime", now.Add(48*time.Hour) }, want: "take: it waits for BeginTime now"},
 		{name: "it has the start that it was given with its nodes' want", state: InPlace, read: "aside soon", job: func(w *slurm.Waiting) { both(w); w.Reason, w.Eligible = "BeginTime", now.Add(30*time.Second) }, want: "keep: "},
+		{name: "one of its partitions is down", state: InPlace, read: "aside", job: func(w *slurm.Waiting) { both(w); w.Reason = "PartitionDown" }, want: "keep: "},
 		{name: "it waits for nodes again", state: InPlace, read: "aside", job: both, want: "keep: "},
 		{name: "it waits for nodes that are down", state: InPlace, read: "aside", job: func(w *slurm.Waiting) { both(w); w.Reason = "ReqNodeNotAvail, UnavailableNodes:n1" }, want: "keep: "},
 		{name: "Slurm is to look at it", state: InPlace, read: "aside", job: func(w *slurm.Waiting) { both(w); w.Reason = "None" }, want: "keep: "},
@@ -268,6 +269,8 @@ func TestRecords(t *testing.T) {
 			case "spot":
 				s.Spot = map[string]bool{"cloud": true}
 			case "aside":
+				next := waits(func(w *slurm.Waiting) { w.ID = 8 })
+				s.Rules[0].AtOnce, s.Waiting, s.Scripts[ScriptOf(next.Job)] = 1, append(s.Waiting, next), Script{}
 				s.Aside = map[uint32]time.Time{7: now.Add(-asideFor)}
 			case "lately aside":
 				s.Aside = map[uint32]time.Time{7: now.Add(-asideFor + time.Second)}
@@ -390,6 +393,45 @@ func TestPlacesOfThoseAside(t *testing.T) {
 	for _, d := range Decide(s) {
 		if want := map[uint32]Action{10: Leave, 11: Add}[d.Job.ID]; d.Action != want {
 			t.Errorf("%s: %s: %s", d.Keys[0], d.Action, d.Why)
+		}
+	}
+}
+
+// TestPlacesNobodyWants: who does not want to start keeps its place unless another wants it, and gives up no more than are wanted.
+func TestPlacesNobodyWants(t *testing.T) {
+	for _, tt := range []struct {
+		atOnce, others int
+		rests          bool
+		want           []string
+	}{
+		{0, 1, false, []string{"10keep", "11keep", "20add"}},
+		{2, 0, false, []string{"10keep", "11keep"}},
+		{2, 1, false, []string{"10keep", "11take", "20add"}},
+		{2, 1, true, []string{"10keep", "11keep", "20leave"}},
+		{2, 3, false, []string{"10take", "11take", "20add", "21add", "22leave"}},
+	} {
+		s := with([]Rule{small(func(r *Rule) { r.AtOnce = tt.atOnce })})
+		s.Aside = map[uint32]time.Time{10: now.Add(-asideFor), 11: now.Add(-2 * asideFor)}
+		for id := range s.Aside {
+			s.Waiting = append(s.Waiting, waits(func(w *slurm.Waiting) { w.ID, w.Partition, w.Reason = id, "main,cloud", "QOSGrpNodeLimit" }))
+			s.Records = append(s.Records, record(s.Waiting[len(s.Waiting)-1], InPlace))
+		}
+		for i := range tt.others {
+			next := waits(func(w *slurm.Waiting) { w.ID = uint32(20 + i) })
+			s.Waiting, s.Scripts[ScriptOf(next.Job)] = append(s.Waiting, next), Script{}
+			if tt.rests {
+				s.Rests = map[ScriptID]Rest{ScriptOf(next.Job): {now.Add(time.Minute), "in cloud it waited for QOSGrpNodeLimit"}}
+			}
+		}
+		var got []string
+		for _, d := range Decide(s) {
+			got = append(got, fmt.Sprint(d.Keys[0], d.Action))
+			if tt.rests && d.Action == Leave && d.Why != "stays until "+now.Add(time.Minute).Local().Format(time.TimeOnly)+": in cloud it waited for QOSGrpNodeLimit" {
+				t.Error(d.Why)
+			}
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("at once %d, %d others: got %v, want %v", tt.atOnce, tt.others, got, tt.want)
 		}
 	}
 }

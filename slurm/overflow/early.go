@@ -11,7 +11,7 @@ import (
 
 // early says why it is too early to move the job; "": it is time.
 func (d *decider) early(j *job, r *Rule) string {
-	if j.Reason != "Resources" && j.Reason != "Priority" && !forNodes(j.Waiting) {
+	if reason := waitsFor(j.Waiting); reason != "Resources" && reason != "Priority" {
 		return "stays for now: it waits for " + cmp.Or(j.Reason, "Slurm to look at it") + ", not for Resources or Priority"
 	}
 	if r.After == 0 && r.StartsLater == 0 || r.After > 0 && d.waited(j) >= r.After || r.StartsLater > 0 && j.Start.Sub(d.Now) > r.StartsLater {
@@ -38,6 +38,18 @@ func forNodes(w *slurm.Waiting) bool {
 		strings.HasPrefix(w.Reason, "ReqNodeNotAvail") && w.Required == ""
 }
 
+// waitsFor is the job's reason. One that was told what keeps it has waited for nodes: with any update Slurm has no reason until it
+// looks at the job again.
+func waitsFor(w *slurm.Waiting) string {
+	switch {
+	case forNodes(w):
+		return "Resources"
+	case (w.Reason == "" || w.Reason == "None") && strings.HasPrefix(w.AdminComment, KeptText):
+		return "Priority"
+	}
+	return w.Reason
+}
+
 func (d *decider) waited(j *job) time.Duration {
 	if j.Eligible.IsZero() {
 		return 0
@@ -46,11 +58,7 @@ func (d *decider) waited(j *job) time.Duration {
 }
 
 func (d *decider) waits(j *job, r *Rule) string {
-	reason := j.Reason
-	if forNodes(j.Waiting) {
-		reason = "Resources"
-	}
-	text := fmt.Sprintf("waits %s for %s", short(d.waited(j)), reason)
+	text := fmt.Sprintf("waits %s for %s", short(d.waited(j)), waitsFor(j.Waiting))
 	if in := j.Start.Sub(d.Now); r.StartsLater > 0 && !j.Start.IsZero() && in > 0 {
 		text += ", starts in " + short(in)
 	}

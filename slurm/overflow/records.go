@@ -181,7 +181,7 @@ func (d *decider) pending(r Record, w *slurm.Waiting) {
 		d.say(r, Gone, w, fmt.Sprintf("back to %s%s", w.Partition, r.word(" alone", "")))
 		return
 	case r.State == Taking:
-		d.say(r, Take, w, r.word(fmt.Sprintf("rule %s no longer holds", r.Rule), anew+"; back to "+strings.Join(r.Was, ",")))
+		d.say(r, Take, w, r.word(cmp.Or(r.TakenFor, fmt.Sprintf("rule %s no longer holds", r.Rule)), anew+"; back to "+strings.Join(r.Was, ",")))
 		return
 	}
 	why := d.ends(r, w)
@@ -203,28 +203,48 @@ func (d *decider) pending(r Record, w *slurm.Waiting) {
 			return
 		}
 		d.say(r, a, w, fmt.Sprintf("rule %s: %s%s", r.Rule, text, strings.Join(r.To, ",")))
+		if since, yes := d.aside(r, w); yes && added {
+			d.asides[r.Rule] = append(d.asides[r.Rule], placeOf{len(d.all) - 1, since})
+		}
 	}
+}
+
+// placeOf is whose place others may have.
+type placeOf struct {
+	decision int // of all
+	since    time.Time
 }
 
 // asideFor is how long a moved job may wait for what a cloud does not give before it gives up its place; a rule's After, if
 // that is longer. One that was requeued waits a while for its time, and others until Slurm looks at them.
 const asideFor = 10 * time.Minute
 
-// Aside says that a pending job would not start if it were given nodes, as far as Slurm says.
+// Aside says that a pending job would not start if it were given nodes, as far as Slurm says. Of a job of several partitions Slurm
+// has one reason: that one of them is down, or too small for it, does not speak of the others.
 func Aside(w *slurm.Waiting) bool {
-	return !slices.Contains([]string{"", "None", "Resources", "Priority"}, w.Reason) && !forNodes(w)
+	return !slices.Contains([]string{"", "None", "Resources", "Priority"}, w.Reason) && !strings.HasPrefix(w.Reason, "Partition") && !forNodes(w)
 }
 
-// aside says why a moved job gives up its place for others; "": it does not.
-func (d *decider) aside(w *slurm.Waiting, r *Rule) string {
+// aside says since when a moved job has not wanted to start; yes: for so long that others may have its place.
+func (d *decider) aside(r Record, w *slurm.Waiting) (since time.Time, yes bool) {
+	i := slices.IndexFunc(d.Rules, func(o Rule) bool { return o.Name == r.Rule })
 	since, seen := d.Aside[w.ID]
-	switch {
-	case heldBySomebody(w):
-		return "it is held"
-	case seen && Aside(w) && !d.waitsBack(w) && d.Now.Sub(since) >= max(r.After, asideFor):
-		return "it waits for " + w.Reason + " now, not for Resources or Priority"
+	return since, seen && Aside(w) && !d.waitsBack(w) && d.Now.Sub(since) >= max(d.Rules[i].After, asideFor)
+}
+
+// makeRoom has moved jobs that do not want to start give up their places by the rule, until n that would be moved now have one;
+// those first that have not wanted to for the longest.
+func (d *decider) makeRoom(rule string, n int) {
+	all := d.asides[rule]
+	slices.SortStableFunc(all, func(a, b placeOf) int { return a.since.Compare(b.since) })
+	for len(all) > 0 && d.room[rule] < n {
+		dec := &d.all[all[0].decision]
+		dec.Action, dec.Aside = Take, dec.Job.Reason
+		dec.Why = fmt.Sprintf("it waits for %s now, not for Resources or Priority; back to %s", dec.Job.Reason, strings.Join(dec.Was, ","))
+		d.room[rule]++
+		all = all[1:]
 	}
-	return ""
+	d.asides[rule] = all
 }
 
 // ends says why what was added is taken away; "": it stays. How long the job waits is not asked again.
@@ -242,8 +262,8 @@ func (d *decider) ends(r Record, w *slurm.Waiting) string {
 	if b, ok := d.Back[w.ID]; ok && !b.Untold && (b.Never || b.Until.Sub(d.Now) > patience) {
 		return "it was given back: " + b.Why
 	}
-	if why := d.aside(w, &d.Rules[i]); why != "" {
-		return why
+	if heldBySomebody(w) {
+		return "it is held"
 	}
 	own := *w
 	own.Partition = strings.Join(r.Was, ",") // by which it was matched

@@ -64,6 +64,7 @@ type Record struct {
 	Was, To   []string // its own partitions, and those that were added, or taken away
 	State     string
 	At        time.Time // of the change
+	TakenFor  string    // of a move: why it is taken away, once that is written
 }
 
 // ForBudget says that the record is of a job that was kept from the cloud for a budget, not of one that a rule has moved: what
@@ -98,12 +99,22 @@ type Snapshot struct {
 	Spot       map[string]bool      // partitions with nodes that a cloud may take back
 	Would      uint32               // of Waiting, the job that is not submitted; 0: none
 	Aside      map[uint32]time.Time // rows of Waiting with moved jobs: since when each is Aside, as far as it was seen
+	Rests      map[ScriptID]Rest    // moved jobs that have given up their places
 	Back       map[uint32]Back      // jobs that were given back for want of a cloud's nodes
 	Refused    map[ScriptID]string  // what Slurm has refused of a job lately, until it is asked again
 	Waiting    []slurm.Waiting
 	Jobs       map[uint32]slurm.Job // of a reading not older than the records, and not newer than Waiting
 	Records    []Record             // that are not closed
 	Scripts    map[ScriptID]Script  // those that were read
+}
+
+// KeptText begins what a job is told that its rule would move, and may not. It is package power's, too.
+const KeptText = "burst: not moved: "
+
+// Rest is of a job that gave up its place, since it did not want to start: it is not moved again before.
+type Rest struct {
+	Until time.Time
+	Why   string
 }
 
 // Back is a job that had begun on a cloud's nodes which then did not come.
@@ -130,6 +141,7 @@ type Decision struct {
 	Script bool     // its script must be read first
 	Begin  bool     // when it loses those of the cloud: it starts at its own place as soon as there is room, not at the start that it was given
 	Why    string   // a sentence for its user
+	Aside  string   // of Take: what it waits for while others want its place
 	// Kept is of Leave: what keeps a job that its rule would move now, in words that stay the same for as long as that does.
 	Kept string
 }

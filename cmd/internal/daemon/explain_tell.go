@@ -41,6 +41,9 @@ func addedText(dec overflow.Decision, had string, now time.Time) string {
 	return fmt.Sprintf("%s%s: goes also to %s, since %s", power.MovedText, dec.Rule, strings.Join(dec.To, ","), now.Local().Format(time.DateTime))
 }
 
+// requeuedText ends what a job is told that is given back.
+const requeuedText = "; it was requeued, and its age counts from then"
+
 // takenText is what a job is told whose move is taken back: always, if it was given back for want of nodes. Slurm has requeued
 // such a one, and its priority by age begins anew.
 func takenText(dec overflow.Decision, had string) string {
@@ -59,7 +62,7 @@ func takenText(dec overflow.Decision, had string) string {
 func backText(dec overflow.Decision) string {
 	text := "burst: " + dec.Why
 	if dec.Begin {
-		text += "; it was requeued, and its age counts from then"
+		text += requeuedText
 	}
 	return text
 }

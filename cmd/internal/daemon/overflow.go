@@ -32,25 +32,27 @@ type overflowing struct {
 	rows   map[overflow.Key]store.Overflowed // that are open; nil: to be read
 	made   time.Time                         // the last change: a reading of Slurm must be younger
 	ends   map[overflow.Key]string           // of those whose jobs have ended, how
+	quiet  bool                              // none of those that wait is told what keeps it
 	looked time.Duration                     // what reading and deciding took in the last round
 }
 
 // keepOverflow moves jobs by the rules, and keeps some from the cloud for a budget, until ctx ends. Without rules and a budget,
-// and with no job that was moved, it does nothing at all.
+// and with no job that was moved, it only takes back what jobs were told by rules that are gone.
 func (d *Daemon) keepOverflow(ctx context.Context) error {
 	o := overflowing{Daemon: d}
 	told := ""
 	for {
 		began := time.Now()
 		err := o.round(ctx)
-		if err == nil && d.cfg.Budget == nil && len(d.cfg.Overflow.Rules)+len(o.rows) == 0 {
+		idle := o.rows != nil && len(d.cfg.Overflow.Rules)+len(o.rows) == 0
+		if err == nil && d.cfg.Budget == nil && idle && o.quiet {
 			return nil
 		}
 		text := ""
 		if err != nil {
 			text = err.Error()
 		}
-		if text != "" && text != told && ctx.Err() == nil {
+		if text != "" && text != told && ctx.Err() == nil && !idle {
 			d.log.Warn("jobs that wait may not overflow as the rules say; tried again", "error", text)
 		}
 		told = text
@@ -74,10 +76,18 @@ func (o *overflowing) round(ctx context.Context) error {
 			o.rows[r.Key] = r
 		}
 	}
-	if len(o.cfg.Overflow.Rules)+len(o.rows) == 0 && !o.budgetKeeps() {
-		return nil
-	}
 	began := time.Now()
+	if len(o.cfg.Overflow.Rules)+len(o.rows) == 0 && !o.budgetKeeps() {
+		if o.quiet {
+			return nil
+		}
+		waiting, err := o.client.Waiting(ctx)
+		if o.looked = time.Since(began); err == nil {
+			o.quiet = !haveWords(waiting)
+			o.tellKept(ctx, o.cfg.Overflow.OnPrem, overflow.Decide(overflow.Snapshot{Now: began, Waiting: waiting}))
+		}
+		return err
+	}
 	s, err := o.snapshot(ctx, o.made)
 	if err != nil {
 		return err
@@ -95,6 +105,7 @@ func (o *overflowing) round(ctx context.Context) error {
 		plan = overflow.Decide(s)
 	}
 	err = errors.Join(err, o.carryOut(ctx, plan))
+	o.quiet = !haveWords(s.Waiting)
 	o.tellKept(ctx, s.OnPrem, plan)
 	return err
 }
@@ -222,6 +233,9 @@ func (o *overflowing) take(ctx context.Context, dec overflow.Decision) error {
 	}
 	if err := o.write(ctx, dec, change{state: overflow.Taking}); err != nil {
 		return err
+	}
+	if dec.Aside != "" {
+		o.overflows.rest(dec, time.Now())
 	}
 	err = o.client.SetPartitions(ctx, dec.Job.Job, slurm.Move{Tasks: tasksOf(dec), Partitions: dec.Was, Begin: dec.Begin, Told: takenText(dec, had)})
 	switch {

@@ -43,6 +43,9 @@ func (o *overflowing) write(ctx context.Context, dec overflow.Decision, c change
 		if c.state != "" {
 			row.State = c.state
 		}
+		if c.state == overflow.Taking {
+			row.TakenFor = dec.Why
+		}
 		if c.end != "" {
 			row.Ended, row.EndedWhy = now, c.end
 		}

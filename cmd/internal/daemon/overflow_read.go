@@ -29,7 +29,9 @@ type overflowReads struct {
 	looking    sync.Mutex         // of those who explain: one reads for all
 	dear       map[uint32]dearJob // for which a budget never has room
 	aside      map[uint32]time.Time
-	unread     map[string]bool // words of squeue's that have been told
+	rests      map[overflow.ScriptID]resting
+	told       map[overflow.ScriptID]time.Time // jobs, what keeps them
+	unread     map[string]bool                 // words of squeue's that have been told
 }
 
 // firstUnread is the first of those whose word of squeue's nobody knows, each word once.
@@ -137,7 +139,7 @@ func (d *Daemon) snapshotOf(ctx context.Context, of seen, held map[uint32]power.
 		}
 		return func(n string) bool { return ours[n] }
 	}())
-	s.Spot, s.Aside = d.cfg.SpotPartitions(), d.overflows.asideNow()
+	s.Spot, s.Aside, s.Rests = d.cfg.SpotPartitions(), d.overflows.asideNow(), d.overflows.restsNow()
 	return s, err
 }
 
@@ -234,11 +236,11 @@ func (r *overflowReads) shownBy(ctx context.Context, c *slurm.Client, snap *slur
 }
 
 // kept are the scripts that were read, of jobs that wait; the others are forgotten, with what
-// Slurm has refused of them.
+// Slurm has refused of them, their rests, and when they were told.
 func (r *overflowReads) kept(waiting []slurm.Waiting) map[overflow.ScriptID]overflow.Script {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.scripts)+len(r.refusals) == 0 {
+	if len(r.scripts)+len(r.refusals)+len(r.rests)+len(r.told) == 0 {
 		return nil
 	}
 	all, wait := map[overflow.ScriptID]overflow.Script{}, map[overflow.ScriptID]bool{}
@@ -250,6 +252,8 @@ func (r *overflowReads) kept(waiting []slurm.Waiting) map[overflow.ScriptID]over
 		}
 	}
 	maps.DeleteFunc(r.refusals, func(a asked, _ refusal) bool { return !wait[a.ScriptID] })
+	maps.DeleteFunc(r.rests, func(id overflow.ScriptID, _ resting) bool { return !wait[id] })
+	maps.DeleteFunc(r.told, func(id overflow.ScriptID, _ time.Time) bool { return !wait[id] })
 	r.scripts = all
 	return all
 }

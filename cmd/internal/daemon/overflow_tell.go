@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,8 +13,10 @@ import (
 	"github.com/burst-hpc/burst/slurm/power"
 )
 
-// keptFor is how long a job has waited that is told what keeps it: others are moved in time.
-const keptFor = time.Minute
+const (
+	keptFor   = time.Minute      // so long a job has waited that is told what keeps it: others are moved in time
+	keptAgain = 10 * time.Minute // between two such words of one job
+)
 
 // keptText is what a job is told that its rule would move.
 func keptText(kept string, now time.Time) string {
@@ -28,14 +31,22 @@ func toTell(dec overflow.Decision, now time.Time) (text string, tell bool) {
 		return "", false
 	}
 	had, told := strings.CutPrefix(w.AdminComment, power.KeptText)
+	early := dec.Rule != "" && (w.Reason == "Resources" || w.Reason == "Priority") // perhaps: estimates come and go
 	switch {
-	case !told && w.AdminComment != "":
-	case dec.Kept == "" && w.Reason != "" && w.Reason != "None": // Slurm has looked at it
+	case !told && w.AdminComment != "" && (!takenBefore(w.AdminComment) || strings.HasSuffix(w.AdminComment, requeuedText)):
+	case dec.Kept == "" && w.Reason != "" && w.Reason != "None" && !early: // Slurm has looked at it
 		return "", told
 	case dec.Kept != "" && !strings.HasPrefix(had, dec.Kept+", since ") && now.Sub(w.Eligible) >= keptFor:
 		return keptText(dec.Kept, now), true
 	}
 	return "", false
+}
+
+// haveWords says that some are told what keeps them; those that squeue cuts off never are.
+func haveWords(waiting []slurm.Waiting) bool {
+	return slices.ContainsFunc(waiting, func(w slurm.Waiting) bool {
+		return strings.HasPrefix(w.AdminComment, power.KeptText) && !strings.Contains(w.ArrayTask, "...")
+	})
 }
 
 // whole says that the decision is about all tasks of an array that wait as one: of some of them an update makes jobs of their own.
@@ -54,7 +65,7 @@ func (o *overflowing) tellKept(ctx context.Context, p overflow.OnPrem, plan []ov
 		}
 		ask := asked{overflow.ScriptOf(dec.Job.Job), tellIt}
 		id := ask.ScriptID
-		if o.overflows.waits(ask) || o.overflows.waits(asked{id, readIt}) {
+		if o.overflows.waits(ask) || o.overflows.waits(asked{id, readIt}) || text != "" && now.Sub(o.overflows.toldAt(id)) < keptAgain {
 			continue
 		}
 		if left--; left < 0 || ctx.Err() != nil {
@@ -72,7 +83,26 @@ func (o *overflowing) tellKept(ctx context.Context, p overflow.OnPrem, plan []ov
 			continue
 		}
 		o.overflows.done(ask)
+		if text != "" {
+			o.overflows.tells(id, now)
+		}
 	}
+}
+
+// toldAt is when a job was told what keeps it.
+func (r *overflowReads) toldAt(id overflow.ScriptID) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.told[id]
+}
+
+func (r *overflowReads) tells(id overflow.ScriptID, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.told == nil {
+		r.told = map[overflow.ScriptID]time.Time{}
+	}
+	r.told[id] = now
 }
 
 // tellOne reads the job again first: what others have said meanwhile stays.

@@ -1,7 +1,9 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +39,9 @@ func TestTellKept(t *testing.T) {
 		says(4) != "" || says(5) != "" || says(6) != "" || !strings.HasPrefix(says(7), kept) || !strings.HasPrefix(says(8), kept) || says(9) != "" || len(s.updates) != 4 {
 		t.Fatalf("%q\n%q", s.updates, s.rows)
 	}
+	if power.KeptText != overflow.KeptText {
+		t.Error("two texts")
+	}
 	s.over.overflows = overflowReads{} // another burstd
 	s.rounds()
 	if len(s.updates) != 4 {
@@ -49,6 +54,9 @@ func TestTellKept(t *testing.T) {
 	s.rounds()
 	if len(s.updates) != 4 {
 		t.Errorf("it flickers: %q", s.updates)
+	}
+	if plan, err := s.over.OverflowPlan(t.Context(), api.OverflowAsk{UID: -1}); err != nil || !slices.ContainsFunc(plan, func(j api.OverflowJob) bool { return j.Job == "21" && strings.Contains(j.Why, "as many as it lets") }) {
+		t.Errorf("it has lost its turn: %+v, %v", plan, err)
 	}
 	s.rows[1]["Reason"], s.rows[8]["Reason"] = "Resources", "QOSMaxJobsPerUserLimit"
 	s.rounds()
@@ -68,6 +76,53 @@ func TestTellKept(t *testing.T) {
 	}
 }
 
+// TestTellKeptOnce: estimates that come and go do not have jobs told again and again.
+func TestTellKeptOnce(t *testing.T) {
+	rows := []map[string]string{waiting("1", "N/A", "main")}
+	rows[0]["PriorityLong"] = "1000"
+	for i := range 8 {
+		rows = append(rows, waiting(fmt.Sprint(20+i), "N/A", "main"))
+	}
+	s := explaining(t, power.State{}, rows...)
+	r := &s.over.cfg.Overflow.Rules[0]
+	r.AtOnce, r.After, r.StartsLater = 1, 0, time.Hour
+	for n := range 20 {
+		for _, row := range s.rows {
+			row["StartTime"] = fmt.Sprint(time.Now().Add(time.Duration(n%2+1) * 50 * time.Minute).Unix())
+		}
+		s.rounds()
+	}
+	if len(s.updates) > 1+8 {
+		t.Errorf("%d updates: %q", len(s.updates), s.updates)
+	}
+	if len(s.updates) < 9 {
+		t.Errorf("%q", s.updates)
+	}
+}
+
+// TestTellKeptIsTakenBack: words that are not true any more are taken back, whoever has made it so.
+func TestTellKeptIsTakenBack(t *testing.T) {
+	const kept = power.KeptText + "a rule, since 2026-01-01 00:00:00"
+	s := explaining(t, power.State{}, waiting("5", "N/A", "other"), waiting("6", "N/A", "main"), waiting("7", "N/A", "main"))
+	s.rows[0]["admin_comment"], s.over.cfg.Overflow.Rules[0].AtOnce = kept, 1
+	s.rows[1]["PriorityLong"] = "1000"
+	s.rows[2]["admin_comment"] = "burst: it waits for Dependency now, not for Resources or Priority; back to main"
+	s.rounds()
+	if s.rows[0]["admin_comment"] != "" || !strings.Contains(s.rows[2]["admin_comment"], "as many as it lets") {
+		t.Errorf("%q", s.rows)
+	}
+	s.rules.Rules = nil
+	s.rows = []map[string]string{waiting("5", "N/A", "other"), waiting("8", "N/A", "main"), waiting("9", "N/A", "main")}
+	s.rows[0]["admin_comment"], s.rows[1]["admin_comment"], s.rows[2]["admin_comment"] = kept, kept, "see me"
+	s.path = newJournal(t)
+	s.start()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := s.over.keepOverflow(ctx); err != nil || ctx.Err() != nil || s.rows[0]["admin_comment"]+s.rows[1]["admin_comment"] != "" || s.rows[2]["admin_comment"] != "see me" {
+		t.Errorf("%v, %q", err, s.rows)
+	}
+}
+
 // TestTellKeptFew: however many wait, a round tells a few, and those that Slurm refuses keep nobody else from being told.
 func TestTellKeptFew(t *testing.T) {
 	var rows []map[string]string
@@ -83,6 +138,7 @@ func TestTellKeptFew(t *testing.T) {
 	for _, row := range s.rows[1:] {
 		row["admin_comment"] = ""
 	}
+	s.over.overflows.told = nil
 	s.refuse, s.only = "slurm_update error: Access denied", "jobid=1001 "
 	for n := range 5 {
 		if err := s.over.round(t.Context()); err != nil {

@@ -323,14 +323,13 @@ func TestOverflowWithoutJournal(t *testing.T) {
 	}
 }
 
-// TestNoOverflow: without rules Slurm is not asked.
+// TestNoOverflow: without rules Slurm is asked once, whether jobs are told of such as are gone.
 func TestNoOverflow(t *testing.T) {
 	s := newShop(t, waiting("5", "N/A", "main"))
 	s.rules.Rules = nil
 	s.start()
-	s.dead = true // who asks fails
-	if err := s.over.keepOverflow(t.Context()); err != nil {
-		t.Error(err)
+	if err := s.over.keepOverflow(t.Context()); err != nil || s.looks != 1 || len(s.updates) > 0 {
+		t.Error(err, s.looks, s.updates)
 	}
 }
 

@@ -3,6 +3,7 @@ package daemon
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/burst-hpc/burst/cmd/internal/store"
@@ -47,6 +48,45 @@ func (r *overflowReads) refused(a asked, why string, row store.Overflowed) {
 	}
 	n := r.refusals[a].times + 1
 	r.refusals[a] = refusal{try{n, time.Now().Add(jitter(min(overflowAgain, overflowEvery<<min(n, 10))))}, why, row}
+}
+
+// How long a job rests that has given up its place: twice restFirst, then twice as long each time, restMost at most.
+const (
+	restFirst = 10 * time.Minute
+	restMost  = 6 * time.Hour
+)
+
+// resting is how often a job has given up its place, and until when it rests.
+type resting struct {
+	times int
+	overflow.Rest
+}
+
+// rest notes that a job gives up its place, or tasks of an array do; those of one array that do so while others of it rest count once.
+func (r *overflowReads) rest(dec overflow.Decision, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id := overflow.ScriptOf(dec.Job.Job)
+	was := r.rests[id]
+	if now.Before(was.Until) {
+		return
+	}
+	if r.rests == nil {
+		r.rests = map[overflow.ScriptID]resting{}
+	}
+	n := was.times + 1
+	why := fmt.Sprintf("in %s it waited for %s", strings.Join(dec.To, ","), dec.Aside)
+	r.rests[id] = resting{n, overflow.Rest{Until: now.Add(min(restMost, restFirst<<min(n, 10))), Why: why}}
+}
+
+func (r *overflowReads) restsNow() map[overflow.ScriptID]overflow.Rest {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := map[overflow.ScriptID]overflow.Rest{}
+	for id, rest := range r.rests {
+		all[id] = rest.Rest
+	}
+	return all
 }
 
 func (r *overflowReads) done(a asked) {

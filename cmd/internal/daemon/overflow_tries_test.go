@@ -132,13 +132,82 @@ func TestOverflowAside(t *testing.T) {
 		t.Error("it waits for nodes again")
 	}
 	s.rows[1]["Reason"] = "QOSMaxJobsPerUserLimit"
+	s.rows, s.over.cfg.Overflow.Rules[0].AtOnce = append(s.rows, waiting("9", "N/A", "main")), 2
+	s.rounds()
 	s.over.overflows.aside[5] = time.Now().Add(-time.Hour)
 	if plan, err := s.over.OverflowPlan(t.Context(), api.OverflowAsk{UID: -1}); err != nil || plan[0].Action != "take" {
 		t.Errorf("%+v, %v", plan, err)
 	}
 	s.rounds()
-	if got := s.state(); got["5/N/A"] != "main" || got["6/N/A"] != "main,cloud" {
+	if got := s.state(); got["5/N/A"] != "main" || got["6/N/A"] != "main,cloud" || got["9/N/A"] != "main,cloud" {
 		t.Error(got)
+	}
+	if rest := s.over.overflows.restsNow()[overflow.ScriptOf(slurm.Job{ID: 5, Submitted: unixOf(s.rows[0]["SubmitTime"])})]; time.Until(rest.Until) < 19*time.Minute || rest.Why != "in cloud it waited for QOSMaxJobsPerUserLimit" {
+		t.Errorf("%+v", s.over.overflows.rests)
+	}
+	s.rows = s.rows[1:]
+	s.rounds()
+	if len(s.over.overflows.rests) > 0 {
+		t.Error("it rests though it has ended")
+	}
+}
+
+func unixOf(text string) time.Time {
+	var sec int64
+	fmt.Sscan(text, &sec)
+	return time.Unix(sec, 0)
+}
+
+// TestOverflowAsideForLong: a job that waits for a limit of the cloud's own each time that it is moved is moved less and less often.
+func TestOverflowAsideForLong(t *testing.T) {
+	var r overflowReads
+	begin, next, moves := time.Now().Truncate(time.Second), uint32(100), 0
+	job := func(id uint32) slurm.Waiting {
+		return slurm.Waiting{Job: slurm.Job{ID: id, UID: 1000, User: "ada", Partition: "main", State: "PENDING", Reason: "Priority", Batch: true, Requeue: true, NumNodes: 1, Submitted: begin, Eligible: begin.Add(-time.Hour), TimeLimit: time.Hour},
+			Needs: slurm.Needs{CPUs: 1, MinCPUs: 1}, Priority: 200 - int64(id)}
+	}
+	s := overflow.Snapshot{Rules: []overflow.Rule{{Name: "small", From: []string{"main"}, To: []string{"cloud"}, AtOnce: 1}}, Scripts: map[overflow.ScriptID]overflow.Script{},
+		Partitions: overflow.PartitionsOf([]map[string]string{{"PartitionName": "cloud", "State": "UP"}}, map[string]slurm.Node{"c1": {Name: "c1", Partitions: []string{"cloud"}, CPUs: 4, RealMemory: 4000}}), Waiting: []slurm.Waiting{job(5), job(next)}}
+	for at := begin; at.Before(begin.Add(24 * time.Hour)); at = at.Add(time.Minute) {
+		s.Now = at
+		for _, w := range s.Waiting {
+			s.Scripts[overflow.ScriptOf(w.Job)] = overflow.Script{}
+		}
+		r.watchAside(&s)
+		s.Rests = r.restsNow()
+		for _, dec := range overflow.Decide(s) {
+			switch w := dec.Job; {
+			case dec.Action == overflow.Add && w.ID == 5:
+				w.Partition, w.Reason = "main,cloud", "QOSGrpNodeLimit"
+				s.Records, moves = []overflow.Record{{Key: dec.Keys[0], UID: 1000, Submitted: begin, Rule: "small", Was: dec.Was, To: dec.To, State: overflow.InPlace, At: at}}, moves+1
+			case dec.Action == overflow.Add: // it begins at once, and another waits
+				next++
+				*w = job(next)
+			case dec.Action == overflow.Take:
+				w.Partition, w.Reason, s.Records = "main", "Priority", nil
+				r.rest(dec, at)
+			}
+		}
+	}
+	if moves < 2 || moves > 8 { // seven times again
+		t.Errorf("moved %d times", moves)
+	}
+}
+
+// TestOverflowTakenAgain: what is taken back in a second try has the words of the first.
+func TestOverflowTakenAgain(t *testing.T) {
+	s := newShop(t, waiting("5", "N/A", "main"))
+	s.rounds()
+	s.rows[0]["Reason"], s.refuse = "JobHeldUser", "slurm_update error: Access denied"
+	if err := s.over.round(t.Context()); err == nil {
+		t.Error("it is not refused")
+	}
+	s.refuse = ""
+	s.start() // another burstd
+	s.rounds()
+	n := len(s.updates)
+	if n != 3 || s.updates[n-1] != s.updates[n-2] || !strings.Contains(s.updates[n-1], "burst: it is held; back to main") {
+		t.Errorf("%q", s.updates)
 	}
 }
 

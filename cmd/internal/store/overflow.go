@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -28,6 +29,9 @@ func scanOverflowed(scan scanner) (o Overflowed, err error) {
 	err = scan(&o.Job, &o.Task, &added, &o.UID, &o.User, &submitted, &o.Restarts, &o.Rule, &was, &to, &o.State, &o.Why, &ended, &o.EndedWhy)
 	o.At, o.Submitted, o.Ended = toTime(added), toTime(submitted), toTime(ended)
 	o.Was, o.To = strings.Split(was, ","), strings.Split(to, ",")
+	if ended == 0 {
+		o.TakenFor, o.EndedWhy = o.EndedWhy, ""
+	}
 	return o, err
 }
 
@@ -49,7 +53,7 @@ func (s *Store) PutOverflows(ctx context.Context, rows []Overflowed) error {
 			w.put(`INSERT INTO overflows (`+overflowColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 				ON CONFLICT (job, task, added) DO UPDATE SET state = excluded.state, ended = excluded.ended, ended_why = excluded.ended_why`,
 				o.Job, o.Task, fromTime(o.At), o.UID, o.User, fromTime(o.Submitted), o.Restarts, o.Rule, strings.Join(o.Was, ","), strings.Join(o.To, ","),
-				o.State, o.Why, fromTime(o.Ended), o.EndedWhy)
+				o.State, o.Why, fromTime(o.Ended), cmp.Or(o.EndedWhy, o.TakenFor))
 		}
 		return w.err
 	})

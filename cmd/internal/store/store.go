@@ -241,6 +241,7 @@ func (s *Store) tx(ctx context.Context, f func(*sql.Tx) error) error {
 	if err != nil {
 		return err
 	}
+	defer func() { _ = tx.Rollback() }() // f may panic, and all others wait for the one connection
 	if err := f(tx); err != nil {
 		return errors.Join(err, ignoreDone(tx.Rollback()))
 	}

@@ -3,6 +3,9 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
+	"runtime/debug"
 	"sync"
 )
 
@@ -19,6 +22,8 @@ type write struct {
 	do   func(w *writer)
 	turn chan bool // true: it leads the next transaction; false: err is set
 	err  error
+	// broken is how do has panicked; "": it has not. That is its own caller's, not that of who leads.
+	broken string
 }
 
 // most bounds one transaction: those who come later should not wait for long.
@@ -39,7 +44,7 @@ func (t *together) do(ctx context.Context, s *Store, do func(w *writer)) error {
 	}
 	t.mu.Unlock()
 	if !<-own.turn {
-		return own.err
+		return own.result()
 	}
 	t.mu.Lock() // own is the first of those that wait
 	n := min(most, len(t.waiting))
@@ -51,13 +56,33 @@ func (t *together) do(ctx context.Context, s *Store, do func(w *writer)) error {
 		w.turn <- false
 	}
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	if len(t.waiting) > 0 {
 		t.waiting[0].turn <- true
 	} else {
 		t.busy, t.waiting = false, nil
 	}
-	return own.err
+	t.mu.Unlock()
+	return own.result()
+}
+
+func (each *write) result() error {
+	if each.broken != "" {
+		panic(each.broken)
+	}
+	return each.err
+}
+
+var errBroken = errors.New("a write has panicked")
+
+// run writes, or sets the writer's error.
+func (each *write) run(w *writer) {
+	defer func() {
+		if p := recover(); p != nil {
+			each.broken, w.err = fmt.Sprintf("%v\n%s", p, debug.Stack()), errBroken
+		}
+	}()
+	each.broken = ""
+	each.do(w)
 }
 
 // writeAll sets the error of each.
@@ -65,7 +90,7 @@ func (s *Store) writeAll(ctx context.Context, group []*write) {
 	err := s.tx(ctx, func(tx *sql.Tx) error {
 		w := writer{ctx: ctx, tx: tx}
 		for _, each := range group {
-			each.do(&w)
+			each.run(&w)
 		}
 		return w.err
 	})
