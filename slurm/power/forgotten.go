@@ -55,6 +55,9 @@ const rememberFor = 2 * time.Minute
 // tells the two apart.
 func forgotten(c *Change, m *memory, snap *slurm.Snapshot, now time.Time) {
 	for id, h := range m.holds {
+		if m.placed[id] == h {
+			continue // it was told nothing, and given no start
+		}
 		j, known := snap.Jobs[id]
 		if !known || !h.Released || j.State != "PENDING" || now.Sub(h.Start) > rememberFor {
 			continue

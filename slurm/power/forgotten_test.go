@@ -53,6 +53,13 @@ func TestForgotten(t *testing.T) {
 	if !c.Empty() {
 		t.Errorf("a job that Slurm does not know is told: %+v", c)
 	}
+	left := Hold{Job: 7, Start: now.Add(time.Hour), Released: true}
+	m := newMemory(State{Holds: []Hold{left}})
+	m.placed[7] = left
+	forgotten(&c, m, &slurm.Snapshot{Jobs: map[uint32]slurm.Job{7: {ID: 7, State: "PENDING"}}}, now)
+	if !c.Empty() {
+		t.Errorf("a job that has its place at the site is told: %+v", c)
+	}
 }
 
 // TestUsersFindWhatTheyAreTold: docs/user.md has a row for each of the ways in which it begins.

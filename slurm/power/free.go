@@ -297,6 +297,7 @@ func (e *Engine) told(ctx context.Context, h Hold, err error, what string) {
 	case errors.Is(err, errPlaced):
 		h.Released = true
 		c.Holds = append(c.Holds, h)
+		e.notePlaced(h)
 	case errors.Is(err, slurm.ErrNoJob), errors.Is(err, slurm.ErrNotPending):
 		c.DropHolds = append(c.DropHolds, h.Job)
 	}

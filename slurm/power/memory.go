@@ -22,6 +22,8 @@ type memory struct {
 	launches  map[string]Launch
 	instances map[string]Instance
 	holds     map[uint32]Hold
+	placed    map[uint32]Hold // of them, those of which the job was left its place at the site, and not told
+	unplaced  map[uint32]bool // jobs that could not be given it
 	cool      map[coolKey]fleet.Cooldown
 	breakers  map[string]Breaker          // by Key
 	boots     map[string]Boot             // by node
@@ -35,7 +37,7 @@ type memory struct {
 }
 
 func newMemory(s State) *memory {
-	m := &memory{map[string]Order{}, map[string]Node{}, map[string]Launch{}, map[string]Instance{}, map[uint32]Hold{}, map[coolKey]fleet.Cooldown{},
+	m := &memory{map[string]Order{}, map[string]Node{}, map[string]Launch{}, map[string]Instance{}, map[uint32]Hold{}, map[uint32]Hold{}, map[uint32]bool{}, map[coolKey]fleet.Cooldown{},
 		map[string]Breaker{}, map[string]Boot{}, map[string]map[uint32]Fence{}, map[string]bool{}, s.Pause, map[string]string{}, map[string]string{}, map[string][]Instance{}, nil}
 	m.apply(Change{Orders: s.Orders, Nodes: s.Nodes, Launches: s.Launches, Instances: slices.Concat(s.Served, s.Ended, s.Instances), Holds: s.Holds, Coolings: s.Coolings,
 		Breakers: s.Breakers, Boots: s.Boots, Fences: s.Fences, Heard: s.Heard})
@@ -47,7 +49,7 @@ func (m *memory) clone() *memory {
 	c := *m
 	c.orders, c.nodes, c.launches, c.instances = maps.Clone(m.orders), maps.Clone(m.nodes), maps.Clone(m.launches), maps.Clone(m.instances)
 	c.holds, c.cool, c.breakers, c.boots = maps.Clone(m.holds), maps.Clone(m.cool), maps.Clone(m.breakers), maps.Clone(m.boots)
-	c.builders = maps.Clone(m.builders)
+	c.builders, c.placed, c.unplaced = maps.Clone(m.builders), maps.Clone(m.placed), maps.Clone(m.unplaced)
 	c.heard, c.served, c.ended = maps.Clone(m.heard), maps.Clone(m.served), maps.Clone(m.ended)
 	c.fences = map[string]map[uint32]Fence{}
 	for id, fences := range m.fences {

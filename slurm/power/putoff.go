@@ -3,6 +3,7 @@ package power
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -54,6 +55,21 @@ func (e *Engine) LetGo(ctx context.Context, jobs ...uint32) error {
 	})
 }
 
+// NotPlaced says that jobs which a budget keeps from the cloud could not be given their place at the site
+// alone: they wait with their whole start, and are told so.
+func (e *Engine) NotPlaced(ctx context.Context, jobs ...uint32) error {
+	return e.do(ctx, func(ctx context.Context) error {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		maps.DeleteFunc(e.mem.unplaced, func(id uint32, _ bool) bool { _, waits := e.mem.holds[id]; return !waits })
+		for _, id := range jobs {
+			e.mem.unplaced[id] = true
+			delete(e.mem.placed, id)
+		}
+		return nil
+	})
+}
+
 // AllPutOff are the jobs that wait since they were put off, by id.
 func (e *Engine) AllPutOff(now time.Time) map[uint32]Hold {
 	e.mu.Lock()
@@ -77,12 +93,29 @@ func (e *Engine) placed(snap *slurm.Snapshot, j slurm.Job) bool {
 	if !e.inCloud(snap, j) {
 		return true
 	}
+	if e.cannotPlace(j.ID) {
+		return false
+	}
 	if j.HetID != 0 || j.Reason == "BeginTime" || j.Reason == "Cleaning" || j.Eligible.After(snap.Taken) {
 		return false
 	}
 	cloud := snap.Partitions(func(n string) bool { return e.poolOf[n] != "" })
 	all := snap.Partitions(func(n string) bool { return e.poolOf[n] == "" })
 	return slices.ContainsFunc(strings.Split(j.Partition, ","), func(p string) bool { return all[p] && !cloud[p] })
+}
+
+// notePlaced notes that the job of a hold has its place at the site, for as long as the hold is the same.
+func (e *Engine) notePlaced(h Hold) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	maps.DeleteFunc(e.mem.placed, func(id uint32, h Hold) bool { return e.mem.holds[id] != h })
+	e.mem.placed[h.Job] = h
+}
+
+func (e *Engine) cannotPlace(job uint32) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.mem.unplaced[job]
 }
 
 // inCloud says that the job, or of a heterogeneous one a part, may have nodes of a pool by its partitions.

@@ -44,7 +44,8 @@ type atCap struct {
 	said  map[saidOf]bool
 	since map[string]time.Time // caps that are spent, by their names with the period; nil: to be read
 
-	looked bool // those that were put off before have been looked at
+	looked bool                 // those that were put off before have been looked at
+	room   map[uint32]time.Time // since when there is something to spend for jobs that are put off
 
 	known chan struct{} // closed after the first look
 	mu    sync.Mutex

@@ -30,6 +30,8 @@ const (
 	atCapWaiting = 100
 	// atCapBegun is for how long a job that began at a spent cap has nothing to lose, unless it would be cancelled.
 	atCapBegun = 5 * time.Minute
+	// atCapRoom is for how long a cap must have had room again before those go on that it has put off.
+	atCapRoom = 5 * time.Minute
 	// requeueHold is how long Slurm keeps a job from starting that was requeued, and some.
 	requeueHold = 130 * time.Second
 )
@@ -103,7 +105,8 @@ func (a *atCap) sendBack(ctx context.Context, jobs []spending.Counted) error {
 		boots, word := c.State == "CONFIGURING", "began after that"
 		if boots {
 			word = "has not begun"
-			if off.NoRequeue = !c.Requeue; a.engine.AllPutOff(time.Now())[c.ID].Job == 0 {
+			off.NoRequeue = !c.Requeue
+			if h := a.engine.AllPutOff(time.Now())[c.ID]; h.Job == 0 || h.Released || off.NoRequeue && !h.NoRequeue {
 				if err := a.engine.PutOff(ctx, off); err != nil {
 					return err
 				}
@@ -128,13 +131,15 @@ func (a *atCap) sendBack(ctx context.Context, jobs []spending.Counted) error {
 	})
 }
 
-// putOffWaiting has those wait for their caps that count to one which is spent and may have nodes of the cloud, and at the first
-// look lets those go on that were put off before burstd was started, if there is something to spend for them.
+// putOffWaiting has those wait for their caps that count to one which is spent and may have nodes of the cloud, and
+// lets those go on that were put off, if there is something to spend for them again: at the first look at once, as a
+// cap may have been raised, later when there has been for atCapRoom.
 func (a *atCap) putOffWaiting(ctx context.Context, snap *slurm.Snapshot, caps []budget.Row) error {
 	now := time.Now()
 	off := a.engine.AllPutOff(now)
 	var offs []power.Off
 	var free []uint32
+	room := map[uint32]time.Time{}
 	untold := 0
 	for id, h := range off {
 		if !h.Released {
@@ -144,13 +149,19 @@ func (a *atCap) putOffWaiting(ctx context.Context, snap *slurm.Snapshot, caps []
 		switch r := longest(caps, j); {
 		case !known:
 		case r.Cap == 0:
-			free = append(free, id)
+			if room[id] = a.room[id]; room[id].IsZero() {
+				room[id] = now
+			}
+			if !a.looked || now.Sub(room[id]) >= atCapRoom {
+				free = append(free, id)
+			}
 		case r.To.IsZero() || j.State != "PENDING":
 		case r.To.Sub(h.Start) > time.Second, !a.looked && h.Start.Sub(r.To) > time.Second: // a longer one is spent, too; or a cap was raised
 			offs = append(offs, power.Off{Job: id, Budget: r.Short(), Until: r.To})
 		}
 	}
-	if !a.looked && len(free) > 0 {
+	a.room = room
+	if len(free) > 0 {
 		if err := a.engine.LetGo(ctx, free...); err != nil {
 			return err
 		}

@@ -110,6 +110,29 @@ func TestAtCapWhoWaits(t *testing.T) {
 	}
 }
 
+// TestAtCapHasRoomAgain: those that were put off go on when there is something to spend again, without a start of burstd.
+func TestAtCapHasRoomAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		caps := map[string]budget.Limits{"ann": {Day: 0.2}}
+		l := newTill(t, config.RequeueJobs, budget.Caps{Users: caps})
+		defer l.past.stop()
+		defer func() { l.end() }()
+		l.Submit(slurmtest.Job{User: "ann", Script: plainScript, Requeue: true, TimeLimit: 100 * time.Hour, Duration: 13 * time.Minute})
+		for range 3 {
+			l.Submit(slurmtest.Job{User: "bob", Script: plainScript, TimeLimit: 100 * time.Hour, Duration: 30 * time.Minute})
+		}
+		l.until(time.Minute, "all nodes are in use", func() bool { return l.Node("c4") == "ALLOCATED+CLOUD" })
+		id := l.job("ann", plainScript)
+		l.until(20*time.Minute, "it is put off", func() bool { return l.waits(id) })
+		caps["ann"] = budget.Limits{Day: 100}
+		began := time.Now()
+		l.until(15*time.Minute, "it runs", func() bool { i, _ := l.Info(id); return i.State == "RUNNING" })
+		if took := time.Since(began); took < atCapRoom {
+			t.Errorf("it went on after %s: a cap that has room for a moment moves nobody", took)
+		}
+	})
+}
+
 // TestAtCapBoundsTheQueue: with nodes that are up, a user's queue spends the cap, and beside it no more than what
 // ran when that was reached.
 func TestAtCapBoundsTheQueue(t *testing.T) {

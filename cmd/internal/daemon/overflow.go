@@ -211,6 +211,11 @@ func (o *overflowing) add(ctx context.Context, dec overflow.Decision) error {
 		if err := o.write(ctx, dec, change{end: "not " + done + ": " + err.Error()}); err != nil {
 			return err
 		}
+		if dec.Rule == "" {
+			if told := o.engine.NotPlaced(ctx, dec.Job.ID); told != nil {
+				return told
+			}
+		}
 		return fail(err)
 	case err != nil:
 		return fail(err)

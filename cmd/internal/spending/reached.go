@@ -14,6 +14,7 @@ import (
 // Real are the caps with what is really spent by now. A launch whose answer is not known counts nothing
 // yet, nor what has no known price.
 func (k *Keeper) Real(ctx context.Context, s power.Standing) ([]budget.Row, error) {
+	s.Builders = nil // what is not booked, and soon may not be there, is no reason to put off or end jobs
 	o, err := k.open(ctx, s, true)
 	if err != nil {
 		return nil, err

@@ -240,6 +240,9 @@ func TestBuildersCount(t *testing.T) {
 		if got := rows[0].Committed * 60; math.Abs(got-c.min) > 0.05 || rows[1].Committed > 0 {
 			t.Errorf("%s: %.2f minutes are committed, want %g; and %g USD of ann's", name, got, c.min, rows[1].Committed)
 		}
+		if real, err := k.Real(t.Context(), power.Standing{Builders: []power.Instance{i}}); err != nil || c.known == nil && real[0].Committed > 0 {
+			t.Errorf("%s: what is not booked is no reason to end jobs: %+v, %v", name, real, err)
+		}
 	}
 }
 
