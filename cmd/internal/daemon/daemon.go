@@ -192,7 +192,7 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 	engine.Held = func(i cloud.Instance) bool { return builders.Held(i.Token, time.Now()) }
 	engine.Kept, engine.Paid = d.kept, d.newHours().keeps
 	if d.keeper = d.newKeeper(ctx); d.keeper != nil {
-		d.market.all(o.Config.Sources())
+		d.market.all(o.Config.Sources(), o.Config.Budget.Caps.Unknown > 0)
 		engine.Budget, engine.Priced = d.keeper.Open, d.keeper.Priced
 	}
 	d.engine = power.New(engine, fallen{journal, d}, ctl, providers, o.Log)

@@ -41,7 +41,9 @@ type market struct {
 	done   map[priceKey]bool      // whose cloud has answered, whether it has a price or none
 	vain   map[priceKey]time.Time // of the others: since when it was asked in vain
 	round  bool                   // of all that pools may buy
-	news   func()                 // when a round has told more; nil: nobody waits
+	// unpriced: [budget] says what counts for what has no price.
+	unpriced bool
+	news     func() // when a round has told more; nil: nobody waits
 }
 
 type typeKey struct{ provider, instanceType string }
@@ -83,8 +85,9 @@ func (m *market) dated(provider string, o cloud.Offering) (usd float64, at time.
 	return m.prices[priceKey{provider, o}], m.dates[priceKey{provider, o}]
 }
 
-// all has it learn what all pools may buy, also of those whose choice does not depend on it.
-func (m *market) all(pools []config.Pool) { m.pools = pools }
+// all has it learn what all pools may buy, also of those whose choice does not depend on it. Unpriced: there is a price for
+// what has none, and nobody waits for one that was asked for in vain.
+func (m *market) all(pools []config.Pool, unpriced bool) { m.pools, m.unpriced = pools, unpriced }
 
 // asked says whether the price of an offering is known, or its cloud has none, or has been asked in vain for long.
 func (m *market) asked(provider string, o cloud.Offering) bool {
@@ -94,7 +97,7 @@ func (m *market) asked(provider string, o cloud.Offering) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if since, vain := m.vain[priceKey{provider, o}]; vain {
-		return time.Since(since) >= unansweredFor
+		return m.unpriced || time.Since(since) >= unansweredFor
 	}
 	return m.round || m.done[priceKey{provider, o}]
 }
@@ -143,13 +146,14 @@ func (m *market) learn(parent context.Context, provider string, f fleet.Config) 
 	if pricer := m.pricers[provider]; pricer != nil {
 		found, err := pricer.Prices(ctx, f.Offerings())
 		m.mu.Lock()
+		told := map[cloud.Market]bool{} // of which it has answered something: what it left out there is not sold, or not told at all
 		for _, p := range found {
 			key := priceKey{provider, p.Offering}
-			m.prices[key], m.dates[key], m.done[key] = p.USDPerHour, p.Date, true
+			m.prices[key], m.dates[key], m.done[key], told[p.Offering.Market] = p.USDPerHour, p.Date, true, true
 		}
 		for _, o := range f.Offerings() {
 			key := priceKey{provider, o}
-			if err == nil || m.done[key] {
+			if err == nil || m.done[key] || told[o.Market] {
 				m.done[key] = true
 				delete(m.vain, key)
 				continue

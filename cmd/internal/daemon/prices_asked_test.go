@@ -70,13 +70,15 @@ func TestAPriceThatCouldNotBeAskedFor(t *testing.T) {
 		c        halting
 		known    time.Duration // after which spot is passed over, or has its price; a fifth more or less
 		unpriced bool
+		counts   bool // there is a price for what has none
 	}{
-		{"at once", halting{}, 0, false},
-		{"there is none", halting{none: true}, 0, true},
-		{"one look fails", halting{fails: 1}, 20 * time.Second, false},
-		{"one fails, and there is none", halting{fails: 1, none: true}, 20 * time.Second, true},
-		{"four fail", halting{fails: 4}, 260 * time.Second, false},
-		{"all fail", halting{fails: 1e6}, unansweredFor, true},
+		{"at once", halting{}, 0, false, false},
+		{"there is none", halting{none: true}, 0, true, false},
+		{"one look fails", halting{fails: 1}, 20 * time.Second, false, false},
+		{"one fails, and there is none", halting{fails: 1, none: true}, 20 * time.Second, true, false},
+		{"four fail", halting{fails: 4}, 260 * time.Second, false, false},
+		{"all fail", halting{fails: 1e6}, unansweredFor, true, false},
+		{"all fail, and nobody waits", halting{fails: 1e6}, 0, true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -85,7 +87,7 @@ func TestAPriceThatCouldNotBeAskedFor(t *testing.T) {
 				log := slog.New(slog.DiscardHandler)
 				pool := config.Pool{Power: power.Pool{Name: "p", Provider: "here", Fleet: fleet.Config{Types: []string{"t"}, Market: fleet.SpotThenOnDemand}}}
 				d.prices, d.market = newPrices(nil, c, log), newMarket(nil, nil, c, log)
-				d.market.all([]config.Pool{pool})
+				d.market.all([]config.Pool{pool}, tt.counts)
 				d.prices.learnt.Store(true)
 				told := 0
 				d.market.news = func() { told++ }
@@ -116,5 +118,34 @@ func TestAPriceThatCouldNotBeAskedFor(t *testing.T) {
 				synctest.Wait()
 			})
 		})
+	}
+}
+
+// inPart tells some prices of each market, and fails beside.
+type inPart struct{ cloud.Provider }
+
+func (inPart) Prices(_ context.Context, all []cloud.Offering) (found []cloud.OfferingPrice, _ error) {
+	for _, o := range all {
+		if o.Type == "t" && (o.Market != cloud.Spot || o.Zone != "b") {
+			found = append(found, cloud.OfferingPrice{Offering: o, USDPerHour: 1})
+		}
+	}
+	return found, errors.New("of one type nobody knows")
+}
+
+// TestWhatIsNotSoldIsNotWaitedFor: of a market of which a cloud has told prices, what has none is passed over at once, also
+// where it fails beside.
+func TestWhatIsNotSoldIsNotWaitedFor(t *testing.T) {
+	c, log := map[string]cloud.Provider{"here": inPart{}}, slog.New(slog.DiscardHandler)
+	m := newMarket(nil, nil, c, log)
+	f := fleet.Config{Types: []string{"t", "u"}, Zones: []string{"a", "b"}, Market: fleet.SpotThenOnDemand}
+	m.all([]config.Pool{{Power: power.Pool{Name: "p", Provider: "here", Fleet: f}}}, false)
+	if m.learn(t.Context(), "here", f) {
+		t.Error("a budget waits")
+	}
+	for _, o := range f.Offerings() {
+		if !m.asked("here", o) {
+			t.Errorf("%s is waited for", o)
+		}
 	}
 }
