@@ -172,8 +172,10 @@ func (d *decider) judge(j *job, dec *Decision) (r *Rule, to []string, why string
 		return r, nil, "stays: " + why
 	}
 	if to, why = d.fitting(j, r, r.To); len(to) == 0 {
-		if strings.HasPrefix(why, noLaunches) && d.early(j, r) == "" {
-			dec.Kept = why
+		if strings.HasPrefix(why, noLaunches) {
+			if dec.Early = d.early(j, r) != ""; !dec.Early {
+				dec.Kept = why
+			}
 		}
 		return r, nil, "stays: " + why
 	}
@@ -186,7 +188,7 @@ func (d *decider) judge(j *job, dec *Decision) (r *Rule, to []string, why string
 	for _, of := range []payer{{all: true}, {user: j.User, account: j.Account}} {
 		for _, b := range d.dear[of] {
 			if asksAsMuch(j.Waiting, b.Of) {
-				if d.early(j, r) == "" {
+				if dec.Early = d.early(j, r) != ""; !dec.Early {
 					dec.Kept = "a budget has no room for its nodes and time"
 				}
 				return r, nil, fmt.Sprintf("stays%s: job %d, which asks for no more, was given back: %s", b.until(), b.Of.ID, b.Why)
@@ -194,6 +196,7 @@ func (d *decider) judge(j *job, dec *Decision) (r *Rule, to []string, why string
 		}
 	}
 	if why := d.early(j, r); why != "" {
+		dec.Early = true
 		return r, nil, why
 	}
 	if j.script == nil {

@@ -144,4 +144,6 @@ type Decision struct {
 	Aside  string   // of Take: what it waits for while others want its place
 	// Kept is of Leave: what keeps a job that its rule would move now, in words that stay the same for as long as that does.
 	Kept string
+	// Early is of Leave: it is only too early to move the job, as far as Slurm's estimates tell.
+	Early bool
 }

@@ -157,6 +157,7 @@ func (p planning) heedBudget(out *planned, groups []group, picks []pick, passed 
 func (p planning) affords(out *planned, g group, launches ...Launch) bool {
 	switch r := p.purse.refuses(launches...); {
 	case r.Why == "":
+		out.briefly(g, "") // it has answered: what keeps the launch now is another thing
 		return true
 	case r.Brief:
 		out.briefly(g, r.Why)

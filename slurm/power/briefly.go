@@ -25,9 +25,9 @@ func (out *planned) briefly(g group, why string) {
 // noteBrief keeps what was noted last of each node that waits.
 func (e *Engine) noteBrief(out planned) {
 	maps.Copy(e.market.brief, out.brief)
-	maps.DeleteFunc(e.market.brief, func(t turnOf, _ string) bool {
+	maps.DeleteFunc(e.market.brief, func(t turnOf, why string) bool {
 		n := e.mem.nodes[t.node]
-		return n.Phase != Wanted || n.Order != t.order
+		return why == "" || n.Phase != Wanted || n.Order != t.order
 	})
 }
 

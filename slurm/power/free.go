@@ -237,7 +237,7 @@ func (e *Engine) tell(ctx context.Context, h Hold) error {
 		goes := h.refused() && (j.Requeue || h.NoRequeue || !hasScript(snap, j)) && e.leavesClearing(j)
 		goesOn := j.State == "CONFIGURING" && !hasScript(snap, j) && !goes && !e.losesNode(j) // it may begin yet
 		why := heldText(h, waits || hasScript(snap, j))
-		if waits && h.putOff() && j.Restarts == 0 {
+		if waits && (h.putOff() || h.Why == roomAgain) && j.Restarts == 0 {
 			why = waitsText + strings.TrimPrefix(why, HeldText)
 		}
 		takeBack := goesOn && !takenBack && strings.HasPrefix(j.AdminComment, endedText) // a burstd that died has said so

@@ -14,6 +14,9 @@ import (
 // isSpent ends why a job waits that was put off.
 const isSpent = " is spent"
 
+// roomAgain is why a job starts that was put off.
+const roomAgain = "there is something to spend for it again"
+
 // longestOff is for how long a job may be put off: to the end of a month.
 const longestOff = 32 * 24 * time.Hour
 
@@ -46,8 +49,13 @@ func (e *Engine) LetGo(ctx context.Context, jobs ...uint32) error {
 	return e.do(ctx, func(ctx context.Context) error {
 		var c Change
 		for _, id := range jobs {
-			if h := e.mem.holds[id]; h.putOff() {
-				h.Start, h.Released, h.Why = time.Now(), false, anewLook
+			h := e.mem.holds[id]
+			switch {
+			case !h.putOff():
+			case e.mem.placed[id] == h:
+				c.DropHolds = append(c.DropHolds, id) // it was given no start, and told nothing
+			default:
+				h.Start, h.Released, h.Why = time.Now(), false, roomAgain
 				c.Holds = append(c.Holds, h)
 			}
 		}
@@ -59,14 +67,20 @@ func (e *Engine) LetGo(ctx context.Context, jobs ...uint32) error {
 // alone: they wait with their whole start, and are told so.
 func (e *Engine) NotPlaced(ctx context.Context, jobs ...uint32) error {
 	return e.do(ctx, func(ctx context.Context) error {
+		var c Change
+		for _, id := range jobs {
+			if h := e.mem.holds[id]; h.putOff() && e.mem.placed[id] == h {
+				h.Released = false // it is to be told
+				c.Holds = append(c.Holds, h)
+			}
+		}
 		e.mu.Lock()
-		defer e.mu.Unlock()
 		maps.DeleteFunc(e.mem.unplaced, func(id uint32, _ bool) bool { _, waits := e.mem.holds[id]; return !waits })
 		for _, id := range jobs {
 			e.mem.unplaced[id] = true
-			delete(e.mem.placed, id)
 		}
-		return nil
+		e.mu.Unlock()
+		return e.commit(ctx, c)
 	})
 }
 

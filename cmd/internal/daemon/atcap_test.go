@@ -36,6 +36,7 @@ type till struct {
 	deaf  bool // nobody acts on notices
 	nodes []string
 	hub   *session.Hub // nil: no step has burst-srun
+	own   float64      // the budget of each of ann's jobs, in USD; 0: none
 
 	stop context.CancelFunc
 	done sync.WaitGroup
@@ -120,6 +121,14 @@ func (l *till) start(at int) {
 	d.keeper = &spending.Keeper{Caps: l.caps, Latest: d.watcher.Latest, Ledger: l.store,
 		Price:     func(string, cloud.Offering) (float64, bool) { return 1, true },
 		Increment: func(string, cloud.Offering) price.Increment { return price.PerSecond }}
+	if l.own > 0 {
+		d.keeper.Own = func(j slurm.Job) (o spending.Own, read bool) {
+			if j.User == "ann" {
+				o.USD = l.own
+			}
+			return o, true
+		}
+	}
 	d.ended, d.meters = make(chan struct{}, 1), newMeters(nil, d.watcher.Latest)
 	d.prices = newPrices(d.cfg.Providers, map[string]cloud.Provider{"here": &pricer{usd: 1}}, log)
 	d.atCap = newAtCap(d)

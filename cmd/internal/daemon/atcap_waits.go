@@ -149,6 +149,9 @@ func (a *atCap) putOffWaiting(ctx context.Context, snap *slurm.Snapshot, caps []
 		switch r := longest(caps, j); {
 		case !known:
 		case r.Cap == 0:
+			if others, _ := h.ForBudget(); !others && a.looked {
+				continue // its own: while it has no nodes no row tells how that stands
+			}
 			if room[id] = a.room[id]; room[id].IsZero() {
 				room[id] = now
 			}

@@ -130,6 +130,30 @@ func TestAtCapHasRoomAgain(t *testing.T) {
 		if took := time.Since(began); took < atCapRoom {
 			t.Errorf("it went on after %s: a cap that has room for a moment moves nobody", took)
 		}
+		if i, _ := l.Info(id); strings.Contains(i.AdminComment, "was started") || !strings.HasPrefix(i.AdminComment, "burst: waits: there is something to spend for it again") {
+			t.Errorf("it is told %q", i.AdminComment)
+		}
+	})
+}
+
+// TestAtCapOwnWaitsADay: a job whose own budget is spent has no row that says so while it waits, and waits its day all the same.
+func TestAtCapOwnWaitsADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newTill(t, config.RequeueJobs, budget.Caps{})
+		defer l.past.stop()
+		defer func() { l.end() }()
+		l.end()
+		l.own = 0.2
+		l.start(0)
+		id := l.job("ann", signalScript)
+		l.until(30*time.Minute, "it is put off", func() bool {
+			i, _ := l.Info(id)
+			return i.State == "PENDING" && strings.Contains(i.AdminComment, fmt.Sprintf("job %d's budget is spent", id))
+		})
+		time.Sleep(30 * time.Minute)
+		if i, _ := l.Info(id); i.State != "PENDING" || time.Until(i.Begin) < 20*time.Hour {
+			t.Errorf("it does not wait for its day: %+v", i)
+		}
 	})
 }
 

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
@@ -86,7 +87,7 @@ func (d *Daemon) book(ctx context.Context, snap *slurm.Snapshot) error {
 	if err != nil {
 		return err
 	}
-	d.prices.learn(ctx, instances)
+	d.prices.learn(ctx, slices.Concat(instances, d.engine.Standing().Builders))
 	if len(instances) == 0 {
 		d.meters.costs(ledger.Input{})
 		return nil

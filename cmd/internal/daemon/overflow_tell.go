@@ -31,7 +31,7 @@ func toTell(dec overflow.Decision, now time.Time) (text string, tell bool) {
 		return "", false
 	}
 	had, told := strings.CutPrefix(w.AdminComment, power.KeptText)
-	early := dec.Rule != "" && (w.Reason == "Resources" || w.Reason == "Priority") // perhaps: estimates come and go
+	early := dec.Early && (w.Reason == "Resources" || w.Reason == "Priority") // perhaps: estimates come and go
 	switch {
 	case !told && w.AdminComment != "" && (!takenBefore(w.AdminComment) || strings.HasSuffix(w.AdminComment, requeuedText)):
 	case dec.Kept == "" && w.Reason != "" && w.Reason != "None" && !early: // Slurm has looked at it

@@ -148,15 +148,18 @@ func (k *Keeper) open(ctx context.Context, s power.Standing, beside bool) (*open
 			committed = append(committed, c)
 		}
 	}
+	asking := o.asking
 	for _, i := range s.Builders {
 		known := slices.ContainsFunc(l.Instances, func(k power.Instance) bool { return k.ID == i.ID })
-		if c, ok := o.instance(i, l.Rows); ok && !known {
+		// What has no price yet counts when it is booked: nobody's launch waits for that.
+		if c, ok := o.instance(i, l.Rows); ok && !known && (c.USDPerHour > 0 || k.Caps.Unknown > 0) {
 			if until, _ := cloud.BuilderUntil(i.Token); until.After(c.Until) {
 				c.Until = until // by then its build has ended
 			}
 			committed = append(committed, c)
 		}
 	}
+	o.asking = asking
 	o.spent, o.live = spent, slices.Clip(committed)
 	for _, token := range slices.Sorted(maps.Keys(s.Launches)) {
 		committed = append(committed, o.launch(s.Launches[token], nil)...)

@@ -240,6 +240,15 @@ func TestBuildersCount(t *testing.T) {
 		if got := rows[0].Committed * 60; math.Abs(got-c.min) > 0.05 || rows[1].Committed > 0 {
 			t.Errorf("%s: %.2f minutes are committed, want %g; and %g USD of ann's", name, got, c.min, rows[1].Committed)
 		}
+		k.Ledger = books{}
+		i.Offering.Type = "other"
+		for unknown, want := range map[float64]bool{0: false, 3: true} {
+			k.Caps.Unknown = unknown
+			if rows, err := k.Rows(t.Context(), power.Standing{Builders: []power.Instance{i}}); err != nil || rows[0].Committed > 0 != want || rows[0].Unpriced > 0 {
+				t.Errorf("%s: without a price, with unknown_price %g: %+v, %v", name, unknown, rows[0], err)
+			}
+		}
+		i.Offering, k.Caps.Unknown, k.Ledger = small, 0, books{Instances: c.known}
 		if real, err := k.Real(t.Context(), power.Standing{Builders: []power.Instance{i}}); err != nil || c.known == nil && real[0].Committed > 0 {
 			t.Errorf("%s: what is not booked is no reason to end jobs: %+v, %v", name, real, err)
 		}
