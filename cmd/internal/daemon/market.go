@@ -146,7 +146,12 @@ func (m *market) learn(parent context.Context, provider string, f fleet.Config) 
 	if pricer := m.pricers[provider]; pricer != nil {
 		found, err := pricer.Prices(ctx, f.Offerings())
 		m.mu.Lock()
-		told := map[cloud.Market]bool{} // of which it has answered something: what it left out there is not sold, or not told at all
+		told := map[cloud.Market]bool{} // of which some price is known: what has none there is not sold, or not told at all
+		for _, o := range f.Offerings() {
+			if _, ok := m.tables[provider].Hourly(o); ok {
+				told[o.Market] = true
+			}
+		}
 		for _, p := range found {
 			key := priceKey{provider, p.Offering}
 			m.prices[key], m.dates[key], m.done[key], told[p.Offering.Market] = p.USDPerHour, p.Date, true, true

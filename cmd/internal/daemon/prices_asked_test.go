@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/fleet"
+	"github.com/burst-hpc/burst/cloud/price"
 	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/cmd/internal/spending"
 	"github.com/burst-hpc/burst/slurm/power"
@@ -133,6 +135,13 @@ func (inPart) Prices(_ context.Context, all []cloud.Offering) (found []cloud.Off
 	return found, errors.New("of one type nobody knows")
 }
 
+// unreached cannot be asked.
+type unreached struct{ cloud.Provider }
+
+func (unreached) Prices(context.Context, []cloud.Offering) ([]cloud.OfferingPrice, error) {
+	return nil, errors.New("no route to host")
+}
+
 // TestWhatIsNotSoldIsNotWaitedFor: of a market of which a cloud has told prices, what has none is passed over at once, also
 // where it fails beside.
 func TestWhatIsNotSoldIsNotWaitedFor(t *testing.T) {
@@ -147,5 +156,15 @@ func TestWhatIsNotSoldIsNotWaitedFor(t *testing.T) {
 		if !m.asked("here", o) {
 			t.Errorf("%s is waited for", o)
 		}
+	}
+	table, err := price.Parse(strings.NewReader("type,zone,market,usd_per_hour,date\nt,,on-demand,1,2026-01-01\n"), "prices.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent := map[string]cloud.Provider{"here": unreached{}}
+	m = newMarket(nil, map[string]price.Table{"here": table}, silent, log)
+	f.Market = fleet.OnDemandOnly
+	if m.learn(t.Context(), "here", f) || !m.asked("here", cloud.Offering{Type: "u", Zone: "a", Market: cloud.OnDemand}) {
+		t.Error("what the site's own table lacks is waited for, and the cloud tells nothing")
 	}
 }
