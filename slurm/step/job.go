@@ -77,7 +77,7 @@ func ReadJob(env func(string) string) (Job, error) {
 		}
 	}
 	if env("SLURM_STEP_ID") != "" {
-		switch n, err := readNumber(env, "SLURM_STEP_ID"); {
+		switch n, err := readStep(env); {
 		case err != nil:
 			return j, err
 		case n < firstSpecial:
@@ -96,6 +96,14 @@ func readNumber(env func(string) string, name string) (uint64, error) {
 		return 0, fmt.Errorf("%s is %.40q, which is no number of Slurm's", name, env(name))
 	}
 	return n, nil
+}
+
+// readStep reads the step's number. Slurm 26.05 writes those that are no step of a user's, as the batch script's, with a sign.
+func readStep(env func(string) string) (uint64, error) {
+	if n, err := strconv.ParseInt(env("SLURM_STEP_ID"), 10, 32); err == nil && n < 0 {
+		return uint64(uint32(n)), nil
+	}
+	return readNumber(env, "SLURM_STEP_ID")
 }
 
 // Folder names the job in the folder of its checkpoints: "17", or "17_3" for a

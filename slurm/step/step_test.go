@@ -89,6 +89,8 @@ func TestReadJob(t *testing.T) {
 		{"heterogeneous", "SLURM_JOB_ID=17 SLURM_HET_SIZE=2 SLURM_TASK_PID=9", Job{Place: Batch, ID: 17, Components: 2, Shell: 9}, "17", false},
 		{"salloc", "SLURM_JOB_ID=17", Job{Place: Interactive, ID: 17}, "17", false},
 		{"salloc's step", "SLURM_JOB_ID=17 SLURM_TASK_PID=9 SLURM_STEP_ID=4294967290", Job{Place: Interactive, ID: 17, Shell: 9}, "17", false},
+		{"salloc's step, of Slurm 26.05", "SLURM_JOB_ID=17 SLURM_TASK_PID=9 SLURM_STEP_ID=-6", Job{Place: Interactive, ID: 17, Shell: 9}, "17", false},
+		{"the batch script, of Slurm 26.05", "SLURM_JOB_ID=17 SLURM_TASK_PID=9 SLURM_STEP_ID=-5", Job{Place: Batch, ID: 17, Shell: 9}, "17", false},
 		{"a step", "SLURM_JOB_ID=17 SLURM_TASK_PID=9 SLURM_STEP_ID=0", Job{Place: InStep, ID: 17, Shell: 9}, "17", false},
 		{"no job's id", "SLURM_JOB_ID=x", Job{}, "", true},
 		{"job 0", "SLURM_JOB_ID=0", Job{}, "", true},
