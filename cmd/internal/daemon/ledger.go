@@ -87,7 +87,11 @@ func (d *Daemon) book(ctx context.Context, snap *slurm.Snapshot) error {
 	if err != nil {
 		return err
 	}
-	d.prices.learn(ctx, slices.Concat(instances, d.engine.Standing().Builders))
+	ask := instances
+	if d.keeper != nil { // who builds an image counts to caps
+		ask = slices.Concat(instances, d.engine.Standing().Builders)
+	}
+	d.prices.learn(ctx, ask)
 	if len(instances) == 0 {
 		d.meters.costs(ledger.Input{})
 		return nil
