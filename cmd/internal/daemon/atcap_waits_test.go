@@ -33,6 +33,16 @@ func (l *till) waits(id uint32) bool {
 	return i.State == "PENDING" && i.Begin.After(time.Now().Add(20*time.Minute)) && strings.Contains(i.AdminComment, "budget: user ann's budget for ") && strings.Contains(i.AdminComment, " is spent; starts again from ")
 }
 
+// busy has a job of ann's for 13 minutes and three of bob's for half an hour on all nodes.
+func (l *till) busy() {
+	l.Helper()
+	l.Submit(slurmtest.Job{User: "ann", Script: plainScript, Requeue: true, TimeLimit: 100 * time.Hour, Duration: 13 * time.Minute})
+	for range 3 {
+		l.Submit(slurmtest.Job{User: "bob", Script: plainScript, TimeLimit: 100 * time.Hour, Duration: 30 * time.Minute})
+	}
+	l.until(time.Minute, "all nodes are in use", func() bool { return l.Node("c4") == "ALLOCATED+CLOUD" })
+}
+
 // TestAtCapWhoWaits: a user whose cap is spent has jobs in the queue while others have all nodes. They are told, none of them begins, and
 // none is cancelled. What is submitted while a node is free goes back. With a higher cap all start at once.
 func TestAtCapWhoWaits(t *testing.T) {
@@ -42,11 +52,7 @@ func TestAtCapWhoWaits(t *testing.T) {
 				l := newTill(t, word, budget.Caps{Users: map[string]budget.Limits{"ann": {Day: 0.2}}})
 				defer l.past.stop()
 				defer func() { l.end() }()
-				l.Submit(slurmtest.Job{User: "ann", Script: plainScript, Requeue: true, TimeLimit: 100 * time.Hour, Duration: 13 * time.Minute})
-				for range 3 {
-					l.Submit(slurmtest.Job{User: "bob", Script: plainScript, TimeLimit: 100 * time.Hour, Duration: 30 * time.Minute})
-				}
-				l.until(time.Minute, "all nodes are in use", func() bool { return l.Node("c4") == "ALLOCATED+CLOUD" })
+				l.busy()
 				var ids []uint32
 				for range 3 {
 					ids = append(ids, l.job("ann", plainScript))
@@ -117,11 +123,7 @@ func TestAtCapHasRoomAgain(t *testing.T) {
 		l := newTill(t, config.RequeueJobs, budget.Caps{Users: caps})
 		defer l.past.stop()
 		defer func() { l.end() }()
-		l.Submit(slurmtest.Job{User: "ann", Script: plainScript, Requeue: true, TimeLimit: 100 * time.Hour, Duration: 13 * time.Minute})
-		for range 3 {
-			l.Submit(slurmtest.Job{User: "bob", Script: plainScript, TimeLimit: 100 * time.Hour, Duration: 30 * time.Minute})
-		}
-		l.until(time.Minute, "all nodes are in use", func() bool { return l.Node("c4") == "ALLOCATED+CLOUD" })
+		l.busy()
 		id := l.job("ann", plainScript)
 		l.until(20*time.Minute, "it is put off", func() bool { return l.waits(id) })
 		caps["ann"] = budget.Limits{Day: 100}
