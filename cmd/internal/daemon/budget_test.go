@@ -74,7 +74,7 @@ func TestHowBudgetsStand(t *testing.T) {
 		if n := warned(); n != 1 {
 			t.Errorf("%s: said %d times", life, n)
 		}
-		r.stop()
+		r.finish() // the next one would else be asked while this one still answers
 	}
 }
 
