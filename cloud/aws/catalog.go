@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/recent"
 )
 
 var _ cloud.Catalog = (*Provider)(nil)
@@ -65,7 +66,7 @@ func (p *Provider) describeTypes(ctx context.Context, names []string) (map[strin
 			for _, info := range out.InstanceTypes {
 				t := instanceType(info)
 				known[t.Name] = t
-				p.know.types.put(t.Name, t)
+				p.know.types.Put(t.Name, t)
 			}
 		}
 	}
@@ -94,16 +95,16 @@ func (p *Provider) typeZones(ctx context.Context, names []string) (map[string][]
 	for name, zones := range found {
 		slices.Sort(zones)
 		known[name] = zones
-		p.know.zones.put(name, zones)
+		p.know.zones.Put(name, zones)
 	}
 	return known, nil
 }
 
 // split returns what is known of the names, and those to ask for, each once.
-func split[T any](r *recent[T], names []string) (known map[string]T, missing []string) {
+func split[T any](r *recent.Answers[T], names []string) (known map[string]T, missing []string) {
 	known = map[string]T{}
 	for _, name := range names {
-		if v, ok := r.get(name, typesAge); ok {
+		if v, ok := r.Get(name, typesAge); ok {
 			known[name] = v
 		} else if !slices.Contains(missing, name) {
 			missing = append(missing, name)

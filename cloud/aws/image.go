@@ -31,7 +31,7 @@ func (p *Provider) resolveImage(ctx context.Context, image string) (string, erro
 	if name == "" {
 		return "", invalid("image", `image %q names no parameter: write "ssm:/path/of/it"`, image)
 	}
-	if id, ok := p.know.images.get(name, imageAge); ok {
+	if id, ok := p.know.images.Get(name, imageAge); ok {
 		return id, nil
 	}
 	out, err := p.newSSM().GetParameter(ctx, &ssm.GetParameterInput{Name: &name})
@@ -45,7 +45,7 @@ func (p *Provider) resolveImage(ctx context.Context, image string) (string, erro
 	if !imageID.MatchString(value) {
 		return "", invalid("image", "SSM parameter %s is %.60q and not an image's id: AWS's own often have it below /image_id", name, value)
 	}
-	p.know.images.put(name, value)
+	p.know.images.Put(name, value)
 	return value, nil
 }
 

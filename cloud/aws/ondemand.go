@@ -26,7 +26,7 @@ const pricingTimeout = 5 * time.Second
 // onDemandPrice returns a type's price in the provider's region; one of zero: there is none. The
 // error says that it could not be asked for, and the table has none either.
 func (p *Provider) onDemandPrice(ctx context.Context, name string) (cloud.OfferingPrice, error) {
-	if price, ok := p.know.onDemand.get(name, onDemandAge); ok {
+	if price, ok := p.know.onDemand.Get(name, onDemandAge); ok {
 		return price, nil
 	}
 	builtIn, ok := tablePrice(name, p.c.Region)
@@ -34,7 +34,7 @@ func (p *Provider) onDemandPrice(ctx context.Context, name string) (cloud.Offeri
 	if !ok {
 		age, unknown = failedAge, func(err error) error { return err }
 	}
-	silence, silent := p.know.failed.get("pricing", age)
+	silence, silent := p.know.failed.Get("pricing", age)
 	home := pricingHome(p.c.Region)
 	switch {
 	case home == "":
@@ -45,7 +45,7 @@ func (p *Provider) onDemandPrice(ctx context.Context, name string) (cloud.Offeri
 	price, err := p.askPrice(ctx, home, name)
 	if err != nil {
 		if ctx.Err() == nil {
-			p.know.failed.put("pricing", err)
+			p.know.failed.Put("pricing", err)
 			p.log.Warn("the Pricing API gives no prices: those of the built-in table are used, where it has them",
 				"provider", p.c.Name, "error", err)
 		}
@@ -54,7 +54,7 @@ func (p *Provider) onDemandPrice(ctx context.Context, name string) (cloud.Offeri
 	if price.USDPerHour == 0 {
 		price = builtIn
 	}
-	p.know.onDemand.put(name, price) // none, too: it is not asked again for a while
+	p.know.onDemand.Put(name, price) // none, too: it is not asked again for a while
 	return price, nil
 }
 

@@ -68,7 +68,7 @@ func (p *Provider) spotPrices(ctx context.Context, names []string) (map[string][
 	known := map[string][]spotPrice{}
 	var missing []string
 	for _, name := range names {
-		if prices, ok := p.know.spot.get(name, spotAge); ok {
+		if prices, ok := p.know.spot.Get(name, spotAge); ok {
 			known[name] = prices
 		} else {
 			missing = append(missing, name)
@@ -77,21 +77,21 @@ func (p *Provider) spotPrices(ctx context.Context, names []string) (map[string][
 	if len(missing) == 0 {
 		return known, nil
 	}
-	if err, ok := p.know.failed.get("spot prices", failedAge); ok {
+	if err, ok := p.know.failed.Get("spot prices", failedAge); ok {
 		return known, err
 	}
 	history, err := p.spotHistory(ctx, missing)
 	if err != nil {
 		err = failure("prices", fmt.Errorf("reading the spot price history in %s: %w", p.c.Region, err))
 		if ctx.Err() == nil {
-			p.know.failed.put("spot prices", err)
+			p.know.failed.Put("spot prices", err)
 		}
 		return known, err
 	}
 	now := latest(history)
 	for _, name := range missing {
 		known[name] = now[name] // none: not sold, and not asked again for a while
-		p.know.spot.put(name, known[name])
+		p.know.spot.Put(name, known[name])
 	}
 	return known, nil
 }

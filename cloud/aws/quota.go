@@ -83,7 +83,7 @@ func (p *Provider) limit(ctx context.Context, instanceType string, market cloud.
 	if code == "" {
 		return limit{}, nil
 	}
-	if l, ok := p.know.quotas.get(code, age); ok {
+	if l, ok := p.know.quotas.Get(code, age); ok {
 		return l, nil
 	}
 	out, err := p.newQuotas().GetServiceQuota(ctx, &servicequotas.GetServiceQuotaInput{
@@ -91,7 +91,7 @@ func (p *Provider) limit(ctx context.Context, instanceType string, market cloud.
 	})
 	var none *types.NoSuchResourceException
 	if errors.As(err, &none) {
-		p.know.quotas.put(code, limit{}) // a partition or emulator without this quota
+		p.know.quotas.Put(code, limit{}) // a partition or emulator without this quota
 		return limit{}, nil
 	}
 	if err != nil {
@@ -102,7 +102,7 @@ func (p *Provider) limit(ctx context.Context, instanceType string, market cloud.
 		return limit{}, nil
 	}
 	l := limit{code: code, name: aws.ToString(out.Quota.QuotaName), vcpus: *out.Quota.Value}
-	p.know.quotas.put(code, l)
+	p.know.quotas.Put(code, l)
 	return l, nil
 }
 
@@ -111,7 +111,7 @@ func (p *Provider) limit(ctx context.Context, instanceType string, market cloud.
 // out. All together wait no longer than quotaTimeout. Where quotas cannot be
 // read, nothing is hindered: EC2 itself will say so.
 func (p *Provider) checkQuotas(ctx context.Context, requests []cloud.LaunchRequest, errs []error) {
-	if _, silent := p.know.failed.get("quotas", quotaAge); silent {
+	if _, silent := p.know.failed.Get("quotas", quotaAge); silent {
 		return
 	}
 	within, cancel := context.WithTimeout(ctx, quotaTimeout)
@@ -149,10 +149,10 @@ func (p *Provider) checkQuotas(ctx context.Context, requests []cloud.LaunchReque
 func (p *Provider) unreadable(ctx context.Context, err error) {
 	p.know.quotaTurn.Lock()
 	defer p.know.quotaTurn.Unlock()
-	if _, silent := p.know.failed.get("quotas", quotaAge); silent || ctx.Err() != nil {
+	if _, silent := p.know.failed.Get("quotas", quotaAge); silent || ctx.Err() != nil {
 		return
 	}
-	p.know.failed.put("quotas", err)
+	p.know.failed.Put("quotas", err)
 	p.log.Warn("quotas cannot be read: launches are tried without a look at them", "provider", p.c.Name, "error", err)
 }
 

@@ -124,9 +124,11 @@ func TestCheckQuotaRaised(t *testing.T) {
 		t.Errorf("%d questions within a minute, want 1", n)
 	}
 	aws.set("GetServiceQuota", someQuota(map[string]float64{"L-1216C47A": 100}))
-	old := p.know.quotas.kept["L-1216C47A"]
-	old.at = time.Now().Add(-2 * refusalAge)
-	p.know.quotas.kept["L-1216C47A"] = old
+	old, known := p.know.quotas.Get("L-1216C47A", quotaAge)
+	if !known {
+		t.Fatal("the quota is not kept")
+	}
+	p.know.quotas.PutAt("L-1216C47A", old, time.Now().Add(-2*refusalAge))
 	if err := refusedByQuota(t, p, request); err != nil {
 		t.Errorf("still refused: %v", err)
 	}

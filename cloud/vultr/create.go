@@ -117,8 +117,8 @@ func (l *launch) why(ctx context.Context, e *cloud.Error) error {
 	settled.Settled = true
 	if e.Kind == cloud.Invalid {
 		asked := plan{ID: l.r.Offering.Type, metal: l.spec.Metal}
-		l.p.know.available.drop(asked.kind())
-		l.p.know.sshKeys.drop("") // it may be about a key that is gone
+		l.p.know.available.Drop(asked.kind())
+		l.p.know.sshKeys.Drop("") // it may be about a key that is gone
 		if have, err := l.p.available(ctx, opLaunch, asked); err == nil && !have[asked.ID] {
 			settled.Kind = cloud.Capacity
 		}

@@ -83,7 +83,7 @@ func (p *Provider) resolve(ctx context.Context, op, text string, s *spec) error 
 
 // osNamed is the id of an operating system by its name, as Vultr has it.
 func (p *Provider) osNamed(ctx context.Context, op, name string) (int, error) {
-	all, ok := p.know.systems.get("", listsAge)
+	all, ok := p.know.systems.Get("", listsAge)
 	if !ok {
 		var err error
 		all, err = listed(ctx, p, op, list[govultr.OS]{
@@ -96,7 +96,7 @@ func (p *Provider) osNamed(ctx context.Context, op, name string) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		p.know.systems.put("", all)
+		p.know.systems.Put("", all)
 	}
 	var near []string
 	for _, os := range all {
@@ -116,7 +116,7 @@ func (p *Provider) osNamed(ctx context.Context, op, name string) (int, error) {
 // snapshot is the id of a complete snapshot, by id or by description: of several
 // with one description the newest, so that a site's new image is taken up.
 func (p *Provider) snapshot(ctx context.Context, op, name string) (string, error) {
-	if id, ok := p.know.snapshots.get(name, imageAge); ok {
+	if id, ok := p.know.snapshots.Get(name, imageAge); ok {
 		return id, nil
 	}
 	found, err := p.snapshots(ctx, op, name)
@@ -131,7 +131,7 @@ func (p *Provider) snapshot(ctx context.Context, op, name string) (string, error
 		return "", &cloud.Error{Kind: cloud.Transient, Op: op, Err: fmt.Errorf("snapshot %s is %s, not complete", name, found[0].Status)}
 	}
 	newest := slices.MaxFunc(complete, func(a, b govultr.Snapshot) int { return when(a.DateCreated).Compare(when(b.DateCreated)) })
-	p.know.snapshots.put(name, newest.ID)
+	p.know.snapshots.Put(name, newest.ID)
 	return newest.ID, nil
 }
 

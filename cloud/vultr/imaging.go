@@ -90,7 +90,7 @@ func (p *Provider) MakeImage(ctx context.Context, r cloud.ImageRequest) (cloud.I
 		if n := slices.IndexFunc(all, func(i cloud.Image) bool { return i.Token == r.Token }); n >= 0 {
 			return all[n], nil
 		}
-		asked, ok := p.snapped.get(r.Token, p.c.Lag)
+		asked, ok := p.snapped.Get(r.Token, p.c.Lag)
 		if !ok {
 			break
 		}
@@ -154,7 +154,7 @@ func (p *Provider) snap(ctx context.Context, r cloud.ImageRequest) (cloud.Image,
 	if err := p.halt(ctx, r); err != nil {
 		return cloud.Image{}, err
 	}
-	p.snapped.put(r.Token, time.Now())
+	p.snapped.Put(r.Token, time.Now())
 	var made cloud.Image
 	err := call(ctx, opImage, "making a snapshot of "+r.Instance, func(ctx context.Context) error {
 		s, _, err := p.api.Snapshot.Create(ctx, &govultr.SnapshotReq{InstanceID: r.Instance, Description: describe(r)})
@@ -169,9 +169,9 @@ func (p *Provider) snap(ctx context.Context, r cloud.ImageRequest) (cloud.Image,
 	switch {
 	case err == nil:
 	case unsent(err), refused(err):
-		p.snapped.drop(r.Token)
+		p.snapped.Drop(r.Token)
 	default:
-		p.snapped.put(r.Token, time.Now()) // it may have left only now
+		p.snapped.Put(r.Token, time.Now()) // it may have left only now
 	}
 	return made, err
 }
@@ -210,7 +210,7 @@ func (p *Provider) DeleteImage(ctx context.Context, cluster, id string) error {
 	}
 	bare := strings.TrimPrefix(id, bySnapshot)
 	err = call(ctx, opDeleteImage, "deleting snapshot "+bare, func(ctx context.Context) error { return p.api.Snapshot.Delete(ctx, bare) })
-	p.know.snapshots.drop(bare)
+	p.know.snapshots.Drop(bare)
 	if notFound(err) {
 		return nil
 	}

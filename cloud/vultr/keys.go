@@ -21,7 +21,7 @@ func (p *Provider) sshKeys(ctx context.Context, op string, pool Pool) ([]string,
 	}
 	p.keys.Lock()
 	defer p.keys.Unlock()
-	have, ok := p.know.sshKeys.get("", imageAge)
+	have, ok := p.know.sshKeys.Get("", imageAge)
 	ids, missing, err := keysIn(have, op, pool)
 	if !ok || err != nil || missing != nil {
 		// A list that is minutes old may lack what is there: never is a key given twice for that.
@@ -87,7 +87,7 @@ func (p *Provider) listKeys(ctx context.Context, op string) ([]govultr.SSHKey, e
 			return part, meta, err
 		}})
 	if err == nil {
-		p.know.sshKeys.put("", all)
+		p.know.sshKeys.Put("", all)
 	}
 	return all, err
 }
@@ -103,7 +103,7 @@ func (p *Provider) giveKey(ctx context.Context, op string, key publicKey) (strin
 		}
 		return err
 	})
-	p.know.sshKeys.drop("")
+	p.know.sshKeys.Drop("")
 	if err != nil {
 		return "", err
 	}

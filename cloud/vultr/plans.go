@@ -65,7 +65,7 @@ type planPage struct {
 
 // allPlans reads both lists of plans.
 func (p *Provider) allPlans(ctx context.Context, op string) ([]plan, error) {
-	if all, ok := p.know.plans.get("", listsAge); ok {
+	if all, ok := p.know.plans.Get("", listsAge); ok {
 		return all, nil
 	}
 	var all []plan
@@ -94,7 +94,7 @@ func (p *Provider) allPlans(ctx context.Context, op string) ([]plan, error) {
 			all = append(all, one)
 		}
 	}
-	p.know.plans.put("", all)
+	p.know.plans.Put("", all)
 	return all, nil
 }
 
@@ -132,7 +132,7 @@ func alike(all []plan, name string) (near []string) {
 
 // available are the plans of a kind that the region has now.
 func (p *Provider) available(ctx context.Context, op string, pl plan) (map[string]bool, error) {
-	if have, ok := p.know.available.get(pl.kind(), availableAge); ok {
+	if have, ok := p.know.available.Get(pl.kind(), availableAge); ok {
 		return have, nil
 	}
 	have := map[string]bool{}
@@ -152,7 +152,7 @@ func (p *Provider) available(ctx context.Context, op string, pl plan) (map[strin
 	if err != nil {
 		return nil, err
 	}
-	p.know.available.put(pl.kind(), have)
+	p.know.available.Put(pl.kind(), have)
 	return have, nil
 }
 

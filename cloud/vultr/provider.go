@@ -13,6 +13,7 @@ import (
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/names"
+	"github.com/burst-hpc/burst/cloud/recent"
 )
 
 // Provider is one account in one region of Vultr.
@@ -32,7 +33,7 @@ type Provider struct {
 	know  knowledge
 	names *names.Writer
 	// snapped is when a snapshot was asked for last, by token.
-	snapped recent[time.Time]
+	snapped recent.Answers[time.Time]
 	keys    sync.Mutex // held while a public key is looked for and given to the account
 
 	secrets sync.Mutex

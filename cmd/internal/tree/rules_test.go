@@ -41,11 +41,12 @@ var rooms = []room{
 	{"cloud/fleet", []string{"cloud"}},
 	{"cloud/price", []string{"cloud"}},
 	{"cloud/names", nil},
+	{"cloud/recent", nil},
 	{"cloud/bootstrap", []string{"cloud"}},
 	{"cloud/bootstrap/ssh", nil},
 	{"cloud/bootstrap/ssh/sshtest", nil},
-	{"cloud/aws/...", []string{"cloud", "cloud/names", "cloud/aws/..."}},
-	{"cloud/vultr", []string{"cloud", "cloud/names", "cloud/price"}}, // a month's price is by the hours that are billed
+	{"cloud/aws/...", []string{"cloud", "cloud/names", "cloud/recent", "cloud/aws/..."}},
+	{"cloud/vultr", []string{"cloud", "cloud/names", "cloud/recent", "cloud/price"}}, // a month's price is by the hours that are billed
 	{"cloud/vultr/...", []string{"cloud", "cloud/names", "cloud/vultr/..."}},
 	{"cloud/cloudtest", []string{"cloud"}},
 
