@@ -32,7 +32,7 @@ func tellCost(ctx context.Context, w io.Writer, b built) (usd *float64) {
 	if !b.result.Gone {
 		booked = "which burst cost has once burstd has seen its end"
 	} else if err := b.book(ctx); errors.Is(err, api.ErrAway) {
-		booked = "which burst cost does not have, unless only burstd's answer was lost: " + printable(err.Error())
+		booked = "which burst cost does not have, unless only burstd's answer was lost, or the provider still lists it when burstd is back: " + printable(err.Error())
 	} else if err != nil {
 		booked = "which burst cost does not have: " + printable(err.Error())
 	}

@@ -77,6 +77,7 @@ type Engine struct {
 	fetching  int                  // consoles under way
 	releasing map[uint32]bool
 	closed    map[string]time.Time // instances that are gone, which an older list may still show
+	past      map[string]bool      // instances that the last lists have shown as ended, and the journal has
 	missing   map[string]sighting  // instance -> absent from the cloud's lists
 	settling  map[string]sighting  // node -> action that the table wants
 	bound     map[uint32]sighting  // jobs that Slurm has given up for want of nodes of a provider

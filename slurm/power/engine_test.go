@@ -23,6 +23,7 @@ type paper struct {
 	orders    map[string]bool
 	onOrder   func() // called when an order has been written
 	committed []Change
+	asked     []string     // instances, of Known
 	takes     atomic.Int64 // a commit, in ns
 }
 
@@ -41,6 +42,17 @@ func (p *paper) CommitPower(_ context.Context, c Change) error {
 	p.committed = append(p.committed, c)
 	time.Sleep(time.Duration(p.takes.Load()))
 	return nil
+}
+
+func (p *paper) Known(_ context.Context, ids []string) (map[string]bool, error) {
+	p.asked = append(p.asked, ids...)
+	known := map[string]bool{}
+	for _, c := range p.committed {
+		for _, i := range c.Instances {
+			known[i.ID] = true
+		}
+	}
+	return known, nil
 }
 
 // still is a cloud that does nothing but list what it is told to.

@@ -232,4 +232,6 @@ type journal interface {
 	AddOrder(ctx context.Context, o Order) (bool, error)
 	LoadPower(ctx context.Context) (State, error)
 	CommitPower(ctx context.Context, c Change) error
+	// Known are those of some instances that were ever written, also as gone.
+	Known(ctx context.Context, ids []string) (map[string]bool, error)
 }

@@ -96,6 +96,9 @@ type nowhere struct{}
 func (nowhere) AddOrder(context.Context, Order) (bool, error) { return true, nil }
 func (nowhere) LoadPower(context.Context) (State, error)      { return State{}, nil }
 func (nowhere) CommitPower(context.Context, Change) error     { return nil }
+func (nowhere) Known(context.Context, []string) (map[string]bool, error) {
+	return nil, nil
+}
 
 // caller is somebody who waits for the end of a round that begins after asked.
 type caller struct {

@@ -83,6 +83,7 @@ func (e *Engine) round(ctx context.Context, l *listing) error {
 	var c Change
 	e.ended = 0
 	e.takeLists(&c, l, snap)
+	e.bookUnseen(ctx, &c, l)
 	for name := range l.lists {
 		// What was launched just before an older journal was lost is not shown sooner.
 		if e.strange(name) > 0 && l.began.Sub(e.loaded) > e.lag(name) {

@@ -27,6 +27,7 @@ type Journal interface {
 	AddOrder(ctx context.Context, o power.Order) (bool, error)
 	LoadPower(ctx context.Context) (power.State, error)
 	CommitPower(ctx context.Context, c power.Change) error
+	Known(ctx context.Context, ids []string) (map[string]bool, error)
 	AddNotice(ctx context.Context, provider string, n cloud.Notice) (bool, error)
 	NoticeOf(ctx context.Context, instance string, kind cloud.NoticeKind) (ft.Notice, error)
 	LoadFT(ctx context.Context) (ft.State, error)

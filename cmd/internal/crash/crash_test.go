@@ -161,9 +161,8 @@ func (s *story) check() {
 	s.booked()
 }
 
-// booked holds the bill to all that the cloud ever made, and that has ended by its own word: each instance stands there from
-// its launch to its end. Chaos is not held to it: what ends before a list has shown it, after a lost answer or a lost journal,
-// stands in none.
+// booked holds the bill to all that the clouds ever made, and that has ended by their own word: each instance stands there
+// from its launch to its end.
 func (s *story) booked() {
 	s.t.Helper()
 	all, err := s.life.store.Bills(s.t.Context(), time.Time{}, time.Now().Add(time.Hour))
@@ -174,7 +173,7 @@ func (s *story) booked() {
 	for _, b := range all {
 		bills[b.ID] = b
 	}
-	for _, i := range s.fake.Instances() {
+	for _, i := range append(s.fake.Instances(), s.other.Instances()...) {
 		if i.State.Live() {
 			continue
 		}

@@ -36,7 +36,7 @@ func (d *Daemon) BookBuilder(ctx context.Context, b api.Builder) error {
 	}
 	d.booking.Lock() // a request that is repeated finds what the first has written
 	defer d.booking.Unlock()
-	if known, err := d.store.Knows(ctx, b.Instance); err != nil || known {
+	if known, err := d.store.Known(ctx, []string{b.Instance}); err != nil || known[b.Instance] {
 		return err
 	}
 	i := power.Instance{Provider: b.Provider, Doomed: "an image was to be made of it", Gone: now, Guessed: b.Guessed, Instance: cloud.Instance{ID: b.Instance, Token: b.Token, Cluster: d.cluster,

@@ -156,3 +156,6 @@ type loaded struct{ state power.State }
 func (l loaded) LoadPower(context.Context) (power.State, error)    { return l.state, nil }
 func (loaded) AddOrder(context.Context, power.Order) (bool, error) { return true, nil }
 func (loaded) CommitPower(context.Context, power.Change) error     { return nil }
+func (loaded) Known(context.Context, []string) (map[string]bool, error) {
+	return nil, nil
+}

@@ -1,7 +1,9 @@
 package store
 
 import (
+	"maps"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -57,9 +59,18 @@ func TestBills(t *testing.T) {
 	if b = read(); !b["i-2"].Ended.Equal(later.Ended) {
 		t.Errorf("told later: %+v", b["i-2"])
 	}
+	known := func(want ...string) {
+		t.Helper()
+		got, err := s.Known(t.Context(), []string{"i-1", "i-2", "i-lost", "i-live", "i-never"})
+		if ids := slices.Sorted(maps.Keys(got)); err != nil || !slices.Equal(ids, want) {
+			t.Errorf("known are %v, want %v; %v", ids, want, err)
+		}
+	}
+	known("i-1", "i-2", "i-live", "i-lost")
 	if _, err := s.db.Exec(`DELETE FROM instances WHERE gone > 0`); err != nil {
 		t.Fatal(err)
 	}
+	known("i-1", "i-2", "i-live")
 	if b = read(); len(b) != 2 || !b["i-1"].Launched.Equal(at) || b["i-1"].Pool != "p" || !b["i-1"].Guessed || b["i-2"].Guessed || b["i-2"].By.Unit >= 0 {
 		t.Errorf("forgotten: %+v", b)
 	}

@@ -196,10 +196,21 @@ func (s *Store) NodeOf(ctx context.Context, instance string) (string, error) {
 	return node, err
 }
 
-// Knows says whether the journal has the instance, also as one that is gone.
-func (s *Store) Knows(ctx context.Context, instance string) (known bool, err error) {
-	err = s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM instances WHERE id = ?)`, instance).Scan(&known)
-	return known, err
+// Known are those of some instances that the journal has, also as gone, or that are at their end in the ledger.
+func (s *Store) Known(ctx context.Context, ids []string) (map[string]bool, error) {
+	known := map[string]bool{}
+	_, err := query(ctx, s.db, `SELECT value FROM json_each(?)
+		WHERE EXISTS (SELECT 1 FROM instances WHERE id = value) OR EXISTS (SELECT 1 FROM bills WHERE instance = value)`,
+		func(scan scanner) (none struct{}, err error) {
+			var id string
+			err = scan(&id)
+			known[id] = true
+			return none, err
+		}, list(ids))
+	if err != nil {
+		return nil, fmt.Errorf("reading which instances the journal has: %w", err)
+	}
+	return known, nil
 }
 
 // Instances reads the instances launched since the given time, gone ones too,
