@@ -95,7 +95,8 @@ func (a *atCap) newcomer(c spending.Counted) bool {
 }
 
 // sendBack requeues the jobs, which have nothing to lose, and has them wait. One that boots is put off first: it is
-// told as soon as it waits. Of one that runs a burstd that dies in between leaves a job that waits, and is put off as such.
+// told as soon as it waits, and until when, so that nothing more is said of it then. Of one that runs a burstd that dies in
+// between leaves a job that waits, and is put off as such.
 func (a *atCap) sendBack(ctx context.Context, jobs []spending.Counted) error {
 	return together(jobs, func(c spending.Counted) error {
 		off := power.Off{Job: c.ID, Budget: c.Cap.Short(), Until: roomAt(c.Cap)}
@@ -105,15 +106,17 @@ func (a *atCap) sendBack(ctx context.Context, jobs []spending.Counted) error {
 		boots, word := c.State == "CONFIGURING", "began after that"
 		if boots {
 			word = "has not begun"
+		}
+		if err := a.say(ctx, c, saying{"budget-back", fmt.Sprintf("%s is spent; this job %s, and is requeued", off.Budget, word)}); err != nil {
+			return err
+		}
+		if boots {
 			off.NoRequeue = !c.Requeue
 			if h := a.engine.AllPutOff(time.Now())[c.ID]; h.Job == 0 || h.Released || off.NoRequeue && !h.NoRequeue {
 				if err := a.engine.PutOff(ctx, off); err != nil {
 					return err
 				}
 			}
-		}
-		if err := a.say(ctx, c, saying{"budget-back", fmt.Sprintf("%s is spent; this job %s, and is requeued", off.Budget, word)}); err != nil {
-			return err
 		}
 		if off.NoRequeue {
 			yes := true

@@ -116,6 +116,54 @@ func TestAtCapWhoWaits(t *testing.T) {
 	}
 }
 
+// TestAtCapSendsBackTwice: a job with --no-requeue that boots at a spent cap goes back, and again when its user has it start all the
+// same; each time it has --no-requeue again once it waits.
+func TestAtCapSendsBackTwice(t *testing.T) {
+	for _, word := range []string{config.CancelJobs, ""} {
+		t.Run(word, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newTill(t, word, budget.Caps{Users: map[string]budget.Limits{"ann": {Day: 0.2}}})
+				defer l.past.stop()
+				defer func() { l.end() }()
+				l.boot = 15 * time.Second // longer than a look takes to come
+				l.Submit(slurmtest.Job{User: "ann", Script: plainScript, Requeue: true, TimeLimit: 100 * time.Hour, Duration: 13 * time.Minute})
+				l.until(20*time.Minute, "the cap is spent", func() bool { return l.told(0)["budget-spent"] == 1 })
+				id := l.Submit(slurmtest.Job{User: "ann", Script: plainScript, TimeLimit: 100 * time.Hour, Duration: 50 * time.Hour})
+				update := func(args ...string) {
+					t.Helper()
+					if _, _, err := l.Controller.Run(t.Context(), "scontrol", append([]string{"update"}, args...)...); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for n := 1; n <= 2; n++ {
+					if n == 2 {
+						update("nodename=c[1-4]", "state=power_down_force") // it is to boot again
+						time.Sleep(5 * time.Minute)                         // and is not kept from starting by Slurm any more
+					}
+					l.until(5*time.Minute, "it is sent back as it boots", func() bool {
+						if l.told(id)["budget-back"] == n {
+							return true
+						}
+						if i, _ := l.Info(id); i.Begin.After(time.Now()) { // at first, or as a look came before it had nodes
+							update(fmt.Sprint("jobid=", id), "starttime=now")
+						}
+						return false
+					})
+					l.until(time.Minute, "it waits", func() bool { return l.waits(id) })
+					time.Sleep(time.Minute)
+					snap, err := l.watcher.Fresh(t.Context(), time.Now())
+					if err != nil {
+						t.Fatal(err)
+					}
+					if j := snap.Jobs[id]; j.Requeue || j.Restarts != n || !l.waits(id) || l.told(id)["budget-back"] != n {
+						t.Errorf("time %d: requeue %v: %+v, %v", n, j.Requeue, j, l.told(id))
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestAtCapHasRoomAgain: those that were put off go on when there is something to spend again, without a start of burstd.
 func TestAtCapHasRoomAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

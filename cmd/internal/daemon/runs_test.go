@@ -18,9 +18,10 @@ import (
 	"github.com/burst-hpc/burst/slurm/slurmtest"
 )
 
-// past is a simulated Slurm with nodes that come at once, and burstds that write its
+// past is a simulated Slurm with nodes that come at once, if boot does not say otherwise, and burstds that write its
 // history into one journal.
 type past struct {
+	boot time.Duration
 	*slurmtest.Controller
 	*testing.T
 	path  string
@@ -42,6 +43,7 @@ func newPast(t *testing.T, o slurmtest.Options) *past {
 		if err != nil {
 			t.Error(err)
 		}
+		time.Sleep(p.boot)
 		for _, n := range all {
 			p.Register(n)
 		}
