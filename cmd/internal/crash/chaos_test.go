@@ -286,7 +286,10 @@ func (p *played) check() {
 		i, known := p.ctl.Info(id)
 		switch {
 		case known && i.State == "COMPLETED", known && i.State == "CANCELLED" && p.cancelled[id]:
-		case known && i.ExitCode == 75 && slices.ContainsFunc(p.losses, func(at time.Time) bool { return at.After(i.End) && at.Sub(i.End) < 2*time.Minute }):
+		case known && i.ExitCode == 75 && slices.ContainsFunc(p.losses, func(at time.Time) bool {
+			told := i.End.Add(-leaves)
+			return at.After(told) && at.Sub(i.End) < 2*time.Minute
+		}):
 			// That burstd told it to end, and was to requeue it, is forgotten with the journal.
 		case known && !p.requeue[id] && (i.State == "NODE_FAIL" || i.State == "FAILED"):
 		default:

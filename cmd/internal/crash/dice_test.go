@@ -94,11 +94,14 @@ func (p *played) calls(k cloud.Kind) bool {
 	return true
 }
 
+// leaves is how long after burstd has told it so a job ends.
+const leaves = time.Second
+
 func (p *played) submit() bool {
 	j := slurmtest.Job{Nodes: 1 + p.dice.IntN(4), Requeue: p.dice.IntN(4) > 0, Duration: p.some(5 * time.Minute), OnStart: p.began}
 	if p.dice.IntN(3) == 0 {
 		j.Script = "#!/bin/sh\n#BURST signal=USR1 grace=20s\nsrun app\n"
-		j.OnSignal = func(id uint32, _ string) { p.ctl.Checkpoint(id); p.ctl.Leave(id, time.Second, 75) }
+		j.OnSignal = func(id uint32, _ string) { p.ctl.Checkpoint(id); p.ctl.Leave(id, leaves, 75) }
 	}
 	if len(p.pool.Then) > 0 {
 		j.Features = []string{"", "", "fake", "other", "other|fake"}[p.dice.IntN(5)]
