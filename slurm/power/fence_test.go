@@ -205,6 +205,49 @@ func TestAStrangerLiftsNoFence(t *testing.T) {
 	}
 }
 
+// TestAdoptedIsFencedUntilItAnswers: the journal is lost, and with it whether an instance whose node powers up is older than
+// that, and was given up with a job on it. A next attempt waits until it answers.
+func TestAdoptedIsFencedUntilItAnswers(t *testing.T) {
+	next, first := slurm.Job{ID: 7, State: "CONFIGURING", Restarts: 1, Nodes: "c2"}, slurm.Job{ID: 8, State: "CONFIGURING", Nodes: "c1"}
+	for _, tt := range []struct {
+		state  string
+		fenced bool
+	}{
+		{"ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP", true},
+		{"ALLOCATED+CLOUD", false},
+	} {
+		t.Run(tt.state, func(t *testing.T) {
+			e, _ := testEngine(State{})
+			var c Change
+			l := newListing(at)
+			l.lists["east"] = []cloud.Instance{{ID: "i-1", Pool: "p", Node: "c1", State: cloud.Running, Launched: at.Add(-time.Hour)}}
+			e.takeLists(&c, l, reading(map[string]string{"c1": tt.state}, next, first))
+			if err := e.commit(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			if n := e.mem.nodes["c1"]; n.Instance != "i-1" {
+				t.Fatalf("not adopted: %+v", c)
+			}
+			if why := e.mem.fenced(next); (why != "") != tt.fenced {
+				t.Errorf("the next attempt: %q", why)
+			}
+			if why := e.mem.fenced(first); why != "" {
+				t.Errorf("a first attempt waits: %s", why)
+			}
+			for n := range 2 {
+				snap := reading(map[string]string{"c1": "ALLOCATED+CLOUD"}, next)
+				snap.Taken = time.Now().Add(time.Duration(n+1) * answersFor)
+				if err := e.observe(t.Context(), snap); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if why := e.mem.fenced(next); why != "" {
+				t.Errorf("it answers, and the next attempt still waits: %s", why)
+			}
+		})
+	}
+}
+
 // TestACallerWhoLeavesSharesNothingWithRun is for the race detector.
 func TestACallerWhoLeavesSharesNothingWithRun(t *testing.T) {
 	e, _ := testEngine(State{Nodes: []Node{{Name: "c1", Pool: "p", Phase: Booting, Since: at}}})

@@ -163,6 +163,10 @@ func (e *Engine) takeStray(c *Change, rec Instance, s stray, l *listing) {
 			return // two say that they are one node: the next round ends the second
 		}
 		c.Nodes = append(c.Nodes, n)
+		if !s.up && !l.answer[rec.Node] && !e.serves(rec.Node) {
+			// It may be from before Slurm gave the node up and called it anew: the journal that would tell is lost.
+			c.Fences = append(c.Fences, Fence{Instance: rec.ID, Node: rec.Node, Since: now})
+		}
 		c.Actions = append(c.Actions, string(adopt))
 		ev.Kind, ev.Text = "adopt", fmt.Sprintf("%s is node %s, which the journal did not know", rec.Offering, rec.Node)
 	case terminate, leave:
