@@ -172,7 +172,7 @@ func (d *decider) judge(j *job, dec *Decision) (r *Rule, to []string, why string
 		return r, nil, "stays: " + why
 	}
 	if to, why = d.fitting(j, r, r.To); len(to) == 0 {
-		if strings.HasPrefix(why, noLaunches) {
+		if strings.HasPrefix(why, noLaunches) || strings.HasPrefix(why, noRequeue) {
 			if dec.Early = d.early(j, r) != ""; !dec.Early {
 				dec.Kept = why
 			}
@@ -267,8 +267,6 @@ func (d *decider) never(j *job) string {
 	return ""
 }
 
-const noLaunches = "no nodes are launched for "
-
 // fitting are those of to in which the job can run, and may by the rule; if there are none, why not the first.
 func (d *decider) fitting(j *job, r *Rule, to []string) (fit []string, why string) {
 	for _, name := range to {
@@ -278,7 +276,7 @@ func (d *decider) fitting(j *job, r *Rule, to []string) (fit []string, why strin
 			no = p.fits(j)
 		}
 		if no == "" && d.Spot[name] && !j.Requeue && !r.NoRequeue {
-			no = "Slurm may not requeue it, and partition " + name + " has nodes that the cloud may take back: add #SBATCH --requeue"
+			no = noRequeue + "and partition " + name + " has nodes that the cloud may take back: add #SBATCH --requeue"
 		}
 		if why := d.Closed[name]; no == "" && why != "" {
 			no = noLaunches + name + " now: " + why

@@ -438,7 +438,8 @@ func TestPlacesNobodyWants(t *testing.T) {
 
 // TestSpot: a job that an eviction would end goes only where no cloud takes its nodes back, or where the rule says so.
 func TestSpot(t *testing.T) {
-	const no = "leave: stays: Slurm may not requeue it, and partition cloud has nodes that the cloud may take back: add #SBATCH --requeue"
+	const kept = "Slurm may not requeue it, and partition cloud has nodes that the cloud may take back: add #SBATCH --requeue"
+	const no = "leave: stays: " + kept
 	for _, tt := range []struct {
 		name       string
 		spot, safe bool // cloud has nodes of spot; there is another partition
@@ -458,8 +459,16 @@ func TestSpot(t *testing.T) {
 		if tt.safe {
 			s.Partitions["safe"] = s.Partitions["cloud"]
 		}
-		if got := Decide(s)[0]; !strings.HasPrefix(fmt.Sprint(got.Action, ": ", got.Why), tt.want) {
+		got := Decide(s)[0]
+		if !strings.HasPrefix(fmt.Sprint(got.Action, ": ", got.Why), tt.want) {
 			t.Errorf("%s: got %s: %s, want %q", tt.name, got.Action, got.Why, tt.want)
+		}
+		if told := map[bool]string{true: kept}[tt.want == no]; got.Kept != told { // its user can mend it
+			t.Errorf("%s: it is told %q", tt.name, got.Kept)
+		}
+		s.Now = s.Now.Add(-10 * time.Minute)
+		if got := Decide(s)[0]; got.Kept != "" || !got.Early {
+			t.Errorf("%s: too early, it is told %q", tt.name, got.Kept)
 		}
 	}
 }

@@ -111,6 +111,12 @@ type Snapshot struct {
 // KeptText begins what a job is told that its rule would move, and may not. It is package power's, too.
 const KeptText = "burst: not moved: "
 
+// How reasons begin that an admin, or the job's user, can change: the job is told.
+const (
+	noLaunches = "no nodes are launched for "
+	noRequeue  = "Slurm may not requeue it, "
+)
+
 // Rest is of a job that gave up its place, since it did not want to start: it is not moved again before.
 type Rest struct {
 	Until time.Time

@@ -23,7 +23,7 @@ type Standing struct {
 type Refusal struct {
 	Why   string    // for who waits
 	Until time.Time // when that may be otherwise; zero: nobody knows
-	// Brief: in a moment it will be known. The nodes keep waiting, and nobody is told.
+	// Brief: in a moment it will be known. The nodes keep waiting, and nobody is told unless it takes long.
 	Brief bool
 	// Of are the jobs that are in the way. Others of the same nodes may be launched for, without them. None: all are.
 	Of   []Refused
@@ -161,6 +161,9 @@ func (p planning) affords(out *planned, g group, launches ...Launch) bool {
 		return true
 	case r.Brief:
 		out.briefly(g, r.Why)
+		if p.long(g) {
+			out.tell(g, budgetText+r.Why)
+		}
 		if at := p.now.Add(time.Second); out.wait.IsZero() || at.Before(out.wait) {
 			out.wait = at
 		}

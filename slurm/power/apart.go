@@ -25,13 +25,16 @@ func (e *Engine) apart(snap *slurm.Snapshot) map[uint32]string {
 	}
 	texts := map[uint32]string{}
 	for id, j := range snap.Jobs {
-		switch told := strings.HasPrefix(j.AdminComment, apartText); {
+		moved := strings.HasPrefix(j.AdminComment, MovedText)
+		switch told := strings.HasPrefix(j.AdminComment, apartText) || moved && strings.Contains(j.AdminComment, behind(apartText)); {
+		case told && (j.State == "PENDING" || j.State == "CONFIGURING") && moved:
+			texts[id] = movedWords(j.AdminComment)
 		case told && (j.State == "PENDING" || j.State == "CONFIGURING"):
 			texts[id] = ""
 		case told, len(all) < 2, j.State != "RUNNING", j.NumNodes < 2, !waited(j.AdminComment):
 		default:
 			if text := scattered(j, at); text != "" {
-				texts[id] = apartText + text
+				texts[id] = AfterMove(j.AdminComment, apartText+text)
 			}
 		}
 	}
@@ -62,5 +65,6 @@ func scattered(j slurm.Job, at map[string]string) string {
 
 // waited says that a comment is none, or one of the time when the job had no nodes: what is told of one that runs stays.
 func waited(comment string) bool {
-	return comment == "" || slices.ContainsFunc([]string{quietText, HeldText, BootText}, func(begin string) bool { return strings.HasPrefix(comment, begin) })
+	return comment == "" || toldQuiet(comment) || Held(comment) || TakenBack(comment) ||
+		slices.ContainsFunc([]string{MovedText, BootText, KeptText, AwayText}, func(begin string) bool { return strings.HasPrefix(comment, begin) })
 }

@@ -3,6 +3,7 @@ package power
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -25,7 +26,10 @@ func TestAJobInSeveralPlacesIsTold(t *testing.T) {
 	job := func(nodes string, count int, state, comment string) slurm.Job {
 		return slurm.Job{State: state, Nodes: nodes, NumNodes: count, AdminComment: comment}
 	}
-	const apart = apartText + "c1 in east/a, c4 in west"
+	const (
+		apart = apartText + "c1 in east/a, c4 in west"
+		moved = MovedText + "small: goes also to cloud, since 2026-11-28 10:00:00"
+	)
 	for _, tt := range []struct {
 		name string
 		job  slurm.Job
@@ -38,6 +42,14 @@ func TestAJobInSeveralPlacesIsTold(t *testing.T) {
 		{"one is the site's", job("c1,s1", 2, "RUNNING", ""), ""},
 		{"its nodes are not ready", job("c[1,4]", 2, "CONFIGURING", ""), ""},
 		{"it had waited", job("c[1,4]", 2, "RUNNING", HeldText+"x"), apart},
+		{"a rule has moved it", job("c[1,4]", 2, "RUNNING", moved), moved + "; " + strings.TrimPrefix(apart, "burst: ")},
+		{"a rule has moved it, and its nodes were ordered", job("c[1,4]", 2, "RUNNING", moved+"; nodes ordered: 2 of pool p at 11:00; it starts when they have booted"), moved + "; " + strings.TrimPrefix(apart, "burst: ")},
+		{"a rule has moved it, and it has been told", job("c[1-2]", 2, "RUNNING", moved+"; "+strings.TrimPrefix(apart, "burst: ")), moved + "; " + strings.TrimPrefix(apart, "burst: ")},
+		{"a rule has moved it, and it waits again", job("", 2, "PENDING", moved+"; "+strings.TrimPrefix(apart, "burst: ")), moved},
+		{"a rule could not move it before", job("c[1,4]", 2, "RUNNING", KeptText+"launches are paused"), apart},
+		{"it was put off before", job("c[1,4]", 2, "RUNNING", waitsText+"budget: x"), apart},
+		{"a budget kept it from the cloud before", job("c[1,4]", 2, "RUNNING", AwayText+"main, and not for cloud: budget: x"), apart},
+		{"it has its place in the cloud back", job("c[1,4]", 2, "RUNNING", "burst: its budget is looked at anew; back to main,cloud"), apart},
 		{"it is told of an eviction", job("c[1,4]", 2, "RUNNING", "burst: node c9 was taken back"), "burst: node c9 was taken back"},
 		{"an admin's word", job("c[1,4]", 2, "RUNNING", "see me"), "see me"},
 		{"it has been told", job("c[1-2]", 2, "RUNNING", apart), apart},

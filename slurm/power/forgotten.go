@@ -40,7 +40,31 @@ const (
 	MovedText = "burst: rule "           // a rule of overflow has moved it, or is not about it any more
 	BootText  = "burst: nodes ordered: " // nodes were ordered for it
 	KeptText  = "burst: not moved: "     // a rule of overflow would move it, and may not
+	AwayText  = "burst: waits for "      // it is kept from the cloud for a budget
 )
+
+// TakenBack says that a comment tells of a job's former partitions, which it has again.
+func TakenBack(comment string) bool {
+	return strings.HasPrefix(comment, "burst: ") && strings.Contains(comment, "; back to ")
+}
+
+// AfterMove is the text as a job is told it whose comment was had: behind the words of its move, which stay with it.
+func AfterMove(had, text string) string {
+	if !strings.HasPrefix(had, MovedText) {
+		return text
+	}
+	return movedWords(had) + behind(text)
+}
+
+// movedWords is a moved job's comment without what AfterMove has put behind it.
+func movedWords(comment string) string {
+	for _, begin := range []string{BootText, apartText} {
+		comment, _, _ = strings.Cut(comment, behind(begin))
+	}
+	return comment
+}
+
+func behind(text string) string { return "; " + strings.TrimPrefix(text, "burst: ") }
 
 // movedTo is in the words of a move, and not in those of its end.
 const movedTo = ": goes also to "

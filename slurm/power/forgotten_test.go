@@ -68,7 +68,7 @@ func TestUsersFindWhatTheyAreTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, words := range []string{HeldText, waitsText, endedText, MovedText, BootText, KeptText} {
+	for _, words := range []string{HeldText, waitsText, endedText, MovedText, BootText, KeptText, AwayText, quietText, budgetText} {
 		if !strings.Contains(string(page), "\n| `"+words) {
 			t.Errorf("no row begins with %q", words)
 		}

@@ -31,16 +31,16 @@ type market struct {
 	asked     map[ask]time.Time     // when a source had its turn first, but for a pool's first
 	told      map[asking]string     // jobs that wait since no source answers, and what they were told
 	telling   bool
-	since     map[string]time.Time // providers that are deaf: since when
-	kept      map[string]aside     // by pool: names that are kept from jobs
-	left      map[string]time.Time // node that is up and is to go -> when Slurm was asked for that
-	brief     map[turnOf]string    // nodes that wait: why a budget had no answer for them when it was asked last
+	since     map[string]time.Time  // providers that are deaf: since when
+	kept      map[string]aside      // by pool: names that are kept from jobs
+	left      map[string]time.Time  // node that is up and is to go -> when Slurm was asked for that
+	brief     map[turnOf]unanswered // nodes that wait and for which a budget had no answer when it was asked last
 }
 
 func newMarket() market {
 	return market{pauses: map[coolKey]time.Time{}, why: map[coolKey]refusal{}, trouble: map[string]string{}, preparing: map[string]bool{},
 		calling: map[string]int{}, called: map[string]time.Time{}, away: map[string]string{}, silent: map[string]bool{}, denied: map[string]denial{}, unheard: map[string]cloud.Kind{}, unended: map[string]time.Time{},
-		asked: map[ask]time.Time{}, told: map[asking]string{}, left: map[string]time.Time{}, since: map[string]time.Time{}, kept: map[string]aside{}, brief: map[turnOf]string{}}
+		asked: map[ask]time.Time{}, told: map[asking]string{}, left: map[string]time.Time{}, since: map[string]time.Time{}, kept: map[string]aside{}, brief: map[turnOf]unanswered{}}
 }
 
 // refusal is why a launch of an offering failed.

@@ -13,15 +13,19 @@ import (
 
 // quiet notes that the jobs of a group wait since no source that may launch their nodes answers.
 func (p planning) quiet(out *planned, g group, why []string) {
-	if len(why) == 0 {
-		return
+	if len(why) > 0 {
+		out.tell(g, quietText+strings.Join(why, "; "))
 	}
+}
+
+// tell notes why the jobs of a group wait.
+func (out *planned) tell(g group, text string) {
 	for _, n := range g.nodes {
 		if n.Job != 0 {
 			if out.told == nil {
 				out.told = map[asking]string{}
 			}
-			out.told[asking{n.Job, n.Order}] = quietText + strings.Join(why, "; ")
+			out.told[asking{n.Job, n.Order}] = text
 		}
 	}
 }
@@ -46,8 +50,16 @@ func (p planning) quietEnds(out *planned) {
 	}
 }
 
-// quietText begins what jobs are told that wait for a cloud's answer.
-const quietText = "burst: its nodes are launched when a cloud answers: "
+// How begins what jobs are told that wait for an answer: a cloud's, or a budget's, which has none as long as a price is asked for.
+const (
+	quietText  = "burst: its nodes are launched when a cloud answers: "
+	budgetText = "burst: its nodes are launched when the budget has an answer: "
+)
+
+// toldQuiet says that a comment is such a one.
+func toldQuiet(comment string) bool {
+	return strings.HasPrefix(comment, quietText) || strings.HasPrefix(comment, budgetText)
+}
 
 // tellQuiet writes into jobs why they wait, once for each order of Slurm's, beside Run. A comment that
 // is not ours stays; what cannot be written is no reason to wait, and is tried again.
@@ -93,7 +105,7 @@ func (e *Engine) tookQuiet(ctx context.Context, snap *slurm.Snapshot) {
 	}
 	texts := map[uint32]string{}
 	for id, j := range snap.Jobs {
-		if strings.HasPrefix(j.AdminComment, quietText) && !waits[id] && !ended(j) && len(texts) < maxTelling {
+		if toldQuiet(j.AdminComment) && !waits[id] && !ended(j) && len(texts) < maxTelling {
 			texts[id] = ""
 		}
 	}

@@ -35,7 +35,7 @@ func addedText(dec overflow.Decision, had string, now time.Time) string {
 	if dec.Rule == "" { // it has another place than it asked for, whatever was said before
 		return backText(dec)
 	}
-	if !tellable(had) && !power.Held(had) && !takenBefore(had) {
+	if !tellable(had) && !power.Held(had) && !power.TakenBack(had) {
 		return "" // others' words, or what says more
 	}
 	return fmt.Sprintf("%s%s: goes also to %s, since %s", power.MovedText, dec.Rule, strings.Join(dec.To, ","), now.Local().Format(time.DateTime))
@@ -47,7 +47,7 @@ const requeuedText = "; it was requeued, and its age counts from then"
 // takenText is what a job is told whose move is taken back: always, if it was given back for want of nodes. Slurm has requeued
 // such a one, and its priority by age begins anew.
 func takenText(dec overflow.Decision, had string) string {
-	if dec.Rule == "" && !strings.HasPrefix(had, awayText) {
+	if dec.Rule == "" && !strings.HasPrefix(had, power.AwayText) {
 		return ""
 	}
 	if dec.Rule == "" {
@@ -67,24 +67,10 @@ func backText(dec overflow.Decision) string {
 	return text
 }
 
-// awayText begins what a job is told that is kept from the cloud for a budget.
-const awayText = "burst: waits for "
-
-// takenBefore says that the comment is takenText's.
-func takenBefore(had string) bool {
-	return strings.HasPrefix(had, "burst: ") && strings.Contains(had, "; back to ")
-}
-
 // bootText is what a job is told whose nodes boot; had is its comment, which it follows.
 func bootText(had string, nodes []power.Node) string {
 	text := fmt.Sprintf("%s%d of pool %s at %s; it starts when they have booted", power.BootText, len(nodes), nodes[0].Pool, nodes[0].Made.Local().Format(time.DateTime))
-	if !strings.HasPrefix(had, power.MovedText) {
-		return text
-	}
-	text = "; " + strings.TrimPrefix(text, "burst: ")
-	begin, _, _ := strings.Cut(text, ":")
-	before, _, _ := strings.Cut(had, begin)
-	return before + text
+	return power.AfterMove(had, text)
 }
 
 // ordered is an order of nodes for a job.

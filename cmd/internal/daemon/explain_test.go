@@ -88,6 +88,8 @@ func TestWhy(t *testing.T) {
 			want: "waits for the boot of its 1 node of pool p, ordered 11:59:00, which is longer than others have lately taken"},
 		{name: "a cloud that is away", f: facts{job: comment(boots, "burst: its nodes are launched when a cloud answers: aws: no answer"), nodes: []power.Node{node(power.Wanted)}},
 			want: "waits for the boot of its 1 node of pool p, ordered 11:59:00; 1 not launched yet: its nodes are launched when a cloud answers: aws: no answer"},
+		{name: "a budget without an answer, before it is told", f: facts{job: comment(boots, power.BootText+"1 of pool p"), nodes: []power.Node{node(power.Wanted)}, brief: []string{"the price of small/z1/spot is asked for"}},
+			want: "waits for the boot of its 1 node of pool p, ordered 11:59:00; 1 not launched yet", more: "the price of small/z1/spot is asked for"},
 		{name: "a fence", f: facts{job: comment(boots, "burst: i-1 may still run"), nodes: []power.Node{node(power.Up)}}, want: "its nodes are up; it waits all the same: i-1 may still run"},
 		{name: "about to begin", f: facts{job: comment(boots, power.BootText+"1 of pool p"), nodes: []power.Node{node(power.Up)}}, want: "its nodes are up: it begins"},
 		{name: "it runs", f: facts{job: slurm.Job{ID: 7, State: "RUNNING", Start: at(-time.Minute)}, places: []api.Place{place}},

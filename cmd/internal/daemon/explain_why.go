@@ -91,10 +91,12 @@ func (f *facts) runs() string {
 func (f *facts) boot() string {
 	coming := slices.DeleteFunc(slices.Clone(f.nodes), func(n power.Node) bool { return n.Phase == power.Up })
 	told, isTold := f.told()
+	// These say what is seen here, or where it goes: no reason to wait.
+	isTold = isTold && !strings.Contains(f.job.AdminComment, "nodes ordered: ") && !strings.HasPrefix(f.job.AdminComment, power.MovedText) && !strings.HasPrefix(f.job.AdminComment, power.KeptText)
 	switch {
 	case len(f.nodes) == 0:
 		return "waits for its nodes to answer" + since(", since ", f.job.Start, f.now)
-	case len(coming) == 0 && isTold && !strings.Contains(f.job.AdminComment, "nodes ordered: ") && !strings.HasPrefix(f.job.AdminComment, power.MovedText) && !strings.HasPrefix(f.job.AdminComment, power.KeptText):
+	case len(coming) == 0 && isTold:
 		return "its nodes are up; it waits all the same: " + told
 	case len(coming) == 0:
 		return "its nodes are up: it begins"

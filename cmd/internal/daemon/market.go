@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,8 +18,8 @@ import (
 const marketEvery = 10 * time.Minute
 
 // What could never be asked for is asked for again after marketAgain, and each time after twice as long, up to
-// marketLate. A budget waits for its price, and when it was asked for in vain since unansweredFor it has none: a cloud that
-// never tells, as where burstd may not read its prices, keeps no job from what has one, and is asked as the others.
+// marketLate, as long as it is in vain. A budget waits for its price, and when it was asked for in vain since unansweredFor it has none: a cloud that
+// never tells, as where burstd may not read its prices, keeps no job from what has one.
 const (
 	marketAgain   = 20 * time.Second
 	marketLate    = 2 * time.Minute
@@ -33,6 +34,7 @@ type market struct {
 	pricers map[string]cloud.Pricer
 	catalog map[string]cloud.Catalog
 	log     *slog.Logger
+	level   slog.Level // of what cannot be had: between two rounds of all it is no news
 
 	mu     sync.Mutex
 	prices map[priceKey]float64
@@ -49,7 +51,7 @@ type market struct {
 type typeKey struct{ provider, instanceType string }
 
 func newMarket(pools []config.Pool, tables map[string]price.Table, providers map[string]cloud.Provider, log *slog.Logger) *market {
-	m := &market{tables: tables, pricers: map[string]cloud.Pricer{}, catalog: map[string]cloud.Catalog{}, log: log,
+	m := &market{tables: tables, pricers: map[string]cloud.Pricer{}, catalog: map[string]cloud.Catalog{}, log: log, level: slog.LevelWarn,
 		prices: map[priceKey]float64{}, dates: map[priceKey]time.Time{}, cores: map[typeKey]int{}, done: map[priceKey]bool{}, vain: map[priceKey]time.Time{}}
 	for _, p := range pools {
 		if f := p.Power.Fleet; f.Order != "" || f.MaxPrice > 0 {
@@ -114,15 +116,23 @@ func (m *market) run(ctx context.Context) error {
 	if len(m.pools) == 0 {
 		return nil
 	}
-	again := marketAgain
+	again, next := marketAgain, time.Time{} // the next round of all
 	for {
-		wait := marketEvery
+		all, vain := !time.Now().Before(next), false
+		m.level = map[bool]slog.Level{true: slog.LevelWarn, false: slog.LevelDebug}[all]
 		for _, p := range m.pools {
-			if m.learn(ctx, p.Power.Provider, p.Power.Fleet) {
-				wait = again
+			if all || m.inVain(p.Power.Provider, p.Power.Fleet) {
+				vain = m.learn(ctx, p.Power.Provider, p.Power.Fleet) || vain
 			}
 		}
-		if again = min(2*again, marketLate); wait == marketEvery {
+		if all {
+			next = time.Now().Add(jitter(marketEvery))
+		}
+		wait := time.Until(next)
+		if vain {
+			wait = min(wait, jitter(again))
+		}
+		if again = min(2*again, marketLate); !vain {
 			again = marketAgain
 		}
 		m.mu.Lock()
@@ -134,13 +144,20 @@ func (m *market) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(jitter(wait)):
+		case <-time.After(wait):
 		}
 	}
 }
 
-// learn asks for what one pool may buy. What cannot be had now stays as it was; waited: a budget waits for some of it.
-func (m *market) learn(parent context.Context, provider string, f fleet.Config) (waited bool) {
+// inVain says that some of what a pool may buy was only ever asked for in vain.
+func (m *market) inVain(provider string, f fleet.Config) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.ContainsFunc(f.Offerings(), func(o cloud.Offering) bool { _, vain := m.vain[priceKey{provider, o}]; return vain })
+}
+
+// learn asks for what one pool may buy. What cannot be had now stays as it was; vain: so it is with some that never was to be had.
+func (m *market) learn(parent context.Context, provider string, f fleet.Config) (vain bool) {
 	ctx, cancel := context.WithTimeout(parent, priceTimeout)
 	defer cancel()
 	if pricer := m.pricers[provider]; pricer != nil {
@@ -166,7 +183,7 @@ func (m *market) learn(parent context.Context, provider string, f fleet.Config) 
 			if m.vain[key].IsZero() {
 				m.vain[key] = time.Now()
 			}
-			waited = waited || time.Since(m.vain[key]) < unansweredFor
+			vain = true
 		}
 		m.mu.Unlock()
 		m.warn(parent, "prices", provider, err)
@@ -180,11 +197,11 @@ func (m *market) learn(parent context.Context, provider string, f fleet.Config) 
 		m.mu.Unlock()
 		m.warn(parent, "instance types", provider, err)
 	}
-	return waited
+	return vain
 }
 
 func (m *market) warn(ctx context.Context, what, provider string, err error) {
 	if err != nil && ctx.Err() == nil {
-		m.log.Warn("what pools order by cannot be had now; asked again", "what", what, "provider", provider, "error", err)
+		m.log.Log(ctx, m.level, "what pools order by cannot be had now; asked again", "what", what, "provider", provider, "error", err)
 	}
 }

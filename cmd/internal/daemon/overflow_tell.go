@@ -33,7 +33,7 @@ func toTell(dec overflow.Decision, now time.Time) (text string, tell bool) {
 	had, told := strings.CutPrefix(w.AdminComment, power.KeptText)
 	early := dec.Early && (w.Reason == "Resources" || w.Reason == "Priority") // perhaps: estimates come and go
 	switch {
-	case !told && w.AdminComment != "" && (!takenBefore(w.AdminComment) || strings.HasSuffix(w.AdminComment, requeuedText)):
+	case !told && w.AdminComment != "" && (!power.TakenBack(w.AdminComment) || strings.HasSuffix(w.AdminComment, requeuedText)):
 	case dec.Kept == "" && w.Reason != "" && w.Reason != "None" && !early: // Slurm has looked at it
 		return "", told
 	case dec.Kept != "" && !strings.HasPrefix(had, dec.Kept+", since ") && now.Sub(w.Eligible) >= keptFor:

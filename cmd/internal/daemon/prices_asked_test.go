@@ -123,6 +123,50 @@ func TestAPriceThatCouldNotBeAskedFor(t *testing.T) {
 	}
 }
 
+// TestAPriceComesAfterLong: a cloud that is silent for longer than a budget waits for it is asked on every two minutes, and the log
+// does not say so each time. What answers is asked no more often for that.
+func TestAPriceComesAfterLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent, well := halting{fails: 14}, halting{}
+		c := map[string]cloud.Provider{"silent": &silent, "well": &well}
+		var said strings.Builder
+		log := slog.New(slog.NewTextHandler(&said, nil))
+		var pools []config.Pool
+		for _, provider := range []string{"silent", "well"} {
+			pools = append(pools, config.Pool{Power: power.Pool{Name: provider, Provider: provider, Fleet: fleet.Config{Types: []string{"t"}, Market: fleet.SpotThenOnDemand}}})
+		}
+		m := newMarket(nil, nil, c, log)
+		m.all(pools, false)
+		ctx, end := context.WithCancel(t.Context())
+		go func() { _ = m.run(ctx) }()
+		last := 0
+		for range 60 {
+			synctest.Wait()
+			if asked := silent.asked; asked == last && asked <= silent.fails {
+				t.Fatalf("asked %d times, and not for long", asked)
+			}
+			last = silent.asked
+			time.Sleep(marketLate*6/5 + time.Second)
+			if last > silent.fails {
+				break
+			}
+		}
+		synctest.Wait()
+		if usd, _ := m.price("silent", cloud.Offering{Type: "t", Market: cloud.Spot}); usd != 0.3 {
+			t.Errorf("%g after it was asked %d times", usd, silent.asked)
+		}
+		if lines := strings.Count(said.String(), "\n"); lines < 2 || lines > 4 || well.asked > 4 {
+			t.Errorf("the other was asked %d times, and it is said %d times:\n%s", well.asked, lines, &said)
+		}
+		time.Sleep(time.Hour)
+		if silent.asked > last+9 {
+			t.Errorf("asked %d times in an hour when it answers", silent.asked-last)
+		}
+		end()
+		synctest.Wait()
+	})
+}
+
 // inPart tells some prices of each market, and fails beside.
 type inPart struct{ cloud.Provider }
 
