@@ -59,7 +59,7 @@ func populate(b *apitest.Backend) {
 		{Key: "7", User: "carol", Account: "phys", Seconds: 36000, USD: &carol, Instances: 2, OnDemandUSD: &onDemand,
 			LostSeconds: 3600, LostUSD: 0.125, CheckpointSeconds: 1800, CheckpointUSD: 0.0625},
 		{Seconds: 1800, USD: &idle, Instances: 3, OnDemandUnknownSeconds: 1800, BootSeconds: 1080, BootUSD: 0.06, IdleSeconds: 720, IdleUSD: 0.04},
-		{Key: "8", User: "dave", Seconds: 5400, UnpricedSeconds: 5400, OnDemandUnknownSeconds: 5400, Instances: 1},
+		{Key: "8", User: "dave", ArrayJob: 6, ArrayTask: "2", Seconds: 5400, UnpricedSeconds: 5400, OnDemandUnknownSeconds: 5400, Instances: 1},
 	})
 	b.SetBills([]api.Bill{
 		{Instance: "i-1", Provider: "east", Pool: "p", Offering: "m5/a/spot", Launched: at, Ended: at.Add(30 * time.Second), Billing: "second, at least 60",
