@@ -22,7 +22,7 @@ func checkImages(cfg *config.Config, ctld conf.Release) []conf.Finding {
 		}
 		provider, _ := cfg.Provider(p.Power.Provider)
 		instead := "no stock image's does; name one of yours with Slurm %s, docs/aws.md says how."
-		if image := firstfile.StockFor(provider.Kind, ctld); image != "" {
+		if image := firstfile.StockInstead(p.Power.Image, provider.Kind, ctld); image != "" {
 			instead = fmt.Sprintf("write image = %q, or an image of yours with Slurm %%s.", image)
 		}
 		why := "older than"

@@ -194,7 +194,7 @@ func writeCostNotes(w io.Writer, total api.Usage) error {
 }
 
 func costRow(u api.Usage, by string) []string {
-	row := []string{cmp.Or(u.Key, "-")}
+	row := []string{cmp.Or(taskName(u.ArrayJob, u.ArrayTask), u.Key, "-")}
 	if by == "job" {
 		row = append(row, cmp.Or(u.User, "-"), cmp.Or(u.Account, "-"))
 	}

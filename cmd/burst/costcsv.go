@@ -38,6 +38,7 @@ var usageColumns = []struct {
 	{"checkpoint_usd", func(u api.Usage) string { return csvUSD(&u.CheckpointUSD) }},
 	{"serve_seconds", func(u api.Usage) string { return csvSeconds(u.ServeSeconds) }},
 	{"serve_usd", func(u api.Usage) string { return csvUSD(&u.ServeUSD) }},
+	{"array_task", func(u api.Usage) string { return taskName(u.ArrayJob, u.ArrayTask) }},
 }
 
 func csvSeconds(s float64) string { return strconv.FormatFloat(s, 'f', 3, 64) }

@@ -59,7 +59,7 @@ func populate(b *apitest.Backend) {
 		{Key: "7", User: "carol", Account: "phys", Seconds: 36000, USD: &carol, Instances: 2, OnDemandUSD: &onDemand,
 			LostSeconds: 3600, LostUSD: 0.125, CheckpointSeconds: 1800, CheckpointUSD: 0.0625},
 		{Seconds: 1800, USD: &idle, Instances: 3, OnDemandUnknownSeconds: 1800, BootSeconds: 1080, BootUSD: 0.06, IdleSeconds: 720, IdleUSD: 0.04},
-		{Key: "8", User: "dave", Seconds: 5400, UnpricedSeconds: 5400, OnDemandUnknownSeconds: 5400, Instances: 1},
+		{Key: "8", User: "dave", ArrayJob: 6, ArrayTask: "2", Seconds: 5400, UnpricedSeconds: 5400, OnDemandUnknownSeconds: 5400, Instances: 1},
 	})
 	b.SetBills([]api.Bill{
 		{Instance: "i-1", Provider: "east", Pool: "p", Offering: "m5/a/spot", Launched: at, Ended: at.Add(30 * time.Second), Billing: "second, at least 60",
@@ -82,7 +82,8 @@ func populate(b *apitest.Backend) {
 	b.SetExplained(api.Explained{Job: "7", User: "carol", State: "PENDING", Line: "waits for nodes to be free (Resources) in main,cloud; rule small has added cloud", Details: []string{"it was told: hello"},
 		Where: []api.Place{{Partition: "cloud", Pool: "p", Provider: "east", Offering: "m5/a/spot", Nodes: 2, USDPerHour: &perHour, Priced: at},
 			{Partition: "cloud", Pool: "q", Provider: "lon", Nodes: 2, Forbidden: "pool q is stopped by hand"}}},
-		api.Explained{State: "SCRIPT", Line: "would also go to the cloud (cloud) by rule small", Where: []api.Place{}, Details: []string{"a price is asked for"}})
+		api.Explained{State: "SCRIPT", Line: "would also go to the cloud (cloud) by rule small", Where: []api.Place{
+			{Partition: "cloud", Pool: "p", Provider: "east", Offering: "m5/a/on-demand", Nodes: 3, When: "when spot_timeout (2m) is over"}, {Partition: "cloud", Pool: "q", Provider: "lon", Offering: "c2", Nodes: 3}}, Details: []string{"a price is asked for"}})
 	const stopped = "5 instances in a row did not become nodes"
 	b.SetPools([]api.PoolStatus{{Pool: "p", Provider: "east", Partition: "cloud", Nodes: 100, Failures: 5, MaxFailures: 5, Stopped: at, Why: stopped},
 		{Pool: "q", Provider: "lon", Nodes: 2}})

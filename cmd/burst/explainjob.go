@@ -55,13 +55,21 @@ func runExplainJob(ctx context.Context, w io.Writer, client *api.Client, id stri
 
 // writeCloud writes where a job is or would be, and what else is known.
 func writeCloud(w io.Writer, e api.Explained) error {
-	rows := [][]string{{"PARTITION", "POOL", "PROVIDER", "OFFERING", "NODES", "USD/H", "AS OF", "FORBIDDEN"}}
+	head, waits := []string{"PARTITION", "POOL", "PROVIDER", "OFFERING", "NODES", "USD/H", "AS OF"}, slices.ContainsFunc(e.Where, func(p api.Place) bool { return p.When != "" })
+	if waits {
+		head = append(head, "WHEN")
+	}
+	rows := [][]string{append(head, "FORBIDDEN")}
 	for _, p := range e.Where {
 		usd, at := "-", "-"
 		if p.USDPerHour != nil {
 			usd, at = strconv.FormatFloat(*p.USDPerHour, 'f', 4, 64), p.Priced.UTC().Format(time.DateOnly)
 		}
-		rows = append(rows, []string{orDash(p.Partition), p.Pool, orDash(p.Provider), orDash(p.Offering), strconv.Itoa(p.Nodes), usd, at, orDash(p.Forbidden)})
+		row := []string{orDash(p.Partition), p.Pool, orDash(p.Provider), orDash(p.Offering), strconv.Itoa(p.Nodes), usd, at}
+		if waits {
+			row = append(row, orDash(p.When))
+		}
+		rows = append(rows, append(row, orDash(p.Forbidden)))
 	}
 	if len(rows) > 1 {
 		fmt.Fprintln(w) // the line after it has the error

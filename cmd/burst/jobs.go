@@ -106,10 +106,15 @@ func writeSteps(w io.Writer, jobs []api.Job) error {
 
 // jobName is the job's id as Slurm's commands take it.
 func jobName(j api.Job) string {
-	if j.ArrayJob != 0 && j.ArrayTask != "" {
-		return fmt.Sprintf("%d_%s", j.ArrayJob, j.ArrayTask)
+	return cmp.Or(taskName(j.ArrayJob, j.ArrayTask), strconv.FormatUint(uint64(j.Job), 10))
+}
+
+// taskName is that of an array's task; "": it is none.
+func taskName(array uint32, task string) string {
+	if array == 0 || task == "" {
+		return ""
 	}
-	return strconv.FormatUint(uint64(j.Job), 10)
+	return fmt.Sprintf("%d_%s", array, task)
 }
 
 // span writes seconds for people, as burst-srun does, "-" for what is not known.

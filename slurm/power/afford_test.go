@@ -166,7 +166,7 @@ func TestWhatHasNoPriceIsNotLeft(t *testing.T) {
 			}
 			var first []string
 			for _, s := range pool.Sources() {
-				o, _, _ := e.Now(s, 1, at)
+				o := e.Now(s, 1, at).First
 				if first = append(first, o.String()); o == (cloud.Offering{}) {
 					first[len(first)-1] = "-"
 				}

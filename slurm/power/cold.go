@@ -17,9 +17,17 @@ type Cold struct {
 	Why      string // "no capacity", …; after a start of burstd it says no more than that it failed
 }
 
-// Now is what a source would be asked for first for so many nodes, all or nothing, the zero one if
-// nothing is left of it; what cools down, in the pool's order; and what would come before, but has no price, where a budget needs one.
-func (e *Engine) Now(source Pool, nodes int, now time.Time) (first cloud.Offering, cold []Cold, unpriced []cloud.Offering) {
+// Outlook is what a source has for nodes that are ordered now.
+type Outlook struct {
+	First    cloud.Offering   // it is asked for this first; the zero one: nothing is left of it
+	After    time.Duration    // so long after the order, as spot alone is waited for until then; 0: at once
+	Cold     []Cold           // in the pool's order
+	Unpriced []cloud.Offering // would come before, but has no price, where a budget needs one
+}
+
+// Now is what a source has for so many nodes, all or nothing.
+func (e *Engine) Now(source Pool, nodes int, now time.Time) Outlook {
+	var out Outlook
 	e.mu.Lock()
 	cool := map[cloud.Offering]fleet.Cooldown{}
 	for _, o := range source.Fleet.Offerings() {
@@ -33,7 +41,7 @@ func (e *Engine) Now(source Pool, nodes int, now time.Time) (first cloud.Offerin
 		if r, known := e.market.why[key]; known {
 			why = phrase(cmp.Or(r.kind, cloud.Capacity))
 		}
-		cold = append(cold, Cold{o, c.Until, why})
+		out.Cold = append(out.Cold, Cold{o, c.Until, why})
 	}
 	q := fleet.Query{Cool: cool, Now: now, Priced: e.mem.withPrice(e.cfg.Priced, source, e.pools[source.Name].Sources())}
 	e.mu.Unlock()
@@ -43,8 +51,19 @@ func (e *Engine) Now(source Pool, nodes int, now time.Time) (first cloud.Offerin
 	if e.cfg.Cores != nil {
 		q.Cores = func(t string) (int, bool) { return e.cfg.Cores(source.Provider, t) }
 	}
-	ch := source.Fleet.Choose(q)
-	return ch.Offering, cold, ch.Unpriced
+	f := planning{pools: e.pools, bootTimeout: e.cfg.BootTimeout, resume: e.cfg.ResumeTimeout, now: now}.fleetFor(source, nil)
+	ch := f.Choose(q)
+	out.First, out.Unpriced = ch.Offering, ch.Unpriced
+	if ch.Wait.IsZero() {
+		return out
+	}
+	q.Now, q.Waited = ch.Wait, ch.Wait.Sub(now)
+	if then := f.Choose(q); then.Offering != (cloud.Offering{}) {
+		out.First, out.After = then.Offering, q.Waited
+	} else {
+		out.Unpriced = then.Unpriced
+	}
+	return out
 }
 
 // unpriced says of which offerings no price is known, where a budget needs one.

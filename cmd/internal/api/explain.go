@@ -69,6 +69,7 @@ type Place struct {
 	Nodes      int       `json:"nodes"`
 	USDPerHour *float64  `json:"usd_per_hour"`        // of all of these nodes; null: not known
 	Priced     time.Time `json:"priced,omitzero"`     // when the price was so
+	When       string    `json:"when,omitempty"`      // a launch there has to wait, and until when; empty: it has not
 	Forbidden  string    `json:"forbidden,omitempty"` // why nothing is launched there now
 }
 

@@ -24,10 +24,13 @@ type UsageQuery struct {
 
 // Usage is what one job, user, account, pool, provider or offering has used, or all on one day.
 type Usage struct {
-	Key     string  `json:"key"` // "" for time that no job had, where it is by job, user or account; a day as in 2026-01-31
-	User    string  `json:"user,omitempty"`
-	Account string  `json:"account,omitempty"`
-	Seconds float64 `json:"seconds"` // of instances
+	Key     string `json:"key"` // "" for time that no job had, where it is by job, user or account; a day as in 2026-01-31
+	User    string `json:"user,omitempty"`
+	Account string `json:"account,omitempty"`
+	// By job, of an array's task: the array and which it is; Key is the id that Slurm has given the task.
+	ArrayJob  uint32  `json:"array_job,omitempty"`
+	ArrayTask string  `json:"array_task,omitempty"`
+	Seconds   float64 `json:"seconds"` // of instances
 	// USD is what the instances cost of which the price is known; null where none is.
 	USD             *float64 `json:"usd"`
 	UnpricedSeconds float64  `json:"unpriced_seconds,omitempty"` // of Seconds

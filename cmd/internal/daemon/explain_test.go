@@ -261,18 +261,73 @@ func TestExplainCold(t *testing.T) {
 
 // TestExplainUnpriced: where a budget needs a price that is not known, that is said, and what is launched for want of one.
 func TestExplainUnpriced(t *testing.T) {
-	for timeout, want := range map[time.Duration]string{
-		0:           "pool p, here: no price is known of small/spot, large/spot, and there is a budget",
-		time.Minute: "pool p, here: nothing that it may buy is to be had now: no price is known of small/spot, large/spot, and there is a budget",
-	} {
+	const unpriced = "pool p, here: no price is known of small/spot, large/spot, and there is a budget"
+	for timeout, when := range map[time.Duration]string{0: "", 2 * time.Minute: "when spot_timeout (2m) is over"} {
 		s := explaining(t, power.State{}, waiting("5", "N/A", "cloud"))
 		p := &s.over.cfg.Pools[0].Power
 		p.Fleet.Market, p.Fleet.SpotTimeout = fleet.SpotThenOnDemand, timeout
 		s.over.engine = engineOf(t, power.Config{Pools: []power.Pool{*p}, Priced: func(_ string, o cloud.Offering) bool { return o.Market == cloud.OnDemand }}, power.State{})
 		e := s.explain(api.ExplainAsk{Job: "5", UID: -1})
-		if len(e.Where) != 1 || (e.Where[0].Offering == "small/on-demand") != (timeout == 0) || (e.Where[0].Forbidden == "") != (timeout == 0) || !slices.Contains(e.Details, want) {
+		if len(e.Where) != 1 || e.Where[0].Offering != "small/on-demand" || e.Where[0].When != when || e.Where[0].Forbidden != "" || !slices.Contains(e.Details, unpriced) {
 			t.Errorf("%s: %+v", timeout, e)
 		}
+	}
+}
+
+// TestExplainSpotTimeout: while spot alone is waited for, what is asked for next is said, and when: it is what burstd launches then.
+func TestExplainSpotTimeout(t *testing.T) {
+	soon, late := 30*time.Second, 9*time.Minute
+	const over = "when spot_timeout (2m) is over"
+	for _, tt := range []struct {
+		name          string
+		small, large  time.Duration // spot of it cools for so long
+		dear          time.Duration // on-demand of both
+		timeout, boot time.Duration
+		offering      string
+		when          string // "clock": when small has cooled
+	}{
+		{"nothing cools", 0, 0, 0, 2 * time.Minute, 0, "small/spot", ""},
+		{"one cools", late, 0, 0, 2 * time.Minute, 0, "large/spot", ""},
+		{"all cool, and on-demand does not wait", late, late, 0, 0, 0, "small/on-demand", ""},
+		{"all cool for longer", late, late, 0, 2 * time.Minute, 0, "small/on-demand", over},
+		{"one has cooled before", soon, late, 0, 2 * time.Minute, 0, "small/spot", "clock"},
+		{"half of the boot's time is less", late, late, 0, 20 * time.Minute, 4 * time.Minute, "small/on-demand", over},
+		{"so does on-demand", late, late, late, 2 * time.Minute, 0, "", ""},
+		{"on-demand has cooled before", late, late, soon, 2 * time.Minute, 0, "small/on-demand", over},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			now := time.Now()
+			var st power.State
+			for o, d := range map[cloud.Offering]time.Duration{{Type: "small", Market: cloud.Spot}: tt.small, {Type: "large", Market: cloud.Spot}: tt.large,
+				{Type: "small", Market: cloud.OnDemand}: tt.dear, {Type: "large", Market: cloud.OnDemand}: tt.dear} {
+				if d > 0 {
+					st.Coolings = append(st.Coolings, power.Cooling{Provider: "here", Offering: o, Cooldown: fleet.Cooldown{Failures: 1, Until: now.Add(d)}})
+				}
+			}
+			s := explaining(t, power.State{}, waiting("5", "N/A", "cloud"))
+			p := &s.over.cfg.Pools[0].Power
+			p.Fleet.Market, p.Fleet.SpotTimeout, p.BootTimeout = fleet.SpotThenOnDemand, tt.timeout, tt.boot
+			s.over.engine = engineOf(t, power.Config{Pools: []power.Pool{*p}}, st)
+			when, line := tt.when, ": now on 1 node of pool p ("+tt.offering
+			if when == "clock" {
+				when = "not before " + clock(now.Add(soon), now)
+			}
+			if when != "" {
+				line = ": on 1 node of pool p (" + tt.offering
+			}
+			for name, ask := range map[string]api.ExplainAsk{"job": {Job: "5", UID: -1}, "script": {Would: &api.Would{Partition: "cloud", Limit: time.Hour}, UID: 1000, By: 1000}} {
+				e := s.explain(ask)
+				if len(e.Where) != 1 || e.Where[0].Offering != tt.offering || e.Where[0].When != when || (e.Where[0].Forbidden != "") != (tt.offering == "") {
+					t.Fatalf("%s: %+v", name, e)
+				}
+				if name == "script" && tt.offering != "" && (!strings.Contains(e.Line, line) || !strings.HasSuffix(e.Line, when)) {
+					t.Errorf("%q, want …%s…%s", e.Line, line, when)
+				}
+				if name == "job" && when != "" && !slices.Contains(e.Details, fmt.Sprintf("pool p, here: %s is asked for %s", tt.offering, when)) {
+					t.Errorf("%q", e.Details)
+				}
+			}
+		})
 	}
 }
 

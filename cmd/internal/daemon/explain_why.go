@@ -180,7 +180,11 @@ func (f *facts) wouldLine() string {
 
 func (f *facts) priceNow() string {
 	if i := slices.IndexFunc(f.places, func(p api.Place) bool { return p.Forbidden == "" && p.Offering != "" }); i >= 0 {
-		return ": now on " + placed(f.places[i:i+1])
+		on, when := placed(f.places[i:i+1]), f.places[i].When
+		if when != "" {
+			return fmt.Sprintf(": on %s, %s", on, when)
+		}
+		return ": now on " + on
 	}
 	return ""
 }
@@ -206,8 +210,11 @@ func (f *facts) details(line string) []string {
 		add("it was told: " + text)
 	}
 	for _, p := range f.places {
-		if p.Forbidden != "" {
+		switch {
+		case p.Forbidden != "":
 			add(fmt.Sprintf("pool %s, %s: %s", p.Pool, p.Provider, p.Forbidden))
+		case p.When != "":
+			add(fmt.Sprintf("pool %s, %s: %s is asked for %s", p.Pool, p.Provider, p.Offering, p.When))
 		}
 	}
 	if i := slices.IndexFunc(f.places, func(p api.Place) bool { return p.Forbidden == "" && p.USDPerHour != nil }); i >= 0 && f.job.TimeLimit > 0 && (f.would || f.job.State == "PENDING") {

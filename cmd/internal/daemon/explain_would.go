@@ -176,10 +176,10 @@ func (x explainer) wouldBe(f *facts, partitions []string) error {
 		}
 		closed, full := x.engine.Closed(p.Power.Name), x.full(p.Power.Nodes, nodes)
 		for _, s := range p.Power.Sources() {
-			first, cold, unpriced := x.engine.Now(s, nodes, f.now)
-			noPrice := ""
-			if len(unpriced) > 0 {
-				noPrice = fmt.Sprintf("no price is known of %s, and there is a budget", written(unpriced))
+			now := x.engine.Now(s, nodes, f.now)
+			first, noPrice := now.First, ""
+			if len(now.Unpriced) > 0 {
+				noPrice = fmt.Sprintf("no price is known of %s, and there is a budget", written(now.Unpriced))
 			}
 			place := api.Place{Partition: p.Slurm.Partition, Pool: p.Power.Name, Provider: s.Provider, Nodes: nodes, Forbidden: closed}
 			switch {
@@ -195,11 +195,11 @@ func (x explainer) wouldBe(f *facts, partitions []string) error {
 			case noPrice != "":
 				f.cold = append(f.cold, fmt.Sprintf("pool %s, %s: %s", s.Name, s.Provider, noPrice))
 			}
-			for _, c := range cold {
+			for _, c := range now.Cold {
 				f.cold = append(f.cold, fmt.Sprintf("pool %s, %s: %s: %s, not asked for before %s", s.Name, s.Provider, c.Offering, c.Why, clock(c.Until, f.now)))
 			}
 			if first != (cloud.Offering{}) {
-				place.Offering = first.String()
+				place.Offering, place.When = first.String(), whenAsked(now, f.now)
 				if usd, when := x.priceOf(s.Provider, first); usd > 0 {
 					usd *= float64(nodes)
 					place.USDPerHour, place.Priced = &usd, when
@@ -220,6 +220,17 @@ func (x explainer) wouldBe(f *facts, partitions []string) error {
 		return cmp.Compare(boolFloat(a.Forbidden != ""), boolFloat(b.Forbidden != ""))
 	})
 	return nil
+}
+
+// whenAsked says when the first offering is asked for; "": at once.
+func whenAsked(o power.Outlook, now time.Time) string {
+	switch {
+	case o.After == 0:
+		return ""
+	case o.First.Market == cloud.OnDemand:
+		return fmt.Sprintf("when spot_timeout (%s) is over", short(o.After))
+	}
+	return "not before " + clock(now.Add(o.After), now)
 }
 
 func written(all []cloud.Offering) string {

@@ -149,7 +149,7 @@ func (d *Daemon) Usage(ctx context.Context, q api.UsageQuery) ([]api.Usage, erro
 	}
 	all := make([]api.Usage, len(sums))
 	for i, s := range sums {
-		all[i] = api.Usage{Key: s.Key, User: s.User, Account: s.Account, Seconds: s.Seconds, UnpricedSeconds: s.Unpriced, Instances: s.Instances,
+		all[i] = api.Usage{Key: s.Key, User: s.User, Account: s.Account, ArrayJob: s.ArrayID, ArrayTask: s.ArrayTask, Seconds: s.Seconds, UnpricedSeconds: s.Unpriced, Instances: s.Instances,
 			OnDemandUnknownSeconds: s.Unknown, BootSeconds: s.Boot.Seconds, BootUSD: s.Boot.USD, IdleSeconds: s.Idle.Seconds, IdleUSD: s.Idle.USD,
 			RestSeconds: s.Rest.Seconds, RestUSD: s.Rest.USD, ServeSeconds: s.Serve.Seconds, ServeUSD: s.Serve.USD,
 			LostSeconds: s.Lost.Seconds, LostUSD: s.Lost.USD, CheckpointSeconds: s.Checkpoints.Seconds, CheckpointUSD: s.Checkpoints.USD}

@@ -54,6 +54,18 @@ func StockFor(kind string, ctld conf.Release) string {
 	return ""
 }
 
+// StockInstead is StockFor of the architecture of the image that it is to replace; "" also if none of that is known.
+func StockInstead(image, kind string, ctld conf.Release) string {
+	instead := StockFor(kind, ctld)
+	if !strings.Contains(image, "arm64") {
+		return instead
+	}
+	if arm := strings.Replace(instead, "/amd64", "/arm64", 1); arm != instead {
+		return arm
+	}
+	return ""
+}
+
 // noStock says why there is no default for the image, "" if there is one.
 func noStock(f Found, a Answers) string {
 	if StockFor(a["provider"], f.Slurm) != "" {

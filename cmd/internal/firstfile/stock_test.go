@@ -38,6 +38,28 @@ func TestStock(t *testing.T) {
 	}
 }
 
+// TestStockInstead: nodes of one architecture boot no image of another.
+func TestStockInstead(t *testing.T) {
+	for image, want := range map[string]string{
+		"ssm:/aws/service/debian/release/12/latest/amd64":                                        "ssm:/aws/service/debian/release/13/latest/amd64",
+		"ssm:/aws/service/debian/release/12/latest/arm64":                                        "ssm:/aws/service/debian/release/13/latest/arm64",
+		"ssm:/aws/service/canonical/ubuntu/server/22.04/stable/current/arm64/hvm/ebs-gp2/ami-id": "ssm:/aws/service/debian/release/13/latest/arm64",
+	} {
+		if got := StockInstead(image, "aws", conf.ParseRelease("24.11.5")); got != want {
+			t.Errorf("%s: %q, want %q", image, got, want)
+		}
+	}
+	ubuntu := "ssm:/aws/service/canonical/ubuntu/server/24.04/stable/current/arm64/hvm/ebs-gp3/ami-id"
+	if got := StockInstead("ssm:/aws/service/debian/release/12/latest/arm64", "aws", conf.ParseRelease("24.05.2")); got != ubuntu {
+		t.Errorf("%q, want %q", got, ubuntu)
+	}
+	for image, want := range map[string]string{"os:Debian 12 x64 (bookworm)": "os:Debian 13 x64 (trixie)", "os:Debian 12 arm64 (bookworm)": ""} {
+		if got := StockInstead(image, "vultr", conf.ParseRelease("24.11.5")); got != want {
+			t.Errorf("%s: %q, want %q", image, got, want)
+		}
+	}
+}
+
 // TestRelease asks the slurmctld that is below root, and none of this host.
 func TestRelease(t *testing.T) {
 	root := t.TempDir()

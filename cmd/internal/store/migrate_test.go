@@ -4,16 +4,19 @@ import (
 	"database/sql"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cmd/internal/ledger"
 	"github.com/burst-hpc/burst/ft"
 	"github.com/burst-hpc/burst/ft/session"
+	"github.com/burst-hpc/burst/slurm/power"
 )
 
 // ofVersion makes a journal of an earlier schema, and what runs statements on it.
@@ -37,6 +40,22 @@ func ofVersion(t *testing.T, path string, version int) (db *sql.DB, run func(que
 		run(string(text))
 	}
 	run(fmt.Sprint("PRAGMA user_version = ", version))
+	return db, run
+}
+
+// copyOfVersion makes a journal of an earlier schema with what another has that fits into it.
+func copyOfVersion(t *testing.T, path string, version int, full string) (db *sql.DB, run func(query string, args ...any)) {
+	t.Helper()
+	db, run = ofVersion(t, path, version)
+	run("ATTACH ? AS f", full)
+	tables, err := query(t.Context(), db, `SELECT t.name, group_concat(c.name, ', ') FROM sqlite_schema t JOIN pragma_table_info(t.name) c
+		WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite%' GROUP BY t.name`, func(scan scanner) (t [2]string, err error) { return t, scan(&t[0], &t[1]) })
+	if err != nil || len(tables) < 12 {
+		t.Fatal(tables, err)
+	}
+	for _, c := range tables {
+		run(fmt.Sprintf("INSERT OR REPLACE INTO %s (%s) SELECT %s FROM f.%s", c[0], c[1], c[1], c[0]))
+	}
 	return db, run
 }
 
@@ -71,16 +90,7 @@ func TestAJournalWithoutCheckpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	db, run := ofVersion(t, path, 6)
-	run("ATTACH ? AS f", full)
-	tables, err := query(t.Context(), db, `SELECT t.name, group_concat(c.name, ', ') FROM sqlite_schema t JOIN pragma_table_info(t.name) c
-		WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite%' GROUP BY t.name`, func(scan scanner) (t [2]string, err error) { return t, scan(&t[0], &t[1]) })
-	if err != nil || len(tables) < 12 {
-		t.Fatal(tables, err)
-	}
-	for _, c := range tables {
-		run(fmt.Sprintf("INSERT OR REPLACE INTO %s (%s) SELECT %s FROM f.%s", c[0], c[1], c[1], c[0]))
-	}
+	db, _ := copyOfVersion(t, path, 6, full)
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -88,8 +98,8 @@ func TestAJournalWithoutCheckpoints(t *testing.T) {
 	s = open(t, path)
 	want := state(sample())
 	want.Heard = []string{""}
-	power, err := s.LoadPower(t.Context())
-	if diff := cmp.Diff(want, power); err != nil || diff != "" {
+	known, err := s.LoadPower(t.Context())
+	if diff := cmp.Diff(want, known); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
 	got, err := s.LoadFT(t.Context())
@@ -246,5 +256,59 @@ func TestAJournalWithoutWhoToldTheEnd(t *testing.T) {
 		if err != nil || len(all) != 1 || !strings.HasPrefix(all[0], "i-guessed") {
 			t.Errorf("%s: %v, %v", table, all, err)
 		}
+	}
+}
+
+// TestAJournalWithServers: what no job had of a server of files was summed up as idle, and is not after the update. Where there
+// was none the sums are not made anew.
+func TestAJournalWithServers(t *testing.T) {
+	hour := func(n int) time.Time { return at.Add(time.Duration(n) * time.Hour) }
+	of := func(hours float64) Unused { return Unused{hours * 3600, hours * 3.6} }
+	for _, tt := range []struct {
+		name   string
+		serves bool
+		before string  // what is done to the sums
+		want   []Usage // of the pools p and s
+	}{
+		{"one", true, `UPDATE usage_dims SET use = 'idle' WHERE use = 'serve'`, []Usage{{Boot: of(1), Idle: of(2)}, {Boot: of(1), Serve: of(3)}}},
+		{"none", false, `UPDATE usage_dims SET use = 'rest' WHERE use = 'idle' AND pool = 's'`, []Usage{{Boot: of(1), Idle: of(2)}, {Boot: of(1), Rest: of(3)}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			path, full := filepath.Join(dir, "burst.db"), filepath.Join(dir, "full.db")
+			var c power.Change
+			var rows []ledger.Row
+			for pool, hours := range map[string]int{"p": 3, "s": 4} {
+				i, r := machine("i-"+pool, hour(hours)), usageRow("i-"+pool, 0, 0, 3600*hours)
+				i.Pool, i.Assigned, i.Serves = pool, pool+"1", tt.serves && pool == "s"
+				r.Pool, r.Node, r.Open = pool, i.Assigned, false
+				c.Instances, rows = append(c.Instances, i), append(rows, r)
+				c.Boots = append(c.Boots, power.Boot{Node: i.Assigned, Order: "o1", Instance: i.ID, Ordered: at, Registered: hour(1)})
+			}
+			s := open(t, full)
+			if err := s.CommitPower(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			putRows(t, s, rows...)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+
+			db, run := copyOfVersion(t, path, 19, full)
+			run(tt.before)
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			got, err := open(t, path).Usage(t.Context(), UsageQuery{By: "pool", UID: -1})
+			if err != nil || len(got) != 2 {
+				t.Fatal(got, err)
+			}
+			slices.SortFunc(got, func(a, b Usage) int { return strings.Compare(a.Key, b.Key) })
+			for n, u := range got {
+				if diff := cmp.Diff(tt.want[n], Usage{Boot: u.Boot, Idle: u.Idle, Serve: u.Serve, Rest: u.Rest}, cmpopts.EquateApprox(0, 1e-6)); diff != "" {
+					t.Errorf("pool %s (-want +got):\n%s", u.Key, diff)
+				}
+			}
+		})
 	}
 }

@@ -30,6 +30,8 @@ type Usage struct {
 	Key           string // "" for time that no job had, where it is by job, user or account
 	Job           uint32 // by job: of the job, and its user and account
 	User, Account string
+	ArrayID       uint32 // by job: of an array's task, the array and which it is
+	ArrayTask     string
 	Seconds       float64 // of instances
 	USD           float64 // of those of which the price is known
 	Unpriced      float64 // of Seconds: the price is not known
@@ -143,6 +145,30 @@ func (u *usageSums) read(ctx context.Context, q querier) error {
 	if err := u.lost(ctx, q, in); err != nil {
 		return err
 	}
+	if err := u.booked(ctx, q, in); err != nil || u.By != "job" {
+		return err
+	}
+	return u.tasks(ctx, q, in)
+}
+
+// tasks notes which jobs are tasks of arrays. Where two runs of the span have had one id it does not tell them apart, and says of neither.
+func (u *usageSums) tasks(ctx context.Context, q querier, in span) error {
+	_, err := query(ctx, q, `SELECT job, uid, max(array), max(task) FROM runs WHERE (open OR ended >= ?1) AND (?2 = 0 OR submitted < ?2) AND (?3 < 0 OR uid = ?3)
+		GROUP BY job, uid HAVING max(array) > 0 AND max(task) <> '' AND min(array) = max(array) AND min(task) = max(task)`, func(scan scanner) (none struct{}, err error) {
+		var p part
+		var array uint32
+		var task string
+		err = scan(&p.job, &p.uid, &array, &task)
+		if r := u.rows[u.key(p)]; r != nil {
+			r.ArrayID, r.ArrayTask = array, task
+		}
+		return none, err
+	}, in.from, in.to, u.UID)
+	return err
+}
+
+// booked adds the rows of the ledger.
+func (u *usageSums) booked(ctx context.Context, q querier, in span) error {
 	raw := func(where string, args ...any) error {
 		return eachInstance(ctx, q, func(rows []ledger.Row, l life) error {
 			u.all(u.days.split(rows, l, in))
