@@ -83,6 +83,24 @@ func (k *Keeper) Rows(ctx context.Context, s power.Standing) ([]budget.Row, erro
 
 // opened is one opening: what is asked of it counts in what is asked next.
 type opened struct {
+// Exceeded is the cluster's cap, of the rows of Rows, that what is spent and committed exceeds, but for what builders of images could come to
+// cost if they lived as long as they may: that keeps launches back, and is no reason for nodes to go.
+func (k *Keeper) Exceeded(ctx context.Context, s power.Standing, rows []budget.Row) (r budget.Row, is bool, err error) {
+	over := func(r budget.Row) bool { return r.Kind == budget.Cluster && r.Left() < -0.005 }
+	i := slices.IndexFunc(rows, over)
+	if i >= 0 && len(s.Builders) > 0 {
+		s.Builders = nil
+		if rows, err = k.Rows(ctx, s); err != nil {
+			return r, false, err
+		}
+		i = slices.IndexFunc(rows, over)
+	}
+	if i < 0 {
+		return r, false, nil
+	}
+	return rows[i], true, nil
+}
+
 	*Keeper
 	power.Standing
 	books *budget.Books
