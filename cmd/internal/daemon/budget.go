@@ -34,6 +34,8 @@ func (d *Daemon) newKeeper(ctx context.Context) *spending.Keeper {
 		k.Pools[p.Power.Name] = spending.Times{Boot: p.Slurm.ResumeTimeout, Suspend: p.Slurm.SuspendTime, End: p.Slurm.SuspendTimeout, Stays: p.Power.Serves}
 	}
 	k.Over = d.timeouts.after
+	cloud := d.poolNodes()
+	k.Cloud = func(n string) bool { return cloud[n] }
 	k.Own = newOwnBudgets(ctx, d.client, d.watcher.Latest, func() { d.engine.Wake() }).of
 	return k
 }

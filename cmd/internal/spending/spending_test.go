@@ -507,3 +507,24 @@ func TestAWholeCapIsNotAskedForAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestAMixedPartitionIsTriedAgain: a job whose only partition has nodes of the site as well is tried again though the cap is booked
+// full: by its start it would wait for those, too.
+func TestAMixedPartitionIsTriedAgain(t *testing.T) {
+	for partition, sure := range map[string]bool{"cloud": true, "any": false, "cloud,any": false, "site,any": true, "site,cloud": true} {
+		j := job(time.Hour)
+		j.Partition = partition
+		k := site(budget.Caps{Users: map[string]budget.Limits{"ann": {Month: 2}}, Location: noon()}, j)
+		k.Latest().Nodes = map[string]slurm.Node{"c1": {Partitions: []string{"cloud", "any"}}, "on1": {Partitions: []string{"any"}}, "on2": {Partitions: []string{"site"}}}
+		k.Cloud = func(n string) bool { return n == "c1" }
+		k.Ledger = books{Spent: []store.Spent{{Period: 2, User: "ann", Sums: store.Sums{USD: 2}}}}
+		s, l := launchFor("p", 7)
+		afford, err := k.Open(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := afford(l); len(r.Of) != 1 || r.Of[0].Sure != sure {
+			t.Errorf("%s: %+v", partition, r)
+		}
+	}
+}
