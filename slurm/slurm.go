@@ -5,6 +5,7 @@ package slurm
 import (
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -107,4 +108,41 @@ func (s *Snapshot) Partitions(meant func(node string) bool) map[string]bool {
 		}
 	}
 	return all
+}
+
+// Mixed says of jobs that they may begin in the cloud and beside it by one partition, which has nodes of both, and have none
+// that has the site's alone: what keeps such a job from the cloud keeps it from the site. Of a heterogeneous one that is so if
+// it is so of each part that may have nodes of the cloud.
+func (s *Snapshot) Mixed(cloud func(node string) bool) func(Job) bool {
+	sides := sync.OnceValues(func() (cloudy, site map[string]bool) {
+		return s.Partitions(cloud), s.Partitions(func(n string) bool { return !cloud(n) })
+	})
+	one := func(j Job) (mixed, may bool) {
+		cloudy, site := sides()
+		own := false
+		for p := range strings.SplitSeq(j.Partition, ",") {
+			may = may || cloudy[p]
+			mixed = mixed || cloudy[p] && site[p]
+			own = own || site[p] && !cloudy[p]
+		}
+		return mixed && !own, may
+	}
+	return func(j Job) bool {
+		mixed, _ := one(j)
+		if j.HetID == 0 {
+			return mixed
+		}
+		some := false
+		for _, part := range s.Jobs {
+			if part.HetID != j.HetID {
+				continue
+			}
+			if mixed, may := one(part); may && !mixed {
+				return false
+			} else if mixed {
+				some = true
+			}
+		}
+		return some
+	}
 }

@@ -167,12 +167,18 @@ const maxTelling = 16
 func (e *Engine) tellJobs(ctx context.Context) (time.Duration, error) {
 	var due time.Duration
 	// Those first that may keep a node from others: see clearNodes.
-	ids := slices.SortedFunc(maps.Keys(e.mem.holds), func(a, b uint32) int {
+	var ids []uint32
+	for id, h := range e.mem.holds {
+		if !h.Released { // most are told: there may be thousands
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, func(a, b uint32) int {
 		return cmp.Or(before(e.mem.holds[a].refused(), e.mem.holds[b].refused()), cmp.Compare(a, b))
 	})
 	for _, id := range ids {
 		h := e.mem.holds[id]
-		if _, open := e.dry.open[id]; open || h.Released || e.releasing[id] {
+		if _, open := e.dry.open[id]; open || e.releasing[id] {
 			continue // open: failOver has the word
 		}
 		what := fmt.Sprint("hold of ", id)

@@ -45,6 +45,7 @@ type atCap struct {
 	since map[string]time.Time // caps that are spent, by their names with the period; nil: to be read
 
 	looked bool                 // those that were put off before have been looked at
+	own    map[uint32]bool      // of them, those for their own budgets of which it is not known yet what their scripts say
 	room   map[uint32]time.Time // since when there is something to spend for jobs that are put off
 
 	known chan struct{} // closed after the first look
@@ -74,13 +75,7 @@ func newAtCap(d *Daemon) *atCap {
 	if d.cfg.Budget == nil {
 		return nil
 	}
-	a := &atCap{Daemon: d, cloud: map[string]bool{}, next: map[jobRun]time.Time{}, asked: map[jobRun]int{}, of: map[jobRun]budget.Key{}, said: map[saidOf]bool{}, known: make(chan struct{}), going: map[uint32]leaver{}}
-	for _, p := range d.cfg.Pools {
-		for _, n := range p.Power.Nodes {
-			a.cloud[n] = true
-		}
-	}
-	return a
+	return &atCap{Daemon: d, cloud: d.poolNodes(), next: map[jobRun]time.Time{}, asked: map[jobRun]int{}, of: map[jobRun]budget.Key{}, said: map[saidOf]bool{}, own: map[uint32]bool{}, known: make(chan struct{}), going: map[uint32]leaver{}}
 }
 
 // keepAtCap looks at the caps until ctx ends.
@@ -158,7 +153,7 @@ func (a *atCap) look(ctx context.Context) error {
 	if a.cfg.Budget.AtCap == config.RequeueJobs {
 		goes = back // the guard sees to the others'
 	}
-	err = errors.Join(a.putOffWaiting(ctx, snap, reached), a.close(ctx, snap, goes), a.sendBack(ctx, back))
+	err = errors.Join(a.putOffWaiting(ctx, snap, reached), a.close(ctx, snap, goes), a.sendBack(ctx, snap, back))
 	switch a.cfg.Budget.AtCap {
 	case config.CancelJobs:
 		err = errors.Join(err, a.cancel(ctx, ran))

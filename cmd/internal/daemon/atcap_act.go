@@ -163,7 +163,7 @@ func (a *atCap) PutOff(ctx context.Context, job uint32) (bool, error) {
 	if !told { // an earlier life has told it
 		l.cap = longest(caps, snap.Jobs[job])
 	}
-	until := roomAt(l.cap)
+	until := a.startOf(snap)(snap.Jobs[job], l.cap)
 	if l.cap.Cap == 0 || !until.After(time.Now()) {
 		return false, nil
 	}
@@ -186,6 +186,23 @@ func roomAt(r budget.Row) time.Time {
 		return time.Now().Add(atCapOwn)
 	}
 	return r.To
+}
+
+// startOf says when a job of the cap may be tried again. One that may begin at the site by the partition that it has the cloud by is not
+// kept from that for long: what Slurm begins of it in the cloud goes back.
+func (a *atCap) startOf(snap *slurm.Snapshot) func(slurm.Job, budget.Row) time.Time {
+	mixed, soon := a.mixed(snap), time.Now().Add(atCapMixed)
+	return func(j slurm.Job, cap budget.Row) time.Time {
+		at := roomAt(cap)
+		if soon.Before(at) && mixed(j) {
+			return soon
+		}
+		return at
+	}
+}
+
+func (a *atCap) mixed(snap *slurm.Snapshot) func(slurm.Job) bool {
+	return snap.Mixed(func(n string) bool { return a.cloud[n] })
 }
 
 // cancel ends the jobs.

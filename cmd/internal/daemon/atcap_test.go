@@ -38,6 +38,8 @@ type till struct {
 	hub   *session.Hub // nil: no step has burst-srun
 	own   float64      // the budget of each of ann's jobs, in USD; 0: none
 
+	unread bool // those are not known yet
+
 	stop context.CancelFunc
 	done sync.WaitGroup
 	runs sync.WaitGroup // burst-sruns
@@ -60,8 +62,13 @@ func newTill(t *testing.T, word string, caps budget.Caps) *till {
 }
 
 func newTillOf(t *testing.T, nodes []string, word string, caps budget.Caps) *till {
-	caps.Location = evening()
-	l := &till{past: newPast(t, slurmtest.Options{Nodes: nodes, SuspendTime: time.Hour}), fake: cloudtest.NewFake(cloudtest.Options{}), word: word, caps: caps, nodes: nodes}
+	return newTillIn(t, slurmtest.Options{Nodes: nodes}, word, caps)
+}
+
+func newTillIn(t *testing.T, o slurmtest.Options, word string, caps budget.Caps) *till {
+	caps.Location, o.SuspendTime = evening(), time.Hour
+	nodes := o.Nodes
+	l := &till{past: newPast(t, o), fake: cloudtest.NewFake(cloudtest.Options{}), word: word, caps: caps, nodes: nodes}
 	if len(nodes) > 4 {
 		l.hub = session.NewHub(session.HubConfig{AtOnce: 6}, l.store, slog.New(slog.DiscardHandler))
 	}
@@ -121,12 +128,16 @@ func (l *till) start(at int) {
 	d.keeper = &spending.Keeper{Caps: l.caps, Latest: d.watcher.Latest, Ledger: l.store,
 		Price:     func(string, cloud.Offering) (float64, bool) { return 1, true },
 		Increment: func(string, cloud.Offering) price.Increment { return price.PerSecond }}
+	cloudy := d.poolNodes()
+	d.keeper.Cloud = func(n string) bool { return cloudy[n] }
 	if l.own > 0 {
 		d.keeper.Own = func(j slurm.Job) (o spending.Own, read bool) {
 			if j.User == "ann" {
 				o.USD = l.own
 			}
-			return o, true
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return o, !l.unread
 		}
 	}
 	d.ended, d.meters = make(chan struct{}, 1), newMeters(nil, d.watcher.Latest)

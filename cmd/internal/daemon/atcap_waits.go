@@ -32,6 +32,8 @@ const (
 	atCapBegun = 5 * time.Minute
 	// atCapRoom is for how long a cap must have had room again before those go on that it has put off.
 	atCapRoom = 5 * time.Minute
+	// atCapMixed is for how long a job of a partition that has nodes of the site and of the cloud is kept from both.
+	atCapMixed = 10 * time.Minute
 	// requeueHold is how long Slurm keeps a job from starting that was requeued, and some.
 	requeueHold = 130 * time.Second
 )
@@ -97,9 +99,10 @@ func (a *atCap) newcomer(c spending.Counted) bool {
 // sendBack requeues the jobs, which have nothing to lose, and has them wait. One that boots is put off first: it is
 // told as soon as it waits, and until when, so that nothing more is said of it then. Of one that runs a burstd that dies in
 // between leaves a job that waits, and is put off as such.
-func (a *atCap) sendBack(ctx context.Context, jobs []spending.Counted) error {
+func (a *atCap) sendBack(ctx context.Context, snap *slurm.Snapshot, jobs []spending.Counted) error {
+	start := a.startOf(snap)
 	return together(jobs, func(c spending.Counted) error {
-		off := power.Off{Job: c.ID, Budget: c.Cap.Short(), Until: roomAt(c.Cap)}
+		off := power.Off{Job: c.ID, Budget: c.Cap.Short(), Until: start(c.Job, c.Cap)}
 		if !off.Until.After(time.Now()) {
 			return nil
 		}
@@ -136,10 +139,14 @@ func (a *atCap) sendBack(ctx context.Context, jobs []spending.Counted) error {
 
 // putOffWaiting has those wait for their caps that count to one which is spent and may have nodes of the cloud, and
 // lets those go on that were put off, if there is something to spend for them again: at the first look at once, as a
-// cap may have been raised, later when there has been for atCapRoom.
+// cap may have been raised, later when there has been for atCapRoom; for their own budgets at the first look alone.
 func (a *atCap) putOffWaiting(ctx context.Context, snap *slurm.Snapshot, caps []budget.Row) error {
 	now := time.Now()
-	off := a.engine.AllPutOff(now)
+	off, mixed := a.engine.AllPutOff(now), a.mixed(snap)
+	own, err := a.ownRoom(ctx, snap, off)
+	if err != nil {
+		return err
+	}
 	var offs []power.Off
 	var free []uint32
 	room := map[uint32]time.Time{}
@@ -152,8 +159,11 @@ func (a *atCap) putOffWaiting(ctx context.Context, snap *slurm.Snapshot, caps []
 		switch r := longest(caps, j); {
 		case !known:
 		case r.Cap == 0:
-			if others, _ := h.ForBudget(); !others && a.looked {
-				continue // its own: while it has no nodes no row tells how that stands
+			if others, _ := h.ForBudget(); !others {
+				if own[id] {
+					free = append(free, id)
+				}
+				continue
 			}
 			if room[id] = a.room[id]; room[id].IsZero() {
 				room[id] = now
@@ -162,6 +172,10 @@ func (a *atCap) putOffWaiting(ctx context.Context, snap *slurm.Snapshot, caps []
 				free = append(free, id)
 			}
 		case r.To.IsZero() || j.State != "PENDING":
+		case mixed(j):
+			if soon := now.Add(atCapMixed); h.Start.Sub(soon) > time.Second {
+				offs = append(offs, power.Off{Job: id, Budget: r.Short(), Until: soon})
+			}
 		case r.To.Sub(h.Start) > time.Second, !a.looked && h.Start.Sub(r.To) > time.Second: // a longer one is spent, too; or a cap was raised
 			offs = append(offs, power.Off{Job: id, Budget: r.Short(), Until: r.To})
 		}
@@ -190,12 +204,39 @@ func (a *atCap) putOffWaiting(ctx context.Context, snap *slurm.Snapshot, caps []
 	return nil
 }
 
-// waiting are the jobs that could begin in the cloud before there is room for them, of a heterogeneous one the leader.
+// ownRoom says which jobs have something to spend of their own budgets again that were put off for those when burstd was started: while a job
+// has no nodes no row tells how that stands.
+func (a *atCap) ownRoom(ctx context.Context, snap *slurm.Snapshot, off map[uint32]power.Hold) (map[uint32]bool, error) {
+	var jobs []slurm.Job
+	for id, h := range off {
+		if others, _ := h.ForBudget(); !others && !a.looked {
+			a.own[id] = true
+		}
+		if j, known := snap.Jobs[id]; a.own[id] && known {
+			jobs = append(jobs, j)
+		}
+	}
+	if len(jobs) == 0 {
+		return nil, nil
+	}
+	asked, err := a.keeper.Ask(ctx, a.engine.Standing(), nil, jobs...)
+	if err != nil {
+		return nil, err
+	}
+	room := asked.OwnRoom(jobs...)
+	for id := range room {
+		delete(a.own, id)
+	}
+	return room, nil
+}
+
+// waiting are the jobs that could begin in the cloud before there is room for them, of a heterogeneous one the leader. Those of
+// mixed partitions are none: they could begin at the site as well.
 func (a *atCap) waiting(snap *slurm.Snapshot, caps []budget.Row, off map[uint32]power.Hold) (all []slurm.Job) {
 	if len(caps) == 0 {
 		return nil
 	}
-	ours := snap.Partitions(func(n string) bool { return a.cloud[n] })
+	ours, mixed := snap.Partitions(func(n string) bool { return a.cloud[n] }), a.mixed(snap)
 	seen := map[uint32]bool{}
 	for _, part := range snap.Jobs {
 		if part.State != "PENDING" || !slices.ContainsFunc(strings.Split(part.Partition, ","), func(p string) bool { return ours[p] }) {
@@ -210,7 +251,7 @@ func (a *atCap) waiting(snap *slurm.Snapshot, caps []budget.Row, off map[uint32]
 		if wait := j.Eligible.Sub(snap.Taken); wait > 0 && (j.Restarts == 0 || wait > requeueHold) {
 			continue
 		}
-		if r := longest(caps, j); r.Cap > 0 && j.Eligible.Before(roomAt(r).Add(-2*time.Second)) {
+		if r := longest(caps, j); r.Cap > 0 && !mixed(j) && j.Eligible.Before(roomAt(r).Add(-2*time.Second)) {
 			all = append(all, j)
 		}
 	}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,7 +13,7 @@ import (
 	"github.com/burst-hpc/burst/slurm/slurmtest"
 )
 
-// spent is what counts to ann's day really.
+// spent is what counts to ann's cap really.
 func (l *till) spent() float64 {
 	l.Helper()
 	rows, err := l.keeper.Real(l.Context(), l.engine.Standing())
@@ -20,7 +21,7 @@ func (l *till) spent() float64 {
 		l.Fatal(err)
 	}
 	for _, r := range rows {
-		if r.Kind == budget.User && r.Length == budget.Day {
+		if r.Kind == budget.User {
 			return r.Spent + r.Committed
 		}
 	}
@@ -200,10 +201,27 @@ func TestAtCapOwnWaitsADay(t *testing.T) {
 			i, _ := l.Info(id)
 			return i.State == "PENDING" && strings.Contains(i.AdminComment, fmt.Sprintf("job %d's budget is spent", id))
 		})
-		time.Sleep(30 * time.Minute)
-		if i, _ := l.Info(id); i.State != "PENDING" || time.Until(i.Begin) < 20*time.Hour {
-			t.Errorf("it does not wait for its day: %+v", i)
+		for _, again := range []bool{false, true} {
+			if again {
+				l.end()
+				l.start(0) // nothing has changed
+			}
+			time.Sleep(30 * time.Minute)
+			if i, _ := l.Info(id); i.State != "PENDING" || time.Until(i.Begin) < 20*time.Hour || i.Restarts != 1 {
+				t.Errorf("started anew: %t: it does not wait for its day: %+v", again, i)
+			}
 		}
+		l.end()
+		l.unread, l.own = true, 100
+		l.start(0)
+		time.Sleep(5 * time.Minute)
+		if i, _ := l.Info(id); i.State != "PENDING" {
+			t.Errorf("nobody knows its budget yet: %+v", i)
+		}
+		l.mu.Lock()
+		l.unread = false
+		l.mu.Unlock()
+		l.until(time.Minute, "it runs, as its budget was raised", func() bool { i, _ := l.Info(id); return i.State == "RUNNING" })
 	})
 }
 
@@ -282,4 +300,50 @@ func TestAtCapManyWait(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAtCapInAMixedPartition: a partition that has nodes of the site and of a pool. At a spent cap its jobs are not kept from the
+// site's, and what begins in the cloud goes back, for some minutes.
+func TestAtCapInAMixedPartition(t *testing.T) {
+	for _, word := range []string{"", config.RequeueJobs, config.CancelJobs} {
+		t.Run(word, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newTillIn(t, slurmtest.Options{Nodes: []string{"c1"}, Partition: "onprem"}, word, budget.Caps{Users: map[string]budget.Limits{"ann": {Month: 0.2}}})
+				defer l.past.stop()
+				defer func() { l.end() }()
+				on := func(id uint32, node string) func() bool {
+					return func() bool { i, _ := l.Info(id); return i.State == "RUNNING" && slices.Equal(i.Nodes, []string{node}) }
+				}
+				bobs := l.Submit(slurmtest.Job{User: "bob", Partition: "onprem", TimeLimit: time.Hour, Duration: 20 * time.Minute})
+				l.until(time.Minute, "bob's runs at the site", on(bobs, "on1"))
+				first := l.Submit(slurmtest.Job{User: "ann", Script: signalScript, Requeue: true, TimeLimit: 100 * time.Hour, Duration: 15 * time.Minute})
+				l.until(time.Minute, "ann's first runs in the cloud", on(first, "c1"))
+				ids := []uint32{l.job("ann", plainScript), l.job("ann", plainScript)}
+				if word != "" { // it goes at the cap, and then is one of those that wait
+					ids = append(ids, first)
+				}
+				l.until(20*time.Minute, "bob's has ended", func() bool { i, _ := l.Info(bobs); return i.State == "COMPLETED" })
+				for _, id := range ids {
+					if i, _ := l.Info(id); i.State == "PENDING" && i.Begin.After(time.Now().Add(atCapMixed)) {
+						t.Errorf("kept from the site too: %+v", i)
+					}
+				}
+				l.until(atCapMixed+time.Minute, "one of ann's runs at the site", func() bool {
+					return slices.ContainsFunc(ids, func(id uint32) bool { return on(id, "on1")() })
+				})
+				spent := l.spent()
+				for range 60 { // to and fro
+					time.Sleep(time.Minute)
+					for _, id := range ids {
+						if i, _ := l.Info(id); i.State == "PENDING" && i.Begin.After(time.Now().Add(atCapMixed)) {
+							t.Fatalf("kept from the site too: %+v", i)
+						}
+					}
+				}
+				if more := l.spent() - spent; spent > 0.3 || more > 0.05 {
+					t.Errorf("ann has spent %.2f of 0.20, and %.2f in the hour after it", spent, more)
+				}
+			})
+		})
+	}
 }

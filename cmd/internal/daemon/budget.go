@@ -34,6 +34,8 @@ func (d *Daemon) newKeeper(ctx context.Context) *spending.Keeper {
 		k.Pools[p.Power.Name] = spending.Times{Boot: p.Slurm.ResumeTimeout, Suspend: p.Slurm.SuspendTime, End: p.Slurm.SuspendTimeout, Stays: p.Power.Serves}
 	}
 	k.Over = d.timeouts.after
+	cloud := d.poolNodes()
+	k.Cloud = func(n string) bool { return cloud[n] }
 	k.Own = newOwnBudgets(ctx, d.client, d.watcher.Latest, func() { d.engine.Wake() }).of
 	return k
 }
@@ -146,11 +148,11 @@ func (d *Daemon) lookAtBudget(ctx context.Context, told map[budget.Key]bool) err
 		}
 		told[key] = true
 	}
-	i := slices.IndexFunc(rows, func(r budget.Row) bool { return r.Kind == budget.Cluster && r.Left() < -0.005 })
-	if i < 0 {
-		return nil
+	r, is, err := d.keeper.Exceeded(ctx, d.engine.Standing(), rows)
+	if err != nil || !is {
+		return err
 	}
-	return d.closeNodes(ctx, rows[i])
+	return d.closeNodes(ctx, r)
 }
 
 // closeNodes has Slurm give the nodes that are up no more jobs, and power them down when those

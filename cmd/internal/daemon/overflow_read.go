@@ -130,15 +130,8 @@ func (d *Daemon) snapshotOf(ctx context.Context, of seen, held map[uint32]power.
 	s = overflow.Snapshot{Now: time.Now(), Waiting: of.waiting, Jobs: of.snap.Jobs, Scripts: d.overflows.kept(of.waiting)}
 	s.Partitions, err = d.overflows.shownBy(ctx, d.client, of.snap)
 	s.Closed, s.Back, s.Refused = d.closed(), d.back(of.waiting, held), d.overflows.refusedNow(s.Now)
-	s.Cloud = of.snap.Partitions(func() func(string) bool {
-		ours := map[string]bool{}
-		for _, p := range d.cfg.Pools {
-			for _, n := range p.Power.Nodes {
-				ours[n] = true
-			}
-		}
-		return func(n string) bool { return ours[n] }
-	}())
+	ours := d.poolNodes()
+	s.Cloud = of.snap.Partitions(func(n string) bool { return ours[n] })
 	s.Spot, s.Aside, s.Rests = d.cfg.SpotPartitions(), d.overflows.asideNow(), d.overflows.restsNow()
 	return s, err
 }

@@ -32,6 +32,17 @@ func (d *Daemon) Pools(context.Context) ([]api.PoolStatus, error) {
 	return all, nil
 }
 
+// poolNodes are the nodes of all pools.
+func (d *Daemon) poolNodes() map[string]bool {
+	all := map[string]bool{}
+	for _, p := range d.cfg.Pools {
+		for _, n := range p.Power.Nodes {
+			all[n] = true
+		}
+	}
+	return all
+}
+
 // ChangePool starts or stops a pool.
 func (d *Daemon) ChangePool(ctx context.Context, c api.PoolChange) error {
 	var err error

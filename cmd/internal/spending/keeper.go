@@ -46,6 +46,8 @@ type Keeper struct {
 	Price     func(provider string, o cloud.Offering) (usd float64, asked bool)
 	Increment func(provider string, o cloud.Offering) price.Increment
 	Latest    func() *slurm.Snapshot // nil: Slurm has not answered yet, and nothing is judged
+	// Cloud says that a node is one of a pool. nil: no partition has nodes of pools and others.
+	Cloud func(node string) bool
 	// Over is how long a job of these partitions goes on after its time limit; endless: for ever. It is false as long as
 	// that is not known. nil: none does.
 	Over func(partitions string) (d time.Duration, endless, known bool)
@@ -81,6 +83,24 @@ func (k *Keeper) Rows(ctx context.Context, s power.Standing) ([]budget.Row, erro
 	return o.books.Rows(), nil
 }
 
+// Exceeded is the cluster's cap, of the rows of Rows, that what is spent and committed exceeds, but for what builders of images could come to
+// cost if they lived as long as they may: that keeps launches back, and is no reason for nodes to go.
+func (k *Keeper) Exceeded(ctx context.Context, s power.Standing, rows []budget.Row) (r budget.Row, is bool, err error) {
+	over := func(r budget.Row) bool { return r.Kind == budget.Cluster && r.Left() < -0.005 }
+	i := slices.IndexFunc(rows, over)
+	if i >= 0 && len(s.Builders) > 0 {
+		s.Builders = nil
+		if rows, err = k.Rows(ctx, s); err != nil {
+			return r, false, err
+		}
+		i = slices.IndexFunc(rows, over)
+	}
+	if i < 0 {
+		return r, false, nil
+	}
+	return rows[i], true, nil
+}
+
 // opened is one opening: what is asked of it counts in what is asked next.
 type opened struct {
 	*Keeper
@@ -95,6 +115,7 @@ type opened struct {
 	on    map[string][]slurm.Job // by node, those that have it or had it last
 	own   map[uint32]Own
 	wait  map[uint32]bool // jobs of which it is not known yet
+	mixed func(slurm.Job) bool
 	// asking: the price of some instance is being asked for.
 	asking bool
 	unsure bool // how long jobs go on after their limits is not known yet
@@ -110,6 +131,9 @@ func (k *Keeper) open(ctx context.Context, s power.Standing, beside bool) (*open
 	}
 	snap = o.overlong(snap)
 	o.jobs, o.on, o.taken = snap.Jobs, onNodes(snap), snap.Taken
+	if o.mixed = func(slurm.Job) bool { return false }; k.Cloud != nil {
+		o.mixed = snap.Mixed(k.Cloud)
+	}
 	caps := &o.caps
 	caps.Jobs = o.owned()
 	today, month := caps.Day(o.now), caps.Month(o.now)

@@ -255,6 +255,35 @@ func TestBuildersCount(t *testing.T) {
 	}
 }
 
+// TestBuildersCloseNoNodes: what an image could come to cost takes no node from jobs; what it has cost is spent.
+func TestBuildersCloseNoNodes(t *testing.T) {
+	now := time.Now()
+	i := power.Instance{Provider: "east", Instance: cloud.Instance{ID: "i-9", Token: cloud.BuilderToken(now.Add(time.Hour)), Pool: "p", Offering: small, Launched: now.Add(-20 * time.Minute)}}
+	for _, c := range []struct {
+		name  string
+		spent float64
+		live  []power.Instance
+		want  bool
+	}{
+		{"there is room", 0.1, []power.Instance{i}, false},
+		{"only the builder is too much", 0.9, []power.Instance{i}, false},
+		{"what is spent is too much", 1.1, []power.Instance{i}, true},
+		{"and there is no builder", 1.1, nil, true},
+	} {
+		k := site(budget.Caps{Cluster: budget.Limits{Day: 1}, Location: noon()})
+		k.Ledger = books{Spent: []store.Spent{{Sums: store.Sums{USD: c.spent}}}}
+		s := power.Standing{Builders: c.live}
+		rows, err := k.Rows(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, is, err := k.Exceeded(t.Context(), s, rows)
+		if err != nil || is != c.want || is && (r.Spent != c.spent || r.Committed > 0) {
+			t.Errorf("%s: %t, %+v, %v", c.name, is, r, err)
+		}
+	}
+}
+
 // TestWould: a job without nodes is judged as if its launch were written, by each cap that it would count to, and
 // nothing of it is left.
 func TestWould(t *testing.T) {
@@ -475,6 +504,27 @@ func TestAWholeCapIsNotAskedForAgain(t *testing.T) {
 		}
 		if r := afford(l); len(r.Of) != 1 || r.Of[0].Sure != sure || r.Of[0].Never || !r.Of[0].Until.Equal(k.Caps.Day(time.Now()).To) {
 			t.Errorf("%g are spent of 2: %+v", usd, r)
+		}
+	}
+}
+
+// TestAMixedPartitionIsTriedAgain: a job whose only partition has nodes of the site as well is tried again though the cap is booked
+// full: by its start it would wait for those, too.
+func TestAMixedPartitionIsTriedAgain(t *testing.T) {
+	for partition, sure := range map[string]bool{"cloud": true, "any": false, "cloud,any": false, "site,any": true, "site,cloud": true} {
+		j := job(time.Hour)
+		j.Partition = partition
+		k := site(budget.Caps{Users: map[string]budget.Limits{"ann": {Month: 2}}, Location: noon()}, j)
+		k.Latest().Nodes = map[string]slurm.Node{"c1": {Partitions: []string{"cloud", "any"}}, "on1": {Partitions: []string{"any"}}, "on2": {Partitions: []string{"site"}}}
+		k.Cloud = func(n string) bool { return n == "c1" }
+		k.Ledger = books{Spent: []store.Spent{{Period: 2, User: "ann", Sums: store.Sums{USD: 2}}}}
+		s, l := launchFor("p", 7)
+		afford, err := k.Open(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := afford(l); len(r.Of) != 1 || r.Of[0].Sure != sure {
+			t.Errorf("%s: %+v", partition, r)
 		}
 	}
 }

@@ -90,7 +90,8 @@ func (o *opened) rest(launches []power.Launch, of []power.Refused) map[string][]
 
 // refused is what a cap says to a job.
 func (o *opened) refused(job uint32, r budget.Refusal, has map[uint32]budget.Owner) power.Refused {
-	no := power.Refused{Job: job, Why: r.Public(), Sure: r.Gone()}
+	// Nodes of the site may be free for a job of a mixed partition long before the cap has room: its start would keep it from them.
+	no := power.Refused{Job: job, Why: r.Public(), Sure: r.Gone() && !o.mixed(o.jobs[job])}
 	for id, w := range has {
 		if r.Counts(w) && o.jobs[id].TimeLimit == 0 {
 			no.Why = strings.Replace(no.Why, "by the time limit", "as there is no time limit,", 1)

@@ -7,6 +7,7 @@ import (
 	"maps"
 
 	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/overflow/budget"
 	"github.com/burst-hpc/burst/slurm/power"
 )
 
@@ -64,4 +65,23 @@ func (a *Asked) Would(j slurm.Job, l power.Launch) power.Refusal {
 		o.Nodes[name] = power.Node{Name: name, Pool: l.Request.Pool, Phase: power.Wanted, Job: j.ID}
 	}
 	return o.afford(l)
+}
+
+// OwnRoom says of the jobs which have something of their own budgets that is not really spent, or none any more. One that is not in it
+// is still to be read.
+func (a *Asked) OwnRoom(jobs ...slurm.Job) map[uint32]bool {
+	o := a.o
+	spent := map[string]bool{}
+	for _, r := range budget.Real(o.caps, o.now, o.spent, o.live) {
+		if r.Kind == budget.Job && r.Reached(100) {
+			spent[r.Name] = true
+		}
+	}
+	room := map[uint32]bool{}
+	for _, j := range jobs {
+		if !o.wait[j.ID] {
+			room[j.ID] = o.own[j.ID].Wrong == "" && !spent[fmt.Sprint(j.ID)]
+		}
+	}
+	return room
 }
