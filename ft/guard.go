@@ -44,8 +44,8 @@ type Guard struct {
 	loading  chan struct{}   // closed when it has, or could not; nil before Run
 	active   map[noticeKey]*live
 	attempts map[attemptKey]*attempt
-	heard    int                  // notices for instances that serve no node of ours
-	ahead    map[string]time.Time // nodes that were raised ahead a moment ago
+	heard    int               // notices for instances that serve no node of ours
+	ahead    map[string]raised // nodes that were raised ahead not long ago
 	index    index
 	run      sync.WaitGroup
 
@@ -81,7 +81,7 @@ func New(cfg Config, j journal, s controller, providers map[string]cloud.Provide
 		cfg.Parallel = 32
 	}
 	g := &Guard{cfg: cfg, journal: j, slurm: s, acks: map[string]cloud.Acknowledger{}, log: log, turns: turns{free: cfg.Parallel, spare: cfg.Parallel / 4},
-		active: map[noticeKey]*live{}, attempts: map[attemptKey]*attempt{}, ahead: map[string]time.Time{},
+		active: map[noticeKey]*live{}, attempts: map[attemptKey]*attempt{}, ahead: map[string]raised{},
 		fallen: map[uint32]int{}, wake: make(chan struct{}, 1)}
 	for name, p := range providers {
 		if a, ok := p.(cloud.Acknowledger); ok {
@@ -134,6 +134,11 @@ func (g *Guard) load(ctx context.Context) error {
 			if e := &st.Evictions[i]; e.Instance == n.Instance && e.Kind == n.Kind {
 				own = append(own, e)
 			}
+		}
+		if n.Ahead != "" {
+			g.mu.Lock()
+			g.ahead[n.Ahead] = raised{n.Node, time.Now()}
+			g.mu.Unlock()
 		}
 		g.start(ctx, n, own)
 	}

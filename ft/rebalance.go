@@ -40,6 +40,23 @@ func (g *Guard) rebalance(ctx context.Context, n *Notice, own *[]*Eviction) erro
 	return g.moveAhead(ctx, n, own)
 }
 
+// raised is a node that was raised ahead: in whose place, and when.
+type raised struct {
+	inPlaceOf string
+	at        time.Time
+}
+
+// InPlaceOf is the node in whose place this one was raised ahead, while its jobs may be moved there; "": it was not. It may
+// be called at any time.
+func (g *Guard) InPlaceOf(node string) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if r := g.ahead[node]; time.Since(r.at) < bootTime {
+		return r.inPlaceOf
+	}
+	return ""
+}
+
 const (
 	// bootTime is how long a node that was raised ahead is waited for.
 	bootTime = 15 * time.Minute
@@ -89,7 +106,7 @@ func up(n slurm.Node) bool {
 // aheadFor is how long after the command a raised node may still look free.
 const aheadFor = time.Minute
 
-// raise powers up a free node of the pool for each notice. Which one is in the
+// raise powers up a free node of the pool for each notice, if the budget has room for it. Which one is in the
 // journal before Slurm is asked: after a crash it is the same.
 func (g *Guard) raise(ctx context.Context, notices []*Notice) error {
 	snap, err := g.slurm.Fresh(ctx, time.Now())
@@ -99,8 +116,8 @@ func (g *Guard) raise(ctx context.Context, notices []*Notice) error {
 	slices.SortStableFunc(notices, func(a, b *Notice) int { return cmp.Compare(a.Node, b.Node) })
 	g.mu.Lock()
 	taken := map[string]bool{}
-	for node, at := range g.ahead {
-		if taken[node] = time.Since(at) < aheadFor; !taken[node] {
+	for node, r := range g.ahead {
+		if taken[node] = time.Since(r.at) < aheadFor; time.Since(r.at) >= bootTime {
 			delete(g.ahead, node)
 		}
 	}
@@ -118,10 +135,19 @@ func (g *Guard) raise(ctx context.Context, notices []*Notice) error {
 		if node == "" {
 			pool := g.pool(n.Node)
 			node = spare(snap, pool.Nodes, taken)
+			why := fmt.Sprintf("no node of pool %s is free to take its place", pool.Name)
+			if node != "" && g.cfg.Afford != nil {
+				if why, err = g.cfg.Afford(ctx, n.Node); err != nil {
+					return fmt.Errorf("asking whether a node may be raised in place of %s: %w", n.Node, err)
+				}
+				if why != "" {
+					node, why = "", "no node is raised in its place: budget: "+why
+				}
+			}
 			taken[node] = true
 			ev := Event{Time: time.Now(), Kind: "replace", Node: n.Node, Instance: n.Instance, Text: fmt.Sprintf("node %s is raised in its place", node)}
 			if node == "" {
-				ev.Text = fmt.Sprintf("no node of pool %s is free to take its place: it is drained only", pool.Name)
+				ev.Text = why + ": it is drained only"
 			}
 			next := *n
 			next.Ahead = node
@@ -140,7 +166,7 @@ func (g *Guard) raise(ctx context.Context, notices []*Notice) error {
 	g.mu.Lock()
 	for n, node := range chosen {
 		if n.Ahead = node; node != "" {
-			g.ahead[node] = time.Now()
+			g.ahead[node] = raised{n.Node, time.Now()}
 		}
 	}
 	g.mu.Unlock()

@@ -1,6 +1,8 @@
 package ft_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -80,6 +82,55 @@ func TestRebalance(t *testing.T) {
 				}
 				if len(w.fake.Acknowledged()) > 0 {
 					t.Error("the cloud is told that nothing of ours runs there")
+				}
+			})
+		})
+	}
+}
+
+// TestNoNodeIsRaisedThatTheBudgetHasNoRoomFor: the node is drained only, its job stays, and the event says why. A question
+// that has no answer is asked again.
+func TestNoNodeIsRaisedThatTheBudgetHasNoRoomFor(t *testing.T) {
+	for _, tt := range []struct {
+		name, why, event string
+		raised           []string
+	}{
+		{"no room", "user ann's budget for today is used up", "no node is raised in its place: budget: user ann's budget for today is used up: it is drained only", nil},
+		{"room", "", "node c2 is raised in its place", []string{"c2"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, "c[1-4]", func(w *world) {
+				id := w.begin(stays(w))[0]
+				cfg := w.rules("c[1-4]", ft.Replace, "")
+				asked := 0
+				cfg.Afford = func(_ context.Context, node string) (string, error) {
+					if asked++; asked == 1 {
+						return "", errors.New("not now")
+					}
+					if node != "c1" {
+						t.Errorf("asked for %s", node)
+					}
+					return tt.why, nil
+				}
+				l := w.start(cfg, 0)
+				w.boot = 30 * time.Second
+				w.announce("c1", cloud.Rebalance)
+				w.until(10*time.Second, "the node is drained, and the budget has been asked", func() bool { return asked == 2 && w.count("replace") == 1 })
+				time.Sleep(time.Second)
+				place := ""
+				if tt.raised != nil {
+					place = "c1"
+				}
+				if got := l.guard.InPlaceOf("c2"); got != place {
+					t.Errorf("c2 is in place of %q", got)
+				}
+				w.closed(time.Minute)
+				if i := w.info(id); i.State != "RUNNING" || !slices.Equal(w.raised(), tt.raised) || !strings.Contains(w.story(), tt.event) {
+					t.Errorf("%s, raised %v\n%s", i.State, w.raised(), w.story())
+				}
+				time.Sleep(15 * time.Minute)
+				if got := l.guard.InPlaceOf("c2"); got != "" {
+					t.Errorf("in the end c2 is in place of %q", got)
 				}
 			})
 		})

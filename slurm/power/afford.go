@@ -147,7 +147,7 @@ func (p planning) heedBudget(out *planned, groups []group, picks []pick, passed 
 			}
 			if !asked[whole] {
 				asked[whole] = true
-				room[whole] = p.affordsWhole(out, whole, groups, picks, passed)
+				room[whole] = p.affordsWhole(out, whole, groups, picks)
 			}
 			return !room[whole]
 		})

@@ -8,13 +8,43 @@ import (
 	"github.com/burst-hpc/burst/cloud"
 )
 
+// holdParts passes over the components of heterogeneous jobs one of which waits still, as for spot or for the end of a node's
+// former instance: a budget is asked when all can be launched, or else it might have no room for that one when some have been
+// bought, and again at each try. They wait no longer than it does, which then is launched or given back.
+func (p planning) holdParts(groups []group, picks []pick, passed map[uint32]bool) {
+	if p.purse == nil {
+		return
+	}
+	ready, waits := map[string]bool{}, map[uint32]bool{}
+	for i, g := range groups {
+		for _, n := range g.nodes {
+			ready[n.Name] = picks[i].Offering != (cloud.Offering{}) && !passed[g.job]
+		}
+	}
+	for _, n := range p.mem.inPhase(Wanted) {
+		if het := p.market.jobs[n.Job].HetID; het != 0 && !ready[n.Name] {
+			waits[het] = true
+		}
+	}
+	for i, g := range groups {
+		groups[i].nodes = slices.DeleteFunc(slices.Clone(g.nodes), func(n Node) bool { return waits[p.market.wholeOf(g.job, n)] })
+		if len(groups[i].nodes) > 0 {
+			continue
+		}
+		picks[i] = pick{}
+		if g.job != 0 {
+			passed[g.job] = true
+		}
+	}
+}
+
 // affordsWhole judges the launches of all that a job needs together.
-func (p planning) affordsWhole(out *planned, whole uint32, groups []group, picks []pick, passed map[uint32]bool) bool {
+func (p planning) affordsWhole(out *planned, whole uint32, groups []group, picks []pick) bool {
 	var all []Launch
 	var of group
 	for k, g := range groups {
-		if picks[k].Offering == (cloud.Offering{}) || passed[g.job] {
-			continue
+		if picks[k].Offering == (cloud.Offering{}) {
+			continue // its nodes are not this job's: see holdParts. One that waits for its turn is judged, too
 		}
 		nodes := slices.DeleteFunc(slices.Clone(g.nodes), func(n Node) bool { return p.market.wholeOf(g.job, n) != whole })
 		if len(nodes) == 0 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/fleet"
 	"github.com/burst-hpc/burst/slurm"
 )
 
@@ -17,9 +18,9 @@ import (
 func TestPartsOfAHeterogeneousJobFitTogether(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		room int // nodes that the budget has room for
-		pool map[string]string
-		more []uint32 // jobs of one node each beside it
+		room int               // nodes that the budget has room for
+		pool map[string]string // where it is not p, and what keeps the node there
+		more []uint32          // jobs of one node each beside it
 		of   func(nodes map[string]uint32) []Refused
 		want string
 	}{
@@ -29,6 +30,14 @@ func TestPartsOfAHeterogeneousJobFitTogether(t *testing.T) {
 		{"one is said to be in the way", 1, nil, nil, func(map[string]uint32) []Refused { return []Refused{{Job: 11, Why: "x"}} }, "10 waits, 11 waits"},
 		{"both", 2, nil, nil, nil, "c1 c2"},
 		{"both, in two pools", 2, map[string]string{"c2": "q"}, nil, nil, "c1, c2"},
+		{"one of two, whose other waits for spot", 1, map[string]string{"c2": "cools"}, nil, nil, ""},
+		{"both, one of which waits for spot", 2, map[string]string{"c2": "cools"}, nil, nil, ""},
+		{"both, and one has waited for spot", 2, map[string]string{"c2": "waited"}, nil, nil, "c1, c2"},
+		{"another's node is busy still", 2, map[string]string{"c2": "busy"}, nil, nil, ""},
+		{"another's node is to be left", 2, map[string]string{"c2": "clearing"}, nil, nil, ""},
+		{"one waits for spot, and another job does not", 3, map[string]string{"c2": "cools"}, []uint32{12}, nil, "c3"},
+		{"one of two, whose other waits for its turn", 1, map[string]string{"c1": "turns", "c2": "turns"}, nil, nil, "10 waits, 11 waits"},
+		{"both, one of which waits for its turn", 2, map[string]string{"c1": "turns", "c2": "turns"}, nil, nil, "c1"},
 		{"another job has its room", 1, nil, []uint32{12}, nil, "c3, 10 waits, 11 waits"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -38,15 +47,37 @@ func TestPartsOfAHeterogeneousJobFitTogether(t *testing.T) {
 			for _, id := range tt.more {
 				market.jobs[id] = slurm.Job{ID: id, NumNodes: 1}
 			}
-			job := map[string]uint32{}
+			job, spot := map[string]uint32{}, false
+			var least func(string, cloud.Offering) time.Duration
 			for i, id := range slices.Sorted(maps.Keys(market.jobs)) {
 				name := fmt.Sprint("c", i+1)
 				job[name] = id
-				pool := "p"
+				n := Node{Name: name, Pool: "p", Phase: Wanted, Job: id, Made: at}
 				if tt.pool[name] != "" {
-					pool = tt.pool[name]
+					n.Pool = "q"
 				}
-				st.Nodes = append(st.Nodes, Node{Name: name, Pool: pool, Phase: Wanted, Job: id, Made: at})
+				switch tt.pool[name] {
+				case "cools", "waited":
+					spot = true
+					if tt.pool[name] == "waited" {
+						n.Made = at.Add(-2 * time.Minute)
+					}
+				case "busy":
+					st.Instances = append(st.Instances, Instance{Instance: cloud.Instance{ID: "i1", State: cloud.Terminating}, Provider: "east", Assigned: name, Doomed: "x"})
+				case "turns":
+					n.Whole, least = true, func(string, cloud.Offering) time.Duration { return time.Hour }
+				case "clearing":
+					n.Reason = overBudget + "x"
+				}
+				st.Nodes = append(st.Nodes, n)
+			}
+			q := testPools()[0]
+			q.Name = "q"
+			if spot {
+				q.Fleet.Market, q.Fleet.SpotTimeout = fleet.SpotThenOnDemand, 2*time.Minute
+				for _, zone := range q.Fleet.Zones {
+					st.Coolings = append(st.Coolings, Cooling{"east", cloud.Offering{Type: "small", Zone: zone, Market: cloud.Spot}, fleet.Cooldown{Failures: 1, Until: at.Add(time.Hour)}})
+				}
 			}
 			e := &Engine{mem: newMemory(st)}
 			e.cfg.Budget = func(context.Context, Standing) (Afford, error) {
@@ -71,12 +102,9 @@ func TestPartsOfAHeterogeneousJobFitTogether(t *testing.T) {
 					return r
 				}, nil
 			}
-			pools := map[string]Pool{"p": testPools()[0], "q": testPools()[0]}
-			q := pools["q"]
-			q.Name = "q"
-			pools["q"] = q
+			pools := map[string]Pool{"p": testPools()[0], "q": q}
 			p := planning{mem: e.mem, pools: pools, limits: map[string]cloud.Limits{"east": {MaxLaunch: 2}}, market: market,
-				now: at, bootTimeout: 10 * time.Minute, shut: map[string]shut{}, purse: e.newPurse(t.Context())}
+				now: at, bootTimeout: 10 * time.Minute, shut: map[string]shut{}, least: least, purse: e.newPurse(t.Context())}
 			out := p.plan()
 			var got, waits []string
 			for _, d := range out.drafts {

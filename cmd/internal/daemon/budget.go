@@ -33,11 +33,39 @@ func (d *Daemon) newKeeper(ctx context.Context) *spending.Keeper {
 	for _, p := range d.cfg.Pools {
 		k.Pools[p.Power.Name] = spending.Times{Boot: p.Slurm.ResumeTimeout, Suspend: p.Slurm.SuspendTime, End: p.Slurm.SuspendTimeout, Stays: p.Power.Serves}
 	}
+	k.InPlaceOf = func(node string) string { return d.guard.InPlaceOf(node) } // which is made after the engine
 	k.Over = d.timeouts.after
 	cloud := d.poolNodes()
 	k.Cloud = func(n string) bool { return cloud[n] }
 	k.Own = newOwnBudgets(ctx, d.client, d.watcher.Latest, func() { d.engine.Wake() }).of
 	return k
+}
+
+// affordInPlaceOf is ft.Config.Afford: of the sources that may have something now one has to fit. The launch itself is judged
+// again, beside others.
+func (d *Daemon) affordInPlaceOf(ctx context.Context, node string) (why string, err error) {
+	for _, p := range d.cfg.Pools {
+		if !slices.Contains(p.Power.Nodes, node) {
+			continue
+		}
+		books, err := d.keeper.Ask(ctx, d.engine.Standing(), nil)
+		if err != nil {
+			return "", err
+		}
+		now := time.Now()
+		for _, s := range p.Power.Sources() {
+			first := d.engine.Now(s, 1, now).First
+			if first == (cloud.Offering{}) {
+				continue
+			}
+			r := books.WouldInPlaceOf(node, launchOf(s, first, 1, now))
+			if r.Why == "" || r.Brief {
+				return "", nil
+			}
+			why = r.Why
+		}
+	}
+	return why, nil
 }
 
 // dearest is the higher of the prices that are known of an offering now, or that of the dearest zone;

@@ -204,6 +204,9 @@ func build(ctx context.Context, o Options, st *store.Store) (*Daemon, error) {
 		Sessions: ft.SessionsOf(d.hub, d.store),
 		Ask:      func(instance string) { d.engine.Ask(instance) },
 		Scarce:   d.engine.Scarce}
+	if d.keeper != nil {
+		rules.Afford = d.affordInPlaceOf
+	}
 	if d.atCap = newAtCap(d); d.atCap != nil && o.Config.Budget.AtCap != "" {
 		rules.Spent = d.atCap
 	}

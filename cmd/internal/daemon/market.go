@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -158,36 +159,15 @@ func (m *market) inVain(provider string, f fleet.Config) bool {
 
 // learn asks for what one pool may buy. What cannot be had now stays as it was; vain: so it is with some that never was to be had.
 func (m *market) learn(parent context.Context, provider string, f fleet.Config) (vain bool) {
+	by := map[cloud.Market][]cloud.Offering{} // each by itself: that one cannot be asked for says nothing of the other
+	for _, o := range f.Offerings() {
+		by[o.Market] = append(by[o.Market], o)
+	}
+	for _, of := range slices.Sorted(maps.Keys(by)) {
+		vain = m.learnPrices(parent, provider, by[of]) || vain
+	}
 	ctx, cancel := context.WithTimeout(parent, priceTimeout)
 	defer cancel()
-	if pricer := m.pricers[provider]; pricer != nil {
-		found, err := pricer.Prices(ctx, f.Offerings())
-		m.mu.Lock()
-		told := map[cloud.Market]bool{} // of which some price is known: what has none there is not sold, or not told at all
-		for _, o := range f.Offerings() {
-			if _, ok := m.tables[provider].Hourly(o); ok {
-				told[o.Market] = true
-			}
-		}
-		for _, p := range found {
-			key := priceKey{provider, p.Offering}
-			m.prices[key], m.dates[key], m.done[key], told[p.Offering.Market] = p.USDPerHour, p.Date, true, true
-		}
-		for _, o := range f.Offerings() {
-			key := priceKey{provider, o}
-			if err == nil || m.done[key] || told[o.Market] {
-				m.done[key] = true
-				delete(m.vain, key)
-				continue
-			}
-			if m.vain[key].IsZero() {
-				m.vain[key] = time.Now()
-			}
-			vain = true
-		}
-		m.mu.Unlock()
-		m.warn(parent, "prices", provider, err)
-	}
 	if c := m.catalog[provider]; c != nil && f.Order == fleet.ByPricePerCore {
 		found, err := c.Types(ctx, f.Types)
 		m.mu.Lock()
@@ -198,6 +178,50 @@ func (m *market) learn(parent context.Context, provider string, f fleet.Config) 
 		m.warn(parent, "instance types", provider, err)
 	}
 	return vain
+}
+
+// learnPrices is learn for what is sold on one market.
+func (m *market) learnPrices(parent context.Context, provider string, offerings []cloud.Offering) (vain bool) {
+	pricer := m.pricers[provider]
+	if pricer == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(parent, priceTimeout)
+	defer cancel()
+	found, err := pricer.Prices(ctx, offerings)
+	m.mu.Lock()
+	told := len(found) > 0 // some price is known: what has none there is not sold, or not told at all
+	for _, o := range offerings {
+		if _, ok := m.tables[provider].Hourly(o); ok {
+			told = true
+		}
+	}
+	for _, p := range found {
+		key := priceKey{provider, p.Offering}
+		m.prices[key], m.dates[key], m.done[key] = p.USDPerHour, p.Date, true
+	}
+	for _, o := range offerings {
+		key := priceKey{provider, o}
+		if err == nil || m.done[key] || told && !unanswered(err) {
+			m.done[key] = true
+			delete(m.vain, key)
+			continue
+		}
+		if m.vain[key].IsZero() {
+			m.vain[key] = time.Now()
+		}
+		vain = true
+	}
+	m.mu.Unlock()
+	m.warn(parent, "prices", provider, err)
+	return vain
+}
+
+// unanswered says that the cloud has said nothing of some that it was asked for, not even that it does not tell.
+func unanswered(err error) bool {
+	return cloud.KindOf(err) == cloud.Transient || slices.ContainsFunc(cloud.Errors(err), func(e *cloud.Error) bool {
+		return e.Kind == cloud.Transient || e.Kind == cloud.Throttled
+	})
 }
 
 func (m *market) warn(ctx context.Context, what, provider string, err error) {

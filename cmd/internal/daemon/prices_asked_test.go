@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -41,22 +42,27 @@ func TestPricesAreAskedForFirst(t *testing.T) {
 	}
 }
 
-// halting is a cloud that has no spot price to tell at first, and that of on-demand always.
+// halting is a cloud that has no spot price of a type to tell at first, and those of on-demand and of type u always.
 type halting struct {
 	cloud.Provider
 	fails int // as often it cannot be asked
 	none  bool
-	asked int
+	kind  cloud.Kind // of its error; empty: it has none
+	asked int        // about spot
 }
 
 func (h *halting) Prices(_ context.Context, offerings []cloud.Offering) (all []cloud.OfferingPrice, err error) {
-	h.asked++
+	if slices.ContainsFunc(offerings, func(o cloud.Offering) bool { return o.Market == cloud.Spot }) {
+		h.asked++
+	}
 	for _, o := range offerings {
 		switch {
-		case o.Market == cloud.OnDemand:
+		case o.Market == cloud.OnDemand, o.Type == "u":
 			all = append(all, cloud.OfferingPrice{Offering: o, USDPerHour: 1})
 		case h.asked <= h.fails:
-			err = errors.New("no route to host")
+			if err = errors.New("no route to host"); h.kind != "" {
+				err = errors.Join(&cloud.Error{Kind: h.kind, Op: "prices", Err: err})
+			}
 		case !h.none:
 			all = append(all, cloud.OfferingPrice{Offering: o, USDPerHour: 0.3})
 		}
@@ -72,22 +78,27 @@ func TestAPriceThatCouldNotBeAskedFor(t *testing.T) {
 		c        halting
 		known    time.Duration // after which spot is passed over, or has its price; a fifth more or less
 		unpriced bool
-		counts   bool // there is a price for what has none
+		counts   bool     // there is a price for what has none
+		more     []string // types beside it
 	}{
-		{"at once", halting{}, 0, false, false},
-		{"there is none", halting{none: true}, 0, true, false},
-		{"one look fails", halting{fails: 1}, 20 * time.Second, false, false},
-		{"one fails, and there is none", halting{fails: 1, none: true}, 20 * time.Second, true, false},
-		{"four fail", halting{fails: 4}, 260 * time.Second, false, false},
-		{"all fail", halting{fails: 1e6}, unansweredFor, true, false},
-		{"all fail, and nobody waits", halting{fails: 1e6}, 0, true, true},
+		{"at once", halting{}, 0, false, false, nil},
+		{"there is none", halting{none: true}, 0, true, false, nil},
+		{"one look fails", halting{fails: 1}, 20 * time.Second, false, false, nil},
+		{"one fails, and there is none", halting{fails: 1, none: true}, 20 * time.Second, true, false, nil},
+		{"four fail", halting{fails: 4}, 260 * time.Second, false, false, nil},
+		{"all fail", halting{fails: 1e6}, unansweredFor, true, false, nil},
+		{"all fail, and nobody waits", halting{fails: 1e6}, 0, true, true, nil},
+		{"one fails, of one of two types", halting{fails: 1}, 20 * time.Second, false, false, []string{"u"}},
+		{"one is throttled, of one of two", halting{fails: 1, kind: cloud.Throttled}, 20 * time.Second, false, false, []string{"u"}},
+		{"all fail, of one of two", halting{fails: 1e6, kind: cloud.Transient}, unansweredFor, true, false, []string{"u"}},
+		{"one of two may not be asked for", halting{fails: 1e6, kind: cloud.Auth}, 0, true, false, []string{"u"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := map[string]cloud.Provider{"here": &tt.c}
 				d := &Daemon{}
 				log := slog.New(slog.DiscardHandler)
-				pool := config.Pool{Power: power.Pool{Name: "p", Provider: "here", Fleet: fleet.Config{Types: []string{"t"}, Market: fleet.SpotThenOnDemand}}}
+				pool := config.Pool{Power: power.Pool{Name: "p", Provider: "here", Fleet: fleet.Config{Types: append(tt.more, "t"), Market: fleet.SpotThenOnDemand}}}
 				d.prices, d.market = newPrices(nil, c, log), newMarket(nil, nil, c, log)
 				d.market.all([]config.Pool{pool}, tt.counts)
 				d.prices.learnt.Store(true)
@@ -167,7 +178,7 @@ func TestAPriceComesAfterLong(t *testing.T) {
 	})
 }
 
-// inPart tells some prices of each market, and fails beside.
+// inPart tells some prices of each market, and beside that it may not tell the others.
 type inPart struct{ cloud.Provider }
 
 func (inPart) Prices(_ context.Context, all []cloud.Offering) (found []cloud.OfferingPrice, _ error) {
@@ -176,18 +187,21 @@ func (inPart) Prices(_ context.Context, all []cloud.Offering) (found []cloud.Off
 			found = append(found, cloud.OfferingPrice{Offering: o, USDPerHour: 1})
 		}
 	}
-	return found, errors.New("of one type nobody knows")
+	return found, &cloud.Error{Kind: cloud.Auth, Op: "prices", Err: errors.New("of one type nobody may know")}
 }
 
-// unreached cannot be asked.
-type unreached struct{ cloud.Provider }
+// telling fails, with such an error.
+type telling struct {
+	cloud.Provider
+	kind cloud.Kind
+}
 
-func (unreached) Prices(context.Context, []cloud.Offering) ([]cloud.OfferingPrice, error) {
-	return nil, errors.New("no route to host")
+func (c telling) Prices(context.Context, []cloud.Offering) ([]cloud.OfferingPrice, error) {
+	return nil, &cloud.Error{Kind: c.kind, Op: "prices", Err: errors.New("no")}
 }
 
 // TestWhatIsNotSoldIsNotWaitedFor: of a market of which a cloud has told prices, what has none is passed over at once, also
-// where it fails beside.
+// where it may not tell them all. While it does not answer, they are waited for.
 func TestWhatIsNotSoldIsNotWaitedFor(t *testing.T) {
 	c, log := map[string]cloud.Provider{"here": inPart{}}, slog.New(slog.DiscardHandler)
 	m := newMarket(nil, nil, c, log)
@@ -205,10 +219,12 @@ func TestWhatIsNotSoldIsNotWaitedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	silent := map[string]cloud.Provider{"here": unreached{}}
-	m = newMarket(nil, map[string]price.Table{"here": table}, silent, log)
 	f.Market = fleet.OnDemandOnly
-	if m.learn(t.Context(), "here", f) || !m.asked("here", cloud.Offering{Type: "u", Zone: "a", Market: cloud.OnDemand}) {
-		t.Error("what the site's own table lacks is waited for, and the cloud tells nothing")
+	for kind, waits := range map[cloud.Kind]bool{cloud.Auth: false, cloud.Invalid: false, cloud.Transient: true} {
+		m = newMarket(nil, map[string]price.Table{"here": table}, map[string]cloud.Provider{"here": telling{kind: kind}}, log)
+		got := m.learn(t.Context(), "here", f)
+		if asked := m.asked("here", cloud.Offering{Type: "u", Zone: "a", Market: cloud.OnDemand}); got != waits || asked == waits {
+			t.Errorf("%s: what the site's own table lacks is waited for: %v, and has been asked for: %v", kind, got, asked)
+		}
 	}
 }

@@ -195,7 +195,8 @@ func (s *site) declareFeatures(features string) {
 	}
 }
 
-// capacityGate stands before an EC2 and, while gone is set, has none of its capacity.
+// capacityGate stands before an EC2 and, while gone is set, has none of its capacity. On-demand prices may not be read there,
+// of which moto has none: a fault of its would be waited for.
 func capacityGate(t *testing.T, endpoint string) (at string, gone *atomic.Bool) {
 	t.Helper()
 	to, err := url.Parse(endpoint)
@@ -216,6 +217,12 @@ func capacityGate(t *testing.T, endpoint string) (at string, gone *atomic.Bool) 
 			w.WriteHeader(http.StatusInternalServerError) // as EC2 does
 			_, _ = io.WriteString(w, `<?xml version="1.0" encoding="UTF-8"?><Response><Errors><Error><Code>InsufficientInstanceCapacity</Code>`+
 				`<Message>We currently do not have sufficient capacity in the zone you requested.</Message></Error></Errors><RequestID>r-1</RequestID></Response>`)
+			return
+		}
+		if strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".GetProducts") {
+			w.Header().Set("Content-Type", "application/x-amz-json-1.1")
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"__type":"AccessDeniedException","Message":"not authorized to perform: pricing:GetProducts"}`)
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))

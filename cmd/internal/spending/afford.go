@@ -59,11 +59,14 @@ func (o *opened) afford(launches ...power.Launch) power.Refusal {
 		}
 	}
 	all, has := o.launched(launches, nil)
-	var wrong []power.Refused
 	for _, id := range slices.Sorted(maps.Keys(has)) {
 		if o.wait[id] {
 			return power.Refusal{Why: fmt.Sprintf("the script of job %d is being read, which may name a budget of its own", id), Brief: true}
 		}
+	}
+	o.stay(launches, has)
+	var wrong []power.Refused
+	for _, id := range slices.Sorted(maps.Keys(has)) {
 		if why := o.wrong(id); why != "" {
 			wrong = append(wrong, power.Refused{Job: id, Why: why, Never: true})
 		}
@@ -86,6 +89,20 @@ func (o *opened) afford(launches ...power.Launch) power.Refusal {
 	}
 	of := o.inTheWay(launches, has, wrong, against)
 	return power.Refusal{Why: of[0].Why, Until: of[0].Until, Of: of, Some: len(of) < len(has), Rest: o.rest(launches, of)}
+}
+
+// stay takes those out of who is to have the launches' nodes for whom they are only raised ahead: they run elsewhere, and
+// nobody has to wait for a budget that has no room for that.
+func (o *opened) stay(launches []power.Launch, has map[uint32]budget.Owner) {
+	for _, l := range launches {
+		for _, name := range l.Nodes {
+			if o.Nodes[name].Job == 0 {
+				for _, w := range o.ahead(name, o.now, 0) {
+					delete(has, w.Job)
+				}
+			}
+		}
+	}
 }
 
 // wrong says why a job's own budget cannot be kept; "": it can, or there is none.

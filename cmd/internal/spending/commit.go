@@ -64,10 +64,13 @@ func (o *opened) owner(j slurm.Job, begin time.Time, boot time.Duration) budget.
 }
 
 // owners are the jobs on a node that is up at begin: those that Slurm shows there, and the
-// one that it was raised for.
+// one that it was raised for, or those in whose node's place it was.
 func (o *opened) owners(node string, job uint32, begin time.Time, boot time.Duration) (all []budget.Owner) {
 	for _, j := range o.on[node] {
 		all = append(all, o.owner(j, begin, boot))
+	}
+	if job == 0 {
+		all = append(all, o.ahead(node, begin, boot)...)
 	}
 	if job == 0 || slices.ContainsFunc(all, func(w budget.Owner) bool { return w.Job == job }) {
 		return all
@@ -86,6 +89,25 @@ func (o *opened) owners(node string, job uint32, begin time.Time, boot time.Dura
 		j.State, j.Start = "CONFIGURING", time.Time{}
 	}
 	return append(all, o.owner(j, begin, boot))
+}
+
+// ahead are the jobs of the node in whose place this one was raised: there they begin anew, with all of their time limits.
+// What they may go on to cost where they are counts beside it, as nobody knows when they go.
+func (o *opened) ahead(node string, begin time.Time, boot time.Duration) (all []budget.Owner) {
+	if o.InPlaceOf == nil || slices.ContainsFunc(o.on[node], has) {
+		return nil
+	}
+	old := o.InPlaceOf(node)
+	if old == "" {
+		return nil
+	}
+	for _, j := range o.on[old] {
+		if has(j) {
+			j.State, j.Start = "CONFIGURING", time.Time{}
+			all = append(all, o.owner(j, begin, boot))
+		}
+	}
+	return all
 }
 
 // instance is what an instance can still cost; false: it is at its end in the ledger.

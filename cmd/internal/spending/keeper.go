@@ -52,8 +52,10 @@ type Keeper struct {
 	// that is not known. nil: none does.
 	Over func(partitions string) (d time.Duration, endless, known bool)
 	// Own is a job's own budget; read is false if that will be known in a moment. nil: none has one.
-	Own    func(j slurm.Job) (o Own, read bool)
-	Ledger interface {
+	Own func(j slurm.Job) (o Own, read bool)
+	// InPlaceOf is the node in whose place one was raised ahead; "": it was not. nil: none ever is.
+	InPlaceOf func(node string) string
+	Ledger    interface {
 		Spending(ctx context.Context, q store.SpendingQuery) (store.Spending, error)
 	}
 	Log *slog.Logger // of amounts too

@@ -82,6 +82,86 @@ func noon() *time.Location {
 	return time.FixedZone("noon", int(at.Sub(now).Seconds()))
 }
 
+// TestAheadOfAnInterruption: a node that is raised in place of another is judged for the jobs there, with all of their time
+// limits anew beside what they have, and nobody is told to wait for it. It counts to them from then on.
+func TestAheadOfAnInterruption(t *testing.T) {
+	running := func(id uint32, user, node string) slurm.Job {
+		return slurm.Job{ID: id, User: user, Account: "physics", State: "RUNNING", Nodes: node, Start: time.Now().Add(-30 * time.Minute), TimeLimit: time.Hour}
+	}
+	jobs := []slurm.Job{running(7, "ann", "c9"), running(8, "ann", "c8"), running(9, "bob", "c7"), {ID: 5, User: "bob", State: "COMPLETED", Nodes: "c1", End: time.Now()}}
+	ann := func(usd float64) budget.Caps {
+		return budget.Caps{Users: map[string]budget.Limits{"ann": {Day: usd}}, Location: noon()}
+	}
+	for _, c := range []struct {
+		name string
+		caps budget.Caps
+		own  float64 // of job 7
+		old  string  // in whose place c1 is raised
+		two  bool    // and c2 in that of c8
+		why  string
+		more string // of c2
+	}{
+		{name: "in nobody's place", caps: ann(0.01)},
+		{name: "in the place of another user's", caps: ann(0.01), old: "c7"},
+		{name: "the user's cap has no room", caps: ann(0.01), old: "c9", why: "user ann's budget for "},
+		// 10 minutes of boot, 60 of the limit, 5 idle, 1 to end: 76.
+		{name: "it has", caps: ann(76. / 60), old: "c9"},
+		{name: "a little less", caps: ann(75. / 60), old: "c9", why: "user ann's budget for "},
+		{name: "the job's own has none", own: 1, caps: budget.Caps{Location: noon()}, old: "c9", why: "job 7's budget: "},
+		{name: "it has room for one of two", caps: ann(2), old: "c9", two: true, more: "user ann's budget for "},
+		{name: "for both", caps: ann(3), old: "c9", two: true},
+		{name: "of an instance that is gone", caps: ann(0.01), old: "c6"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := site(c.caps, jobs...)
+			k.Own = func(j slurm.Job) (Own, bool) {
+				if j.ID == 7 {
+					return Own{USD: c.own}, true
+				}
+				return Own{}, true
+			}
+			k.InPlaceOf = func(node string) string { return map[string]string{"c1": c.old, "c2": "c8"}[node] }
+			s, l := launchFor("p", 0)
+			for _, node := range []string{"c9", "c8", "c7"} {
+				s.Nodes[node] = power.Node{Name: node, Pool: "p", Phase: power.Up}
+			}
+			s.Nodes["c2"] = power.Node{Name: "c2", Pool: "p", Phase: power.Wanted}
+			second := l
+			second.Token, second.Nodes = "u", []string{"c2"}
+			afford, err := k.Open(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := []string{c.why}
+			got := []power.Refusal{afford(l)}
+			if c.two {
+				want, got = append(want, c.more), append(got, afford(second))
+				// One that is in the journal counts as much.
+				s.Launches = map[string]power.Launch{"t": l}
+				if afford, err = k.Open(t.Context(), s); err != nil {
+					t.Fatal(err)
+				}
+				want, got = append(want, c.more), append(got, afford(second))
+			}
+			for i, r := range got {
+				if (r.Why == "") != (want[i] == "") || !strings.HasPrefix(r.Why, want[i]) || len(r.Of) > 0 {
+					t.Errorf("%d: %+v, want %q", i, r, want[i])
+				}
+			}
+			if c.old != "" && !c.two {
+				a, err := k.Ask(t.Context(), power.Standing{Nodes: s.Nodes}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				l.Request.Count = 1
+				if r := a.WouldInPlaceOf(c.old, l); r.Why != got[0].Why {
+					t.Errorf("asked ahead it is %+v", r)
+				}
+			}
+		})
+	}
+}
+
 func TestAfford(t *testing.T) {
 	day := func(usd float64) budget.Caps { return budget.Caps{Cluster: budget.Limits{Day: usd}, Location: noon()} }
 	for _, c := range []struct {

@@ -56,13 +56,22 @@ func (k *Keeper) Ask(ctx context.Context, s power.Standing, own *Own, jobs ...sl
 }
 
 // Would says whether the launch could be made now for one of the jobs, whatever its nodes are called.
-func (a *Asked) Would(j slurm.Job, l power.Launch) power.Refusal {
-	o := *a.o
+func (a *Asked) Would(j slurm.Job, l power.Launch) power.Refusal { return a.o.would(j.ID, l) }
+
+// WouldInPlaceOf says whether the launch could be made now in place of a node, for the jobs that it has.
+func (a *Asked) WouldInPlaceOf(node string, l power.Launch) power.Refusal {
+	o, k := *a.o, *a.o.Keeper
+	k.InPlaceOf = func(string) string { return node }
+	o.Keeper = &k
+	return o.would(0, l)
+}
+
+func (o opened) would(job uint32, l power.Launch) power.Refusal {
 	o.books, o.Nodes, l.Nodes = o.books.Clone(), map[string]power.Node{}, nil
 	for range l.Request.Count {
 		name := wouldNode + fmt.Sprint(len(l.Nodes))
 		l.Nodes = append(l.Nodes, name)
-		o.Nodes[name] = power.Node{Name: name, Pool: l.Request.Pool, Phase: power.Wanted, Job: j.ID}
+		o.Nodes[name] = power.Node{Name: name, Pool: l.Request.Pool, Phase: power.Wanted, Job: job}
 	}
 	return o.afford(l)
 }
