@@ -269,7 +269,7 @@ func TestStepsKillAtEveryPoint(t *testing.T) {
 	}
 	points := play(t, 0)
 	for i, p := range points {
-		if testing.Short() && i%18 != 0 {
+		if testing.Short() && i%36 != 0 {
 			continue
 		}
 		t.Run(p, func(t *testing.T) { play(t, i+1) })

@@ -118,7 +118,7 @@ func TestDeathAtEveryPoint(t *testing.T) {
 				if looks > 4 {
 					continue // one of many
 				}
-				if testing.Short() && i%18 > 0 {
+				if testing.Short() && i%36 > 0 {
 					continue
 				}
 				tried++

@@ -165,6 +165,9 @@ func TestRemovalNamesSlurmConf(t *testing.T) {
 
 // TestReleaseHasATag: a release is of a tagged commit of a whole clone, or says which it is.
 func TestReleaseHasATag(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it runs git and make many times")
+	}
 	dir := t.TempDir()
 	text, err := os.ReadFile("../Makefile")
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
@@ -21,7 +22,7 @@ import (
 var queueHosts = regexp.MustCompile(`^(?:sqs(?:-fips)?\.([a-z0-9-]+)|([a-z0-9-]+)\.queue|queue)\.amazonaws\.com(?:\.cn)?$`)
 
 // queuePath is an account and a queue.
-var queuePath = regexp.MustCompile(`^/[0-9]{12}/[A-Za-z0-9_-]{1,80}$`)
+var queuePath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/[0-9]{12}/[A-Za-z0-9_-]{1,80}$`) })
 
 // CheckQueue says what is wrong with the URL of a queue for a provider in
 // region, as far as it can be told without asking; nil: nothing.
@@ -37,7 +38,7 @@ func CheckQueue(queue, region string) error {
 	if host == nil {
 		return nil // a private endpoint or an emulator
 	}
-	if !queuePath.MatchString(u.Path) {
+	if !queuePath().MatchString(u.Path) {
 		return fmt.Errorf("%q has no path like /123456789012/burst-notices", queue)
 	}
 	if of := host[1] + host[2]; of != "" && of != region {

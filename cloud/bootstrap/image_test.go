@@ -169,6 +169,9 @@ func imageOverSSH(t *testing.T, off bool) {
 
 // TestImageKeepsTheSitesKey: it is where the pool's nodes have theirs from.
 func TestImageKeepsTheSitesKey(t *testing.T) {
+	if testing.Short() {
+		t.Skip("two boots: TestImageByUserData is of the same steps")
+	}
 	t.Parallel()
 	w := newWorld(t)
 	used(w)

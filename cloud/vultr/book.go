@@ -239,7 +239,7 @@ func (bs *books) tags(token string) []string {
 func (bs *books) read(token string) *book {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
-	if bs.dir == "" || !tokens.MatchString(token) {
+	if bs.dir == "" || !tokens().MatchString(token) {
 		return &book{}
 	}
 	text, err := os.ReadFile(filepath.Join(bs.dir, token+suffix))

@@ -65,7 +65,7 @@ func (p *Provider) Launch(ctx context.Context, r cloud.LaunchRequest) ([]cloud.I
 
 func check(r cloud.LaunchRequest) error {
 	switch {
-	case !tokens.MatchString(r.Token):
+	case !tokens().MatchString(r.Token):
 		return invalid(opLaunch, "token %q cannot be part of a label", r.Token)
 	case r.Cluster == "":
 		return invalid(opLaunch, "the launch names no cluster")

@@ -126,7 +126,7 @@ func (p *Provider) claim(m machine) machine {
 	}
 	s, ok := p.recall(m.id)
 	tags := s.tags
-	if token, _, ours := readLabel(m.label); !ok && ours && tokens.MatchString(token) {
+	if token, _, ours := readLabel(m.label); !ok && ours && tokens().MatchString(token) {
 		tags = p.books.tags(token)
 	}
 	if len(tags) == 0 {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/burst-hpc/burst/cloud"
 )
@@ -137,4 +138,4 @@ func readLabel(text string) (token string, i int, ok bool) {
 }
 
 // tokens are the launch tokens that may be part of a label and the name of a file.
-var tokens = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,79}$`)
+var tokens = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,79}$`) })

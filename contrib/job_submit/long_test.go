@@ -10,6 +10,9 @@ import (
 // TestLongScripts: slurmctld waits meanwhile, for as large a script as it takes, and
 // for as hard a one as somebody may make it.
 func TestLongScripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is about time")
+	}
 	const read = 60 << 10 // as much as is read at most
 	size := 4 << 20
 	scripts := map[string]struct{ head, text, tail string }{
@@ -26,9 +29,6 @@ func TestLongScripts(t *testing.T) {
 		"half directives below": {"true\n", "\n \t #BURS", ""}, "blanks before a directive below": {"true\n\n", "\t ", "#BURST"}, "tabs and lines below": {"true\n", "\n\t", ""},
 	}
 	luas := interpreters(t)
-	if testing.Short() {
-		luas, size = luas[:1], 1<<18
-	}
 	for _, l := range luas {
 		var names []string
 		var jobs []job

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 )
@@ -192,10 +193,10 @@ func number(v string, least, most int) (int, error) {
 	return n, nil
 }
 
-var labels = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,62}$`)
+var labels = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,62}$`) })
 
 func setLabel(d *Directive, v string) error {
-	if !labels.MatchString(v) {
+	if !labels().MatchString(v) {
 		return fmt.Errorf("%q is not a name of up to 63 letters, digits, dots, dashes, plus signs and underscores, a letter or digit first", v)
 	}
 	d.Label = v

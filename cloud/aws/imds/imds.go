@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -140,7 +141,7 @@ func (c *Client) do(ctx context.Context, method, path string, header http.Header
 	return answer{resp.StatusCode, resp.Header, body}, nil
 }
 
-var instanceIDs = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
+var instanceIDs = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`) })
 
 // InstanceID reads the instance's id.
 func (c *Client) InstanceID(ctx context.Context) (string, error) {
@@ -149,7 +150,7 @@ func (c *Client) InstanceID(ctx context.Context) (string, error) {
 		return "", err
 	}
 	id := strings.TrimSpace(string(text))
-	if !instanceIDs.MatchString(id) {
+	if !instanceIDs().MatchString(id) {
 		return "", fmt.Errorf("the metadata service says that the instance is %.40q, which is no id", id)
 	}
 	return id, nil

@@ -25,7 +25,7 @@ func openLog(dir, node string) (*log, error) {
 	if dir == "" {
 		return nil, nil
 	}
-	if !instances.MatchString(node) || strings.Contains(node, "..") {
+	if !instances().MatchString(node) || strings.Contains(node, "..") {
 		return nil, fmt.Errorf("%q is no name of a node", node)
 	}
 	if err := os.MkdirAll(dir, 0o750); err != nil {

@@ -21,6 +21,7 @@ import (
 	"net/netip"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -78,9 +79,9 @@ type Work struct {
 	Heard  func(tail []byte)                 // is told of the end of the output when there is more of it; nil: nobody is
 }
 
-var instances = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
+var instances = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`) })
 
-var fileNames = regexp.MustCompile(`^[a-z][a-z0-9.-]{0,40}$`)
+var fileNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9.-]{0,40}$`) })
 
 // Failure is a run that has ended badly: nothing will mend it.
 type Failure struct {
@@ -130,7 +131,7 @@ var ErrGivenUp = errors.New("given up")
 
 func (h Host) check() error {
 	switch {
-	case !instances.MatchString(h.Instance) || strings.Contains(h.Instance, ".."):
+	case !instances().MatchString(h.Instance) || strings.Contains(h.Instance, ".."):
 		return fmt.Errorf("%w: %q is no instance's id", ErrGivenUp, h.Instance)
 	case !h.Addr.IsValid():
 		return fmt.Errorf("%w: %s has no address", ErrGivenUp, h.Instance)

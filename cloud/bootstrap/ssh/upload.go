@@ -36,7 +36,7 @@ func (w Work) files(uname string) ([]File, error) {
 	}
 	more, err := w.Files(arch)
 	for _, f := range more {
-		if !fileNames.MatchString(f.Name) || f.To != "" && (path.Clean(f.To) != f.To || !path.IsAbs(f.To) || strings.ContainsAny(f.To, " '\"\\$`&;|<>()*?[#~\n\t")) {
+		if !fileNames().MatchString(f.Name) || f.To != "" && (path.Clean(f.To) != f.To || !path.IsAbs(f.To) || strings.ContainsAny(f.To, " '\"\\$`&;|<>()*?[#~\n\t")) {
 			return nil, final{fmt.Errorf("%q, to be put at %q, is no name of a file for hosts", f.Name, f.To)}
 		}
 	}

@@ -9,6 +9,9 @@ import (
 )
 
 func TestResumeHandover(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds a program")
+	}
 	program := filepath.Join(t.TempDir(), "burst-resume")
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, "github.com/burst-hpc/burst/cmd/burst-resume").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v: %s", err, out)

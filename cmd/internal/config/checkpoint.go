@@ -163,7 +163,7 @@ func (f *file) partitions(top *section, c *Config) {
 func (f *file) mixedPartitions(s *section, c *Config) {
 	for _, name := range c.mixed {
 		switch {
-		case !names.MatchString(name):
+		case !names().MatchString(name):
 			s.failAt("mixed_partitions", "%q is no partition's name: %s", name, namesRule)
 		case slices.ContainsFunc(c.Pools, func(p Pool) bool { return p.Slurm.Partition == name }):
 			s.failAt("mixed_partitions", "%q is the partition of a pool: name the site's own that are to hold the cloud's nodes, too", name)

@@ -96,7 +96,7 @@ func rule(s *section, number int) overflow.Rule {
 		AtOnce: s.number("at_once", "", "20"), Line: s.lines[s.at.String()],
 		NoRequeue: s.choice("requeue", "needed", "any") == "any",
 	}
-	if !names.MatchString(r.Name) {
+	if !names().MatchString(r.Name) {
 		s.failAt("name", "%q is no name: %s", r.Name, namesRule)
 	}
 	for _, of := range []struct {
@@ -107,7 +107,7 @@ func rule(s *section, number int) overflow.Rule {
 			s.failAt(of.key, "is missing: add it, as in %s = %s", of.key, of.example)
 		}
 		for _, p := range of.list {
-			if !names.MatchString(p) {
+			if !names().MatchString(p) {
 				s.failAt(of.key, "%q is no partition's name: %s", p, namesRule)
 			}
 		}

@@ -128,7 +128,7 @@ func nodes(s *section) []string {
 	seen := make(map[string]bool, len(all))
 	for _, n := range all {
 		switch {
-		case !names.MatchString(n):
+		case !names().MatchString(n):
 			s.failAt("nodes", "%q is no name of a node: %s", n, namesRule)
 			return nil
 		case strings.EqualFold(n, "DEFAULT") || strings.EqualFold(n, "ALL"):
@@ -162,10 +162,10 @@ func checkFleet(s *section, f *fleet.Config) {
 
 // checkWords reports what would break the pool's lines in slurm.conf.
 func checkWords(s *section, p conf.Pool) {
-	if p.Partition != "" && (!names.MatchString(p.Partition) || strings.EqualFold(p.Partition, "DEFAULT")) {
+	if p.Partition != "" && (!names().MatchString(p.Partition) || strings.EqualFold(p.Partition, "DEFAULT")) {
 		s.failAt("partition", "%q is no name of a partition: %s", p.Partition, namesRule)
 	}
-	if p.Hostname != "" && !names.MatchString(p.Hostname) {
+	if p.Hostname != "" && !names().MatchString(p.Hostname) {
 		s.failAt("hostname", "%q is no name of a host: %s", p.Hostname, namesRule)
 	}
 	for _, f := range p.Features {

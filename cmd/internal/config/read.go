@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"sync"
 	"time"
 
 	"github.com/BurntSushi/toml"
@@ -17,7 +18,7 @@ import (
 
 // names are what clusters, providers, pools and partitions may be called:
 // they become tags in a cloud and words in slurm.conf.
-var names = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+var names = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`) })
 
 const namesRule = "write up to 63 letters, digits, dots, dashes or underscores, a letter or digit first"
 
@@ -25,7 +26,7 @@ const namesRule = "write up to 63 letters, digits, dots, dashes or underscores, 
 func (f *file) config(tree map[string]any) *Config {
 	top := &section{file: f, table: tree}
 	c := &Config{Cluster: top.required("cluster", `"mycluster"`)}
-	if c.Cluster != "" && !names.MatchString(c.Cluster) {
+	if c.Cluster != "" && !names().MatchString(c.Cluster) {
 		top.failAt("cluster", "%q is no name: %s", c.Cluster, namesRule)
 	}
 	slurm := top.sub("slurm")
@@ -172,7 +173,7 @@ func checkSubnet(text string) error {
 
 // checkName reports a section whose name cannot be a tag or a word of slurm.conf.
 func (s *section) checkName() {
-	if !names.MatchString(s.name()) {
+	if !names().MatchString(s.name()) {
 		s.fail(s.at, "%q is no name: %s", s.name(), namesRule)
 	}
 }

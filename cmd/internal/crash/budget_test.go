@@ -168,11 +168,11 @@ func (s *spender) check(least float64) {
 // TestBudgetOfFiftyOrders: of fifty jobs that come at once so many are launched as a day's budget has
 // for them by their time limits, and more as the first end before theirs; the others are told why.
 func TestBudgetOfFiftyOrders(t *testing.T) {
+	if testing.Short() {
+		t.Skip("much virtual time: TestBudgetKilledAtEveryPoint spends a budget, too")
+	}
 	for name, prepare := range map[string]bool{"launched at once": false, "prepared first": true} {
 		t.Run(name, func(t *testing.T) {
-			if testing.Short() && !prepare {
-				t.Skip("one of two: make test has both")
-			}
 			synctest.Test(t, func(t *testing.T) {
 				s := beginSpender(t, 50, budget.Caps{Cluster: budget.Limits{Day: 8}}, prepare)
 				defer s.until()

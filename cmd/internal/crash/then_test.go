@@ -320,7 +320,7 @@ func TestKillWithTwoClouds(t *testing.T) {
 	chosen, missed := choose(points), 0
 	if testing.Short() {
 		var few []string
-		for i := 0; i < len(chosen); i += 10 {
+		for i := 0; i < len(chosen); i += 20 {
 			few = append(few, chosen[i])
 		}
 		chosen = few

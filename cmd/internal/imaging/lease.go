@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,13 +28,13 @@ type lease struct {
 }
 
 // plain are the tokens that may be names of files.
-var plain = regexp.MustCompile(`^[A-Za-z0-9-]{1,100}$`)
+var plain = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9-]{1,100}$`) })
 
 func (l Leases) path(token string) string { return filepath.Join(string(l), token) }
 
 // Take holds a builder that is not asked for yet.
 func (l Leases) Take(token string) (*lease, error) {
-	if !plain.MatchString(token) {
+	if !plain().MatchString(token) {
 		return nil, fmt.Errorf("%q is no builder's token", token)
 	}
 	if err := os.Mkdir(string(l), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -78,7 +79,7 @@ func (l *lease) settle() error {
 // before it knew that it is whole. The cloud has it as available all the same, if there was a disk to
 // read; burstd may have ended the instance meanwhile.
 func (l Leases) Unfinished(token string) (bool, error) {
-	if _, ours := cloud.BuilderUntil(token); !ours || !plain.MatchString(token) {
+	if _, ours := cloud.BuilderUntil(token); !ours || !plain().MatchString(token) {
 		return false, nil
 	}
 	f, err := os.Open(l.path(token))
@@ -132,7 +133,7 @@ func (l *lease) drop() { l.file.Close() }
 // cannot be told is held until the token's time comes.
 func (l Leases) Held(token string, now time.Time) bool {
 	until, ours := cloud.BuilderUntil(token)
-	if !ours || !now.Before(until) || !plain.MatchString(token) {
+	if !ours || !now.Before(until) || !plain().MatchString(token) {
 		return false
 	}
 	f, err := os.Open(l.path(token))

@@ -40,6 +40,7 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -123,7 +124,7 @@ const (
 	maxStarts = 20
 )
 
-var instanceIDs = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
+var instanceIDs = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`) })
 
 // oneLine makes a node's text fit for an event, at most so many bytes of it:
 // lines are joined, and what is no text is replaced.

@@ -106,7 +106,7 @@ func (s *Server) work(ctx context.Context, l *lane, r asked) reply {
 	if err := json.Unmarshal(r.body, &q); err != nil {
 		return reply{err: refuse(http.StatusBadRequest, "the request is not the JSON it should be: %v", err)}
 	}
-	if !instanceIDs.MatchString(q.Instance) {
+	if !instanceIDs().MatchString(q.Instance) {
 		return reply{err: refuse(http.StatusBadRequest, "%.40q is no instance's id", q.Instance)}
 	}
 	addr, err := source(r.Request)

@@ -150,6 +150,9 @@ func TestAKillBetweenMigrations(t *testing.T) {
 		t.Fatal(err)
 	}
 	for done := range len(files) + 1 {
+		if testing.Short() && done%5 > 0 {
+			continue
+		}
 		path := filepath.Join(t.TempDir(), "burst.db")
 		db, err := sql.Open("sqlite", path)
 		if err != nil {

@@ -193,7 +193,7 @@ func (u *spends) ended(ctx context.Context, q querier, in periodSpan) error {
 		if err := eachInstance(ctx, q, func(rows []ledger.Row, _ life) error {
 			u.rows(rows, cut)
 			return nil
-		}, `instance NOT IN (SELECT instance FROM usage WHERE open) AND instance IN (SELECT instance FROM usage_nights WHERE day = ?
+		}, `instance NOT IN (SELECT instance FROM usage WHERE open) AND instance IN (SELECT instance FROM usage_nights WHERE day = +?
 			UNION SELECT instance FROM usage WHERE until > ? AND until <= ?)`, day+1, begin, end); err != nil {
 			return err
 		}

@@ -7,7 +7,9 @@ import (
 )
 
 // keeper has its connections keep the statements that they have prepared: SQLite takes
-// longer to parse most of the journal's than to run them.
+// longer to parse most of the journal's than to run them. It parses some anew each time that
+// their arguments are set: those whose plan could be another one for column = ? if that is 0
+// or 1. What runs often says column = +?, of which SQLite makes one plan for all.
 type keeper struct{ driver.Connector }
 
 // maxKept bounds what one connection keeps. The journal has fewer statements.

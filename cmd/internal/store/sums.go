@@ -137,7 +137,7 @@ func ofTheJob(steps []endedStep) (writing, lost time.Duration) {
 // evicted reads what the run's evictions tell: of several that mean one attempt, as
 // of several of its nodes, the one that knows most.
 func evicted(ctx context.Context, q querier, r history.Run, since int64, d *Deeds) error {
-	_, err := query(ctx, q, `SELECT max(lost), max(lost_iterations) FROM evictions WHERE job = ? AND began > ? AND restarts < ?
+	_, err := query(ctx, q, `SELECT max(lost), max(lost_iterations) FROM evictions WHERE job = +? AND began > ? AND restarts < ?
 		AND (stage = 'requeued' OR ending = 'moved') GROUP BY restarts`, func(scan scanner) (none struct{}, err error) {
 		var lost, iterations int64
 		if err = scan(&lost, &iterations); err != nil {
@@ -164,7 +164,7 @@ func evicted(ctx context.Context, q querier, r history.Run, since int64, d *Deed
 // Its submission does not say that: a requeue makes it later, and a run may have been
 // seen only after one.
 func before(ctx context.Context, q querier, r history.Run) (ended int64, err error) {
-	_, err = query(ctx, q, `SELECT coalesce(max(ended), 0) FROM runs WHERE job = ? AND submitted < ?`,
+	_, err = query(ctx, q, `SELECT coalesce(max(ended), 0) FROM runs WHERE job = +? AND submitted < ?`,
 		func(scan scanner) (struct{}, error) { return struct{}{}, scan(&ended) }, r.Job, fromTime(r.Submitted))
 	return ended, err
 }

@@ -219,10 +219,10 @@ func (c calendar) within(in span) (whole dayspan, partly []int) {
 // touched is a condition for the rows of instances at their end that the sums of the whole days do not
 // count, or of which they lack a part: those that were there when these begin, and on the other days.
 func touched(c calendar, whole dayspan, partly []int) (where string, args []any) {
-	where = `instance NOT IN (SELECT instance FROM usage WHERE open) AND instance IN (SELECT instance FROM usage_nights WHERE day = ?`
+	where = `instance NOT IN (SELECT instance FROM usage WHERE open) AND instance IN (SELECT instance FROM usage_nights WHERE day = +?`
 	args = []any{whole.first}
 	for _, day := range partly {
-		where += ` UNION SELECT instance FROM usage_nights WHERE day = ? UNION SELECT instance FROM usage WHERE until > ? AND until <= ?`
+		where += ` UNION SELECT instance FROM usage_nights WHERE day = +? UNION SELECT instance FROM usage WHERE until > ? AND until <= ?`
 		args = append(args, day+1, c.begin(day), c.begin(day+1))
 	}
 	return where + `)`, args

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // Kind is what an image is.
@@ -66,7 +67,7 @@ var refused = map[string]string{
 var (
 	scheme    = regexp.MustCompile(`^([a-z][a-z0-9-]*):`)
 	repoName  = regexp.MustCompile(`^[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$`)
-	tagName   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
+	tagName   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`) })
 	digestHex = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 	hostName  = regexp.MustCompile(`^([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?$`)
 )
@@ -107,7 +108,7 @@ func Parse(text, dir string) (Ref, error) {
 	rest, r.Digest, _ = strings.Cut(rest, "@")
 	if colon := strings.LastIndex(rest, ":"); colon > strings.LastIndex(rest, "/") {
 		rest, r.Tag = rest[:colon], rest[colon+1:]
-		if !tagName.MatchString(r.Tag) {
+		if !tagName().MatchString(r.Tag) {
 			return bad("%q is no tag", r.Tag)
 		}
 	}
