@@ -73,13 +73,13 @@ func TestNetworkOfTheNodes(t *testing.T) {
 
 		{"MPICH", mpich, "", 2, false, nil, "FI_TCP_IFACE=eth1"},
 		{"the user's interface", mpich, "FI_TCP_IFACE=eth0", 2, false, nil, "(FI_TCP_IFACE=eth0)"},
-		{"its launcher, too", mpich, "", 2, true, nil, "FI_TCP_IFACE=eth1 HYDRA_IFACE=eth1"},
+		{"its launcher, too", mpich, "", 2, true, nil, "SLURM_MPI_TYPE=none FI_TCP_IFACE=eth1 HYDRA_IFACE=eth1"},
 		{"MPICH over UCX", mpich, "", 2, false, func(w *World) { w.UCX = func(Found) bool { return true } }, "UCX_NET_DEVICES=eth1"},
 		{"which has InfiniBand", mpich, "", 2, false, func(w *World) {
 			w.UCX = func(Found) bool { return true }
 			w.Fabric = func(Found) Fabric { return Fabric{Devices: true} }
 		}, ""},
-		{"Intel MPI", intel, "", 2, true, nil, "I_MPI_PIN=off FI_TCP_IFACE=eth1 I_MPI_HYDRA_IFACE=eth1"},
+		{"Intel MPI", intel, "", 2, true, nil, "I_MPI_PIN=off SLURM_MPI_TYPE=none FI_TCP_IFACE=eth1 I_MPI_HYDRA_IFACE=eth1"},
 	} {
 		w := world(ours, strings.Fields(c.env)...)
 		w.Network = func() Network { return Network{"eth1", netip.MustParsePrefix("10.1.0.0/20")} }

@@ -113,6 +113,7 @@ func (b *build) launch() {
 	case b.l.Launcher != "":
 		b.all = append(b.all, step.Setting{Launcher: b.l.line(b.f, b.s), Why: b.l.Why})
 		b.loose()
+		b.proxies()
 	case b.l.Type != "":
 		b.all = append(b.all, step.Setting{Option: "--mpi=" + b.l.Type, Why: b.l.Why})
 	case b.s.Type != "":
@@ -141,6 +142,15 @@ func (b *build) loose() {
 		b.param("PRTE_MCA_", "hwloc_default_binding_policy", "none", why)
 	case Intel:
 		b.set("I_MPI_PIN", "off", why, "I_MPI_PIN_DOMAIN", "I_MPI_PIN_PROCESSOR_LIST", "I_MPI_PIN_CELL", "I_MPI_PIN_ORDER")
+	}
+}
+
+// proxies has the srun by which Hydra starts its proxies give them no PMI, as Open MPI does itself: they
+// have one for the ranks, and MPICH 5 aborts where it finds two.
+func (b *build) proxies() {
+	switch b.f.Kind {
+	case MPICH, MVAPICH, Intel:
+		b.set("SLURM_MPI_TYPE", "none", "the launcher's own PMI is for the ranks, which would find that of MpiDefault beside it")
 	}
 }
 
