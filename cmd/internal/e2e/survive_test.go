@@ -140,7 +140,7 @@ func fewerNodes(t *testing.T, h *heats, o heatJob) {
 // script goes on, as with srun. What it has kept stays, and a requeue goes on from
 // there.
 func srunKilled(t *testing.T, h *heats) {
-	r := h.run(t, heatJob{burst: "strategy=both interval=1s", args: []string{"-N2", "--ntasks-per-node=1", "-prest"}, cells: 1000, iterations: 800,
+	r := h.run(t, heatJob{burst: "strategy=both interval=3s", args: []string{"-N2", "--ntasks-per-node=1", "-prest"}, cells: 1000, iterations: 1000,
 		after: `[ $code = 0 ] || gate seen`})
 	r.failures = 1
 	r.computes(0, 50)
@@ -176,7 +176,7 @@ func srunKilled(t *testing.T, h *heats) {
 }
 
 func duringCheckpoint(t *testing.T, h *heats) {
-	r := h.run(t, heatJob{burst: "strategy=both interval=1s", args: []string{"-N1", "-n1", "-prest"}, cells: 1000, iterations: 800})
+	r := h.run(t, heatJob{burst: "strategy=both interval=3s", args: []string{"-N1", "-n1", "-prest"}, cells: 1000, iterations: 1000})
 	r.computes(0, 50)
 	node := r.on()[0]
 	r.wait(60*time.Second, "two generations", func() bool { return len(r.generations("attempt-0/gen-*[0-9]/manifest.json")) >= 2 })
