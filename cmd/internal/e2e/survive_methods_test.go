@@ -17,7 +17,7 @@ import (
 // care.
 func byCommands(o heatJob, srun string) heatJob {
 	o.ckpt = `ckpt=command checkpoint='rm -f heat.ckpt && kill -s USR1 $BURST_PID && until [ -e heat.ckpt ]; do sleep 0.1; done && cp heat.ckpt "$BURST_DIR"'` +
-		` restart='cp "$BURST_GENERATION/heat.ckpt" . && exec "$@" --restart heat.ckpt'`
+		` restart='exec "$@" --restart "$BURST_GENERATION/heat.ckpt"'`
 	o.step = srun + " --mpi=pmix $heat --checkpoint heat.ckpt"
 	return o
 }
