@@ -5,7 +5,7 @@
 # removed and purged; and the tutorial is done, on bookworm. Needs root. Nothing of it touches this machine's packages or daemons: what
 # starts in a root has namespaces of its own, and ends with them.
 # RELEASES="bookworm trixie" are those tried; MIRROR=URL is another mirror; OLDER=COMMIT is the
-# version before; AGAIN= leaves out the second build, AGAIN=warm takes Go's cache for it. Exit code 3: it cannot be tried here.
+# version before; AGAIN= leaves out the second build, AGAIN=warm takes Go's cache for it; RPM= leaves out rpm's. Exit code 3: it cannot be tried here.
 set -euo pipefail
 umask 022
 export LC_ALL=C
@@ -304,12 +304,16 @@ trap end EXIT
 [ -z "${AGAIN-cold}" ] || beside again again
 from=$(built) untested=
 [ -n "$from" ] || untested="; NOT TESTED: an upgrade from an earlier schema: this clone has no commit $commit"
-for release in $releases; do
-	base "$release"
-	[ "$release" != bookworm ] || beside tutorial env -u UPDATE "$here/test-tutorial.sh" "$packages"
-	debian "$release"
-	[ "$release" != bookworm ] || joined tutorial || exit
+first=${releases%% *}
+further=${releases#"$first"}
+base "$first"
+for release in $further; do
+	beside "$release" env RELEASES="$release" AGAIN= RPM= "$here/test-packages.sh" "$packages"
 done
-rpms
-[ -z "${running[again]:-}" ] || joined again || exit
-say "all packages install, burst, upgrade and go$untested"
+[ "$first" != bookworm ] || beside tutorial env -u UPDATE "$here/test-tutorial.sh" "$packages"
+debian "$first"
+[ -z "${RPM-yes}" ] || rpms
+for job in tutorial $further again; do
+	[ -z "${running[$job]:-}" ] || joined "$job" || exit
+done
+say "$releases: all packages install, burst, upgrade and go$untested"
