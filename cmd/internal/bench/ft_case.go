@@ -108,7 +108,7 @@ func (t ftTask) script(env Env, exports string) string {
 		}
 	case "command":
 		line("#BURST checkpoint='rm -f heat.ckpt && kill -s USR1 $BURST_PID && until [ -e heat.ckpt ]; do sleep 0.1; done && cp heat.ckpt \"$BURST_DIR\"'")
-		line("#BURST restart='cp \"$BURST_GENERATION/heat.ckpt\" . && exec \"$@\" --restart heat.ckpt'")
+		line("#BURST restart='exec \"$@\" --restart \"$BURST_GENERATION/heat.ckpt\"'")
 		run += " --checkpoint heat.ckpt"
 	case "dmtcp":
 		run = fmt.Sprintf("%s mpirun --oversubscribe %s", srun, heat)
