@@ -87,7 +87,7 @@ func (g *Guard) moveAhead(ctx context.Context, n *Notice, own *[]*Eviction) erro
 			return err
 		case len(*own) == 0 && (len(jobs) == 0 || node != n.Node):
 			return nil // nobody can be, or the interruption has come
-		case len(*own) > 0 || up(snap.Nodes[n.Ahead]):
+		case len(*own) > 0 || up(snap.Nodes[n.Ahead]) && len(g.on(snap, n.Ahead)) == 0: // or Slurm has given it to another job
 			return g.moveAll(ctx, n, own, jobs)
 		}
 		if err := pause(ctx, bootLook); err != nil {

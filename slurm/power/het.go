@@ -6,45 +6,50 @@ import (
 	"slices"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/cloud/fleet"
 )
 
-// holdParts passes over the components of heterogeneous jobs one of which waits still, as for spot or for the end of a node's
-// former instance: a budget is asked when all can be launched, or else it might have no room for that one when some have been
-// bought, and again at each try. They wait no longer than it does, which then is launched or given back.
-func (p planning) holdParts(groups []group, picks []pick, passed map[uint32]bool) {
-	if p.purse == nil {
-		return
-	}
-	ready, waits := map[string]bool{}, map[uint32]bool{}
-	for i, g := range groups {
-		for _, n := range g.nodes {
-			ready[n.Name] = picks[i].Offering != (cloud.Offering{}) && !passed[g.job]
-		}
-	}
-	for _, n := range p.mem.inPhase(Wanted) {
-		if het := p.market.jobs[n.Job].HetID; het != 0 && !ready[n.Name] {
-			waits[het] = true
+// freeParts gives back what would be launched for components of heterogeneous jobs of which a node has been given back: Slurm
+// takes the nodes of all of them.
+func (p planning) freeParts(out *planned, groups []group, picks []pick) {
+	freed := map[uint32]Node{}
+	for _, n := range slices.Concat(p.mem.inPhase(Freeing), out.Nodes) {
+		if het := p.market.jobs[n.Job].HetID; het != 0 && n.Phase == Freeing && n.Since.After(freed[het].Since) {
+			freed[het] = n
 		}
 	}
 	for i, g := range groups {
-		groups[i].nodes = slices.DeleteFunc(slices.Clone(g.nodes), func(n Node) bool { return waits[p.market.wholeOf(g.job, n)] })
-		if len(groups[i].nodes) > 0 {
-			continue
-		}
-		picks[i] = pick{}
-		if g.job != 0 {
-			passed[g.job] = true
+		groups[i].nodes = slices.DeleteFunc(slices.Clone(g.nodes), func(n Node) bool {
+			lost, is := freed[p.market.jobs[n.Job].HetID]
+			if !is || lost.Since.Before(n.Made) { // that was another try
+				return false
+			}
+			if !slices.ContainsFunc(out.Nodes, func(o Node) bool { return o.Name == n.Name }) {
+				start := p.mem.holds[lost.Job].Start
+				for _, h := range out.Holds {
+					if h.Job == lost.Job {
+						start = h.Start
+					}
+				}
+				p.free(&out.Change, group{pool: g.pool, job: g.job, nodes: []Node{n}}, lost.Reason, later(start, p.now))
+			}
+			return true
+		})
+		if len(groups[i].nodes) == 0 {
+			picks[i] = pick{}
 		}
 	}
 }
 
-// affordsWhole judges the launches of all that a job needs together.
+// affordsWhole judges the launches of all that a job needs together: those of now, and with them what its other components still
+// wait for, as for spot or for the end of a node's former instance. If there is no room for that, these would be paid for in vain.
 func (p planning) affordsWhole(out *planned, whole uint32, groups []group, picks []pick) bool {
 	var all []Launch
 	var of group
+	now := map[string]bool{}
 	for k, g := range groups {
 		if picks[k].Offering == (cloud.Offering{}) {
-			continue // its nodes are not this job's: see holdParts. One that waits for its turn is judged, too
+			continue // one that waits for its turn is judged as what it is to be
 		}
 		nodes := slices.DeleteFunc(slices.Clone(g.nodes), func(n Node) bool { return p.market.wholeOf(g.job, n) != whole })
 		if len(nodes) == 0 {
@@ -55,8 +60,36 @@ func (p planning) affordsWhole(out *planned, whole uint32, groups []group, picks
 		}
 		of.nodes = append(of.nodes, nodes...)
 		all = append(all, p.draft(g, picks[k], nodes).Launch)
+		for _, n := range nodes {
+			now[n.Name] = true
+		}
+	}
+	for _, n := range p.mem.inPhase(Wanted) {
+		if p.market.jobs[n.Job].HetID == whole && !now[n.Name] {
+			all = append(all, p.dearest(n)...)
+		}
 	}
 	return p.affords(out, of, all...)
+}
+
+// dearest is the launch of a node that waits by the dearest that may be bought for it; none if nothing may.
+func (p planning) dearest(n Node) (launch []Launch) {
+	most := -1.0
+	for _, s := range p.wished(groupOf(n, nil), p.pools[n.Pool]) {
+		if _, stopped := p.mem.stopped(s.Name, s.Provider); stopped {
+			continue
+		}
+		for _, o := range s.Fleet.Offerings() {
+			var usd float64
+			if p.price != nil {
+				usd, _ = p.price(s.Provider, o)
+			}
+			if (p.priced == nil || p.priced(s.Provider, o)) && usd > most {
+				most, launch = usd, []Launch{p.draft(groupOf(n, nil), pick{pool: s, Choice: fleet.Choice{Offering: o}}, []Node{n}).Launch}
+			}
+		}
+	}
+	return launch
 }
 
 // wholeOf is the job that needs the node beside others, of a group for a job or (0) for nodes that serve each on its own: a

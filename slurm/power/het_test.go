@@ -30,12 +30,12 @@ func TestPartsOfAHeterogeneousJobFitTogether(t *testing.T) {
 		{"one is said to be in the way", 1, nil, nil, func(map[string]uint32) []Refused { return []Refused{{Job: 11, Why: "x"}} }, "10 waits, 11 waits"},
 		{"both", 2, nil, nil, nil, "c1 c2"},
 		{"both, in two pools", 2, map[string]string{"c2": "q"}, nil, nil, "c1, c2"},
-		{"one of two, whose other waits for spot", 1, map[string]string{"c2": "cools"}, nil, nil, ""},
-		{"both, one of which waits for spot", 2, map[string]string{"c2": "cools"}, nil, nil, ""},
+		{"one of two, whose other waits for spot", 1, map[string]string{"c2": "cools"}, nil, nil, "10 waits, 11 waits"},
+		{"both, one of which waits for spot", 2, map[string]string{"c2": "cools"}, nil, nil, "c1"},
 		{"both, and one has waited for spot", 2, map[string]string{"c2": "waited"}, nil, nil, "c1, c2"},
-		{"another's node is busy still", 2, map[string]string{"c2": "busy"}, nil, nil, ""},
-		{"another's node is to be left", 2, map[string]string{"c2": "clearing"}, nil, nil, ""},
-		{"one waits for spot, and another job does not", 3, map[string]string{"c2": "cools"}, []uint32{12}, nil, "c3"},
+		{"another's node is busy still", 2, map[string]string{"c2": "busy"}, nil, nil, "c1"},
+		{"another's node is to be left", 2, map[string]string{"c2": "clearing"}, nil, nil, "c1"},
+		{"one waits for spot, and another job does not", 3, map[string]string{"c2": "cools"}, []uint32{12}, nil, "c1 c3"},
 		{"one of two, whose other waits for its turn", 1, map[string]string{"c1": "turns", "c2": "turns"}, nil, nil, "10 waits, 11 waits"},
 		{"both, one of which waits for its turn", 2, map[string]string{"c1": "turns", "c2": "turns"}, nil, nil, "c1"},
 		{"another job has its room", 1, nil, []uint32{12}, nil, "c3, 10 waits, 11 waits"},
@@ -125,6 +125,56 @@ func TestPartsOfAHeterogeneousJobFitTogether(t *testing.T) {
 				if n.Phase != Freeing {
 					t.Errorf("%s is %s", n.Name, n.Phase)
 				}
+			}
+		})
+	}
+}
+
+// TestPartsOfAHeterogeneousJobAreGivenBackTogether: what Slurm takes from all components is bought for none, with a budget or without.
+func TestPartsOfAHeterogeneousJobAreGivenBackTogether(t *testing.T) {
+	lost := Node{Name: "c2", Pool: "q", Phase: Freeing, Job: 11, Since: at, Made: at.Add(-time.Minute), Reason: "no capacity"}
+	for _, tt := range []struct {
+		name string
+		c2   Node
+		made time.Time // c1's order
+		het  uint32
+		want string
+	}{
+		{"one is given back in this round", Node{Name: "c2", Pool: "none", Phase: Wanted, Job: 11, Made: at}, at, 10, "c1 c2, 10 waits, 11 waits"},
+		{"one was given back before", lost, lost.Made, 10, "c1, 10 waits"},
+		{"one was given back at another try", lost, at.Add(time.Second), 10, "launched"},
+		{"they are two jobs", lost, lost.Made, 0, "launched"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			market := newMarket()
+			market.jobs = map[uint32]slurm.Job{10: {ID: 10, HetID: tt.het, NumNodes: 1}, 11: {ID: 11, HetID: tt.het, NumNodes: 1}}
+			st := State{Nodes: []Node{{Name: "c1", Pool: "p", Phase: Wanted, Job: 10, Made: tt.made}, tt.c2}, Holds: []Hold{{Job: 11, Start: at.Add(time.Hour), Why: "no capacity"}}}
+			p := planning{mem: newMemory(st), pools: map[string]Pool{"p": testPools()[0]}, limits: map[string]cloud.Limits{"east": {MaxLaunch: 2}},
+				market: market, now: at.Add(2 * time.Second), bootTimeout: 10 * time.Minute, shut: map[string]shut{}}
+			out := p.plan()
+			var freed, got []string
+			for _, n := range out.Nodes {
+				if n.Phase == Freeing {
+					freed = append(freed, n.Name)
+				}
+			}
+			slices.Sort(freed)
+			if len(freed) > 0 {
+				got = append(got, strings.Join(freed, " "))
+			}
+			for _, h := range out.Holds {
+				got = append(got, fmt.Sprint(h.Job, " waits"))
+				if h.Job == 10 && tt.c2.Phase == Freeing && (h.Why != lost.Reason || !h.Start.Equal(at.Add(time.Hour))) {
+					t.Errorf("%+v", h)
+				}
+			}
+			slices.Sort(got)
+			if len(out.drafts) > 0 {
+				got = append(got, "launched")
+			}
+			slices.SortFunc(got, func(a, b string) int { return before(strings.HasPrefix(a, "c"), strings.HasPrefix(b, "c")) })
+			if s := strings.Join(got, ", "); s != tt.want {
+				t.Errorf("got %q, want %q", s, tt.want)
 			}
 		})
 	}

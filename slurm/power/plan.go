@@ -92,7 +92,7 @@ func (p planning) plan() planned {
 			parts[g.job] += (len(g.nodes) + p.most(ch.pool) - 1) / p.most(ch.pool)
 		}
 	}
-	p.holdParts(groups, picks, passed)
+	p.freeParts(&out, groups, picks)
 	for i, g := range groups {
 		if !p.limits[picks[i].pool.Provider].Choice || parts[g.job] > 1 || len(p.of[g.job]) > len(g.nodes) && g.job != 0 {
 			picks[i].Or = nil // the parts of a job are to be of one kind

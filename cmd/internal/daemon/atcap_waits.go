@@ -183,6 +183,9 @@ func (a *atCap) putOffWaiting(ctx context.Context, snap *slurm.Snapshot, caps []
 	a.room = room
 	if len(free) > 0 {
 		if err := a.engine.LetGo(ctx, free...); err != nil {
+			for _, id := range free {
+				a.own[id] = a.own[id] || own[id] // it is asked again
+			}
 			return err
 		}
 	}
