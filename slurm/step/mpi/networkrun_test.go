@@ -2,6 +2,7 @@ package mpi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -91,13 +92,27 @@ func TestAClosedNetworkBesideTheNodes(t *testing.T) {
 				}
 			}
 			w.run(mpicc, "-o", "exchanges", "exchanges.c")
-			ctx, cancel := context.WithTimeout(t.Context(), 18*time.Second)
-			defer cancel()
-			cmd := exec.CommandContext(ctx, "unshare", "--net", "--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
-				"sh", filepath.Join(w.dir, "hosts"), w.dir, os.Args[0], "-test.run", "^TestAClosedNetworkBesideTheNodes$", "-test.v")
-			cmd.Env = append(os.Environ(), "BURST_TEST_HOST="+w.dir, "TMPDIR="+w.dir, "PATH="+filepath.Dir(mpicc)+":"+os.Getenv("PATH")) // of its own: process ids are, too
-			cmd.WaitDelay = time.Second
-			out, err := cmd.CombinedOutput()
+			run := func() ([]byte, error) {
+				_ = os.Remove(filepath.Join(w.dir, "ready"))
+				ctx, cancel := context.WithTimeout(t.Context(), 18*time.Second)
+				defer cancel()
+				cmd := exec.CommandContext(ctx, "unshare", "--net", "--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+					"sh", filepath.Join(w.dir, "hosts"), w.dir, os.Args[0], "-test.run", "^TestAClosedNetworkBesideTheNodes$", "-test.v")
+				cmd.Env = append(os.Environ(), "BURST_TEST_HOST="+w.dir, "TMPDIR="+w.dir, "PATH="+filepath.Dir(mpicc)+":"+os.Getenv("PATH")) // of its own: process ids are, too
+				cmd.WaitDelay = time.Second
+				out, err := cmd.CombinedOutput()
+				if ctx.Err() != nil {
+					err = ctx.Err()
+				}
+				return out, err
+			}
+			out, err := run()
+			// MPICH 4.0.2 over UCX stands still in MPI_Finalize once in some 30 runs, where one rank waits for the other's last
+			// answer and that one has stopped to look. It says nothing of the networks: they have exchanged.
+			for try := 1; try < 3 && errors.Is(err, context.DeadlineExceeded) && name == "MPICH" && strings.Contains(string(out), "exchanged\n"); try++ {
+				t.Logf("it has not ended, and is tried again: %s", out)
+				out, err = run()
+			}
 			switch {
 			case err == nil && strings.Contains(string(out), "exchanged\n"):
 			case strings.Contains(string(out), "Open MPI 5.0.7 /usr/bin/mpirun.openmpi ") && strings.Contains(string(out), unknownNetwork):
