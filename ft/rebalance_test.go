@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -102,9 +103,9 @@ func TestNoNodeIsRaisedThatTheBudgetHasNoRoomFor(t *testing.T) {
 			bubble(t, "c[1-4]", func(w *world) {
 				id := w.begin(stays(w))[0]
 				cfg := w.rules("c[1-4]", ft.Replace, "")
-				asked := 0
+				var asked atomic.Int32
 				cfg.Afford = func(_ context.Context, node string) (string, error) {
-					if asked++; asked == 1 {
+					if asked.Add(1) == 1 {
 						return "", errors.New("not now")
 					}
 					if node != "c1" {
@@ -115,7 +116,7 @@ func TestNoNodeIsRaisedThatTheBudgetHasNoRoomFor(t *testing.T) {
 				l := w.start(cfg, 0)
 				w.boot = 30 * time.Second
 				w.announce("c1", cloud.Rebalance)
-				w.until(10*time.Second, "the node is drained, and the budget has been asked", func() bool { return asked == 2 && w.count("replace") == 1 })
+				w.until(10*time.Second, "the node is drained, and the budget has been asked", func() bool { return asked.Load() == 2 && w.count("replace") == 1 })
 				time.Sleep(time.Second)
 				place := ""
 				if tt.raised != nil {

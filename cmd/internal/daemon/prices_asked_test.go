@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,19 +48,19 @@ type halting struct {
 	cloud.Provider
 	fails int // as often it cannot be asked
 	none  bool
-	kind  cloud.Kind // of its error; empty: it has none
-	asked int        // about spot
+	kind  cloud.Kind   // of its error; empty: it has none
+	asked atomic.Int32 // about spot
 }
 
 func (h *halting) Prices(_ context.Context, offerings []cloud.Offering) (all []cloud.OfferingPrice, err error) {
 	if slices.ContainsFunc(offerings, func(o cloud.Offering) bool { return o.Market == cloud.Spot }) {
-		h.asked++
+		h.asked.Add(1)
 	}
 	for _, o := range offerings {
 		switch {
 		case o.Market == cloud.OnDemand, o.Type == "u":
 			all = append(all, cloud.OfferingPrice{Offering: o, USDPerHour: 1})
-		case h.asked <= h.fails:
+		case int(h.asked.Load()) <= h.fails:
 			if err = errors.New("no route to host"); h.kind != "" {
 				err = errors.Join(&cloud.Error{Kind: h.kind, Op: "prices", Err: err})
 			}
@@ -75,27 +76,27 @@ func (h *halting) Prices(_ context.Context, offerings []cloud.Offering) (all []c
 func TestAPriceThatCouldNotBeAskedFor(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
-		c        halting
+		c        *halting
 		known    time.Duration // after which spot is passed over, or has its price; a fifth more or less
 		unpriced bool
 		counts   bool     // there is a price for what has none
 		more     []string // types beside it
 	}{
-		{"at once", halting{}, 0, false, false, nil},
-		{"there is none", halting{none: true}, 0, true, false, nil},
-		{"one look fails", halting{fails: 1}, 20 * time.Second, false, false, nil},
-		{"one fails, and there is none", halting{fails: 1, none: true}, 20 * time.Second, true, false, nil},
-		{"four fail", halting{fails: 4}, 260 * time.Second, false, false, nil},
-		{"all fail", halting{fails: 1e6}, unansweredFor, true, false, nil},
-		{"all fail, and nobody waits", halting{fails: 1e6}, 0, true, true, nil},
-		{"one fails, of one of two types", halting{fails: 1}, 20 * time.Second, false, false, []string{"u"}},
-		{"one is throttled, of one of two", halting{fails: 1, kind: cloud.Throttled}, 20 * time.Second, false, false, []string{"u"}},
-		{"all fail, of one of two", halting{fails: 1e6, kind: cloud.Transient}, unansweredFor, true, false, []string{"u"}},
-		{"one of two may not be asked for", halting{fails: 1e6, kind: cloud.Auth}, 0, true, false, []string{"u"}},
+		{"at once", &halting{}, 0, false, false, nil},
+		{"there is none", &halting{none: true}, 0, true, false, nil},
+		{"one look fails", &halting{fails: 1}, 20 * time.Second, false, false, nil},
+		{"one fails, and there is none", &halting{fails: 1, none: true}, 20 * time.Second, true, false, nil},
+		{"four fail", &halting{fails: 4}, 260 * time.Second, false, false, nil},
+		{"all fail", &halting{fails: 1e6}, unansweredFor, true, false, nil},
+		{"all fail, and nobody waits", &halting{fails: 1e6}, 0, true, true, nil},
+		{"one fails, of one of two types", &halting{fails: 1}, 20 * time.Second, false, false, []string{"u"}},
+		{"one is throttled, of one of two", &halting{fails: 1, kind: cloud.Throttled}, 20 * time.Second, false, false, []string{"u"}},
+		{"all fail, of one of two", &halting{fails: 1e6, kind: cloud.Transient}, unansweredFor, true, false, []string{"u"}},
+		{"one of two may not be asked for", &halting{fails: 1e6, kind: cloud.Auth}, 0, true, false, []string{"u"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := map[string]cloud.Provider{"here": &tt.c}
+				c := map[string]cloud.Provider{"here": tt.c}
 				d := &Daemon{}
 				log := slog.New(slog.DiscardHandler)
 				pool := config.Pool{Power: power.Pool{Name: "p", Provider: "here", Fleet: fleet.Config{Types: append(tt.more, "t"), Market: fleet.SpotThenOnDemand}}}
@@ -124,8 +125,8 @@ func TestAPriceThatCouldNotBeAskedFor(t *testing.T) {
 					}
 					time.Sleep(time.Second)
 				}
-				if known < 0 || known > tt.known*6/5+time.Second || known < tt.known*4/5 || keeper.Priced("here", spot) == tt.unpriced || told != tt.c.asked || told > 12 {
-					t.Errorf("known after %s, asked %d times, told %d times, and it has a price: %v", known, tt.c.asked, told, keeper.Priced("here", spot))
+				if known < 0 || known > tt.known*6/5+time.Second || known < tt.known*4/5 || keeper.Priced("here", spot) == tt.unpriced || told != int(tt.c.asked.Load()) || told > 12 {
+					t.Errorf("known after %s, asked %d times, told %d times, and it has a price: %v", known, tt.c.asked.Load(), told, keeper.Priced("here", spot))
 				}
 				end()
 				synctest.Wait()
@@ -153,10 +154,10 @@ func TestAPriceComesAfterLong(t *testing.T) {
 		last := 0
 		for range 60 {
 			synctest.Wait()
-			if asked := silent.asked; asked == last && asked <= silent.fails {
+			if asked := int(silent.asked.Load()); asked == last && asked <= silent.fails {
 				t.Fatalf("asked %d times, and not for long", asked)
 			}
-			last = silent.asked
+			last = int(silent.asked.Load())
 			time.Sleep(marketLate*6/5 + time.Second)
 			if last > silent.fails {
 				break
@@ -164,14 +165,14 @@ func TestAPriceComesAfterLong(t *testing.T) {
 		}
 		synctest.Wait()
 		if usd, _ := m.price("silent", cloud.Offering{Type: "t", Market: cloud.Spot}); usd != 0.3 {
-			t.Errorf("%g after it was asked %d times", usd, silent.asked)
+			t.Errorf("%g after it was asked %d times", usd, silent.asked.Load())
 		}
-		if lines := strings.Count(said.String(), "\n"); lines < 2 || lines > 4 || well.asked > 4 {
-			t.Errorf("the other was asked %d times, and it is said %d times:\n%s", well.asked, lines, &said)
+		if lines := strings.Count(said.String(), "\n"); lines < 2 || lines > 4 || well.asked.Load() > 4 {
+			t.Errorf("the other was asked %d times, and it is said %d times:\n%s", well.asked.Load(), lines, &said)
 		}
 		time.Sleep(time.Hour)
-		if silent.asked > last+9 {
-			t.Errorf("asked %d times in an hour when it answers", silent.asked-last)
+		if int(silent.asked.Load()) > last+9 {
+			t.Errorf("asked %d times in an hour when it answers", int(silent.asked.Load())-last)
 		}
 		end()
 		synctest.Wait()
