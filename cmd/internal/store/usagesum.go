@@ -153,7 +153,8 @@ func (u *usageSums) read(ctx context.Context, q querier) error {
 
 // tasks notes which jobs are tasks of arrays. Where two runs of the span have had one id it does not tell them apart, and says of neither.
 func (u *usageSums) tasks(ctx context.Context, q querier, in span) error {
-	_, err := query(ctx, q, `SELECT job, uid, max(array), max(task) FROM runs WHERE (open OR ended >= ?1) AND (?2 = 0 OR submitted < ?2) AND (?3 < 0 OR uid = ?3)
+	_, err := query(ctx, q, `SELECT job, uid, max(array), max(task) FROM (SELECT * FROM runs WHERE open UNION ALL SELECT * FROM runs WHERE NOT open AND ended >= ?1)
+		WHERE (?2 = 0 OR submitted < ?2) AND (?3 < 0 OR uid = ?3)
 		GROUP BY job, uid HAVING max(array) > 0 AND max(task) <> '' AND min(array) = max(array) AND min(task) = max(task)`, func(scan scanner) (none struct{}, err error) {
 		var p part
 		var array uint32
