@@ -65,6 +65,27 @@ func TestARebalanceMovesSteps(t *testing.T) {
 	}
 }
 
+// TestAReplacementThatAnotherJobHas: the job that it was raised for stays where it is, as elsewhere there may be no place for it.
+func TestAReplacementThatAnotherJobHas(t *testing.T) {
+	bubble(t, "c[1-2]", func(w *world) {
+		s := newSite(w)
+		id := w.begin(s.srun(1, step{takes: 5 * time.Second}))[0]
+		w.boot = 30 * time.Second
+		s.start(w.rules("c[1-2]", ft.Replace, ""), 0)
+		time.Sleep(time.Minute)
+		w.announce("c1", cloud.Rebalance)
+		time.Sleep(5 * time.Second)
+		other := w.begin(stays(w))[0]
+		w.closed(20 * time.Minute)
+		if i := w.info(other); i.State != "RUNNING" || i.Nodes[0] != "c2" {
+			t.Fatalf("%+v", i)
+		}
+		if i := w.info(id); i.State != "RUNNING" || i.Restarts > 0 || len(s.kinds()) > 0 {
+			t.Errorf("%+v, asked %v\n%s", i, s.kinds(), w.story())
+		}
+	})
+}
+
 // TestASealThatTakesLong: the step has ended in time, and brings its generation to disk
 // for minutes after. It is not left to wait for a requeue that never comes.
 func TestASealThatTakesLong(t *testing.T) {
