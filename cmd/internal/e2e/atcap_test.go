@@ -88,7 +88,7 @@ while :; do n=$((n+1)); sleep 0.1; done
 	}
 
 	set(section(little, "cancel"))
-	s.wait(40*time.Second, "it is cancelled", func() bool { return s.job(none).State == "CANCELLED" })
+	s.wait(20*time.Second, "it is cancelled", func() bool { return s.job(none).State == "CANCELLED" })
 	if j := s.job(none); !strings.HasSuffix(j.AdminComment, "is spent; this job is being cancelled") {
 		t.Errorf("%+v", j)
 	}
