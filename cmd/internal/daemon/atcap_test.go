@@ -125,7 +125,7 @@ func (l *till) start(at int) {
 	if err := d.engine.Load(ctx); err != nil {
 		l.Fatal(err)
 	}
-	d.keeper = &spending.Keeper{Caps: l.caps, Latest: d.watcher.Latest, Ledger: l.store,
+	d.keeper = &spending.Keeper{Caps: l.caps, Latest: d.watcher.Latest, Ledger: l.store, Log: log,
 		Price:     func(string, cloud.Offering) (float64, bool) { return 1, true },
 		Increment: func(string, cloud.Offering) price.Increment { return price.PerSecond }}
 	cloudy := d.poolNodes()
