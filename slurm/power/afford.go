@@ -135,6 +135,7 @@ func (p planning) heedBudget(out *planned, groups []group, picks []pick, passed 
 		return
 	}
 	asked, room := map[uint32]bool{}, map[uint32]bool{}
+	now, waits := p.wholes(groups, picks)
 	for i, g := range groups {
 		if picks[i].Offering == (cloud.Offering{}) || passed[g.job] {
 			continue
@@ -147,7 +148,7 @@ func (p planning) heedBudget(out *planned, groups []group, picks []pick, passed 
 			}
 			if !asked[whole] {
 				asked[whole] = true
-				room[whole] = p.affordsWhole(out, whole, groups, picks)
+				room[whole] = p.affordsWhole(out, now[whole], waits[whole], groups, picks)
 			}
 			return !room[whole]
 		})

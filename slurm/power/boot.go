@@ -43,7 +43,7 @@ func (e *Engine) watchBoots(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	c = Change{}
-	give(&c, e.mem, forNobody(snap, e.mem.inPhase(Wanted, Launching, Booting)), "its job was cancelled while it booted", time.Now())
+	give(&c, e.mem, forNobody(snap, e.mem.inPhase(Wanted, Launching, Booting)), "its job was cancelled or requeued while it booted", time.Now())
 	return look, e.commit(ctx, c)
 }
 

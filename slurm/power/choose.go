@@ -160,7 +160,7 @@ func (p planning) choose(out *planned, g group) (pick, bool) {
 		left.retry = retryAt(p.mem.holds[g.job], p.now)
 	}
 	if g.job != 0 {
-		p.waste(&out.Change, p.mem.whole(g.nodes, nil))
+		p.waste(&out.Change, p.whole(g.nodes))
 	}
 	p.free(&out.Change, g, strings.Join(left.why, "; "), left.retry)
 	return pick{}, false

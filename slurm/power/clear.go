@@ -39,7 +39,7 @@ func (p planning) clear(c *Change, g group, r Refusal, why string) (back []Node)
 	for _, job := range r.Of {
 		of[job.Job] = true
 	}
-	for _, n := range p.mem.whole(g.nodes, nil) {
+	for _, n := range p.whole(g.nodes) {
 		rest, concerned := r.Rest[n.Name]
 		switch {
 		case len(rest) == 0 && (concerned || of[n.Job] || r.Rest == nil):
@@ -73,9 +73,9 @@ func (n Node) raisedFor(jobs map[uint32]slurm.Job, ids []uint32) Node {
 }
 
 // configuring lists by node the jobs that wait for their nodes.
-func configuring(snap *slurm.Snapshot) map[string][]slurm.Job {
+func configuring(jobs map[uint32]slurm.Job) map[string][]slurm.Job {
 	on := map[string][]slurm.Job{}
-	for _, j := range snap.Jobs {
+	for _, j := range jobs {
 		if j.State != "CONFIGURING" {
 			continue
 		}
@@ -140,7 +140,7 @@ func (e *Engine) clearNodes(ctx context.Context) (time.Duration, error) {
 	}
 	var c Change
 	var due time.Duration
-	on := configuring(snap)
+	on := configuring(snap.Jobs)
 	for _, n := range nodes {
 		if !n.Since.Before(snap.Taken) {
 			due = look

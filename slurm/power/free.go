@@ -37,7 +37,7 @@ func (e *Engine) freeNodes(ctx context.Context) (time.Duration, error) {
 	var c Change
 	var wait map[string][]slurm.Job // for the nodes that were refused
 	if refused {
-		wait = configuring(snap)
+		wait = configuring(snap.Jobs)
 	}
 	due := rarely // for what Slurm does not show
 	var dead, force []Node

@@ -2,8 +2,8 @@ package power
 
 import (
 	"cmp"
-	"maps"
 	"slices"
+	"time"
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/fleet"
@@ -24,15 +24,19 @@ func (p planning) freeParts(out *planned, groups []group, picks []pick) {
 			if !is || lost.Since.Before(n.Made) { // that was another try
 				return false
 			}
-			if !slices.ContainsFunc(out.Nodes, func(o Node) bool { return o.Name == n.Name }) {
-				start := p.mem.holds[lost.Job].Start
-				for _, h := range out.Holds {
-					if h.Job == lost.Job {
-						start = h.Start
-					}
+			start := p.mem.holds[lost.Job].Start
+			for _, h := range out.Holds {
+				if h.Job == lost.Job {
+					start = h.Start
 				}
-				p.free(&out.Change, group{pool: g.pool, job: g.job, nodes: []Node{n}}, lost.Reason, later(start, p.now))
 			}
+			for _, o := range p.whole([]Node{n}) {
+				planned := slices.ContainsFunc(out.Nodes, func(is Node) bool { return is.Name == o.Name })
+				if !planned && !p.keep(&out.Change, o) {
+					give(&out.Change, p.mem, []Node{o}, lost.Reason, p.now)
+				}
+			}
+			hold(&out.Change, p.mem, n.Job, later(start, p.now), lost.Reason)
 			return true
 		})
 		if len(groups[i].nodes) == 0 {
@@ -41,55 +45,94 @@ func (p planning) freeParts(out *planned, groups []group, picks []pick) {
 	}
 }
 
-// affordsWhole judges the launches of all that a job needs together: those of now, and with them what its other components still
-// wait for, as for spot or for the end of a node's former instance. If there is no room for that, these would be paid for in vain.
-func (p planning) affordsWhole(out *planned, whole uint32, groups []group, picks []pick) bool {
-	var all []Launch
-	var of group
-	now := map[string]bool{}
+// part is what a group has of a job that needs all of it together.
+type part struct {
+	group int
+	nodes []Node
+}
+
+// wholes sorts what may be launched now by the jobs that need it together, and what waits by their heterogeneous jobs.
+func (p planning) wholes(groups []group, picks []pick) (now map[uint32][]part, waits map[uint32][]Node) {
+	now, waits = map[uint32][]part{}, map[uint32][]Node{}
+	goes := map[string]bool{}
 	for k, g := range groups {
 		if picks[k].Offering == (cloud.Offering{}) {
 			continue // one that waits for its turn is judged as what it is to be
 		}
-		nodes := slices.DeleteFunc(slices.Clone(g.nodes), func(n Node) bool { return p.market.wholeOf(g.job, n) != whole })
-		if len(nodes) == 0 {
-			continue
-		}
-		if len(all) == 0 {
-			of = group{pool: g.pool, job: g.job}
-		}
-		of.nodes = append(of.nodes, nodes...)
-		all = append(all, p.draft(g, picks[k], nodes).Launch)
-		for _, n := range nodes {
-			now[n.Name] = true
+		for _, n := range g.nodes {
+			goes[n.Name] = true
+			whole := p.market.wholeOf(g.job, n)
+			if whole == 0 {
+				continue
+			}
+			if parts := now[whole]; len(parts) == 0 || parts[len(parts)-1].group != k {
+				now[whole] = append(parts, part{group: k})
+			}
+			last := &now[whole][len(now[whole])-1]
+			last.nodes = append(last.nodes, n)
 		}
 	}
 	for _, n := range p.mem.inPhase(Wanted) {
-		if p.market.jobs[n.Job].HetID == whole && !now[n.Name] {
-			all = append(all, p.dearest(n)...)
+		if het := p.market.jobs[n.Job].HetID; het != 0 && !goes[n.Name] {
+			waits[het] = append(waits[het], n)
+		}
+	}
+	return now, waits
+}
+
+// affordsWhole judges the launches of all that a job needs together: those of now, and with them what its other components still
+// wait for, as for spot or for the end of a node's former instance. If there is no room for that, these would be paid for in vain.
+func (p planning) affordsWhole(out *planned, parts []part, waits []Node, groups []group, picks []pick) bool {
+	var all []Launch
+	g := groups[parts[0].group]
+	of := group{pool: g.pool, job: g.job}
+	for _, part := range parts {
+		of.nodes = append(of.nodes, part.nodes...)
+		all = append(all, p.draft(groups[part.group], picks[part.group], part.nodes).Launch)
+	}
+	for _, n := range waits {
+		of.nodes = append(of.nodes, n)
+		if launch, may := p.dearest(n); may {
+			all = append(all, launch)
 		}
 	}
 	return p.affords(out, of, all...)
 }
 
-// dearest is the launch of a node that waits by the dearest that may be bought for it; none if nothing may.
-func (p planning) dearest(n Node) (launch []Launch) {
-	most := -1.0
+// dearest is the launch of a node that waits, of the source whose offerings may cost most, with all that may be bought there: a
+// budget takes the dearest. Without a price is only what nothing else can be bought for. False: nothing may be bought.
+func (p planning) dearest(n Node) (launch Launch, may bool) {
+	most, known := 0.0, false
 	for _, s := range p.wished(groupOf(n, nil), p.pools[n.Pool]) {
 		if _, stopped := p.mem.stopped(s.Name, s.Provider); stopped {
 			continue
 		}
+		var of, blank []cloud.Offering
+		dear := 0.0
 		for _, o := range s.Fleet.Offerings() {
 			var usd float64
 			if p.price != nil {
 				usd, _ = p.price(s.Provider, o)
 			}
-			if (p.priced == nil || p.priced(s.Provider, o)) && usd > most {
-				most, launch = usd, []Launch{p.draft(groupOf(n, nil), pick{pool: s, Choice: fleet.Choice{Offering: o}}, []Node{n}).Launch}
+			switch {
+			case o.Market == cloud.Spot && s.Fleet.MaxPrice > 0 && usd > s.Fleet.MaxPrice:
+			case p.priced != nil && !p.priced(s.Provider, o):
+				blank = append(blank, o)
+			default:
+				of, dear = append(of, o), max(dear, usd)
 			}
 		}
+		priced := len(of) > 0
+		if !priced {
+			of = blank
+		}
+		if len(of) == 0 || may && (known && !priced || known == priced && dear <= most) {
+			continue
+		}
+		most, known, may = dear, priced, true
+		launch = p.draft(groupOf(n, nil), pick{pool: s, Choice: fleet.Choice{Offering: of[0], Or: of[1:]}}, []Node{n}).Launch
 	}
-	return launch
+	return launch, may
 }
 
 // wholeOf is the job that needs the node beside others, of a group for a job or (0) for nodes that serve each on its own: a
@@ -98,15 +141,57 @@ func (m market) wholeOf(job uint32, n Node) uint32 {
 	return cmp.Or(m.jobs[cmp.Or(job, n.Job)].HetID, job)
 }
 
+// whole is the job that needs others beside it, or the job itself.
+func (m market) whole(job uint32) uint32 { return cmp.Or(m.jobs[job].HetID, job) }
+
+// parts are the components of each heterogeneous job.
+func (m market) parts() map[uint32][]uint32 {
+	by := map[uint32][]uint32{}
+	for id, j := range m.jobs {
+		if j.HetID != 0 {
+			by[j.HetID] = append(by[j.HetID], id)
+		}
+	}
+	for _, ids := range by {
+		slices.Sort(ids)
+	}
+	return by
+}
+
+// partsOf are the job and the components that begin with it.
+func (p planning) partsOf(job uint32) []uint32 {
+	if het := p.market.jobs[job].HetID; het != 0 && p.parts != nil {
+		return p.parts()[het]
+	}
+	return []uint32{job}
+}
+
+// paidFor is until when a job's other nodes are paid for that end because it loses one of a pool: of other pools, or of its other
+// components. Not those that are up, which the next try finds, nor those of the same pool, of which waste knows.
+func (p planning) paidFor(pool string, job uint32, parts []uint32) (until time.Time) {
+	if p.least == nil {
+		return until
+	}
+	for _, id := range parts {
+		for _, n := range p.of[id] {
+			if n.Phase == Up || id == job && n.Pool == pool {
+				continue
+			}
+			if i, ok := p.mem.instances[n.Instance]; ok {
+				until = later(until, i.Launched.Add(min(maxPaid, p.least(i.Provider, i.Offering))))
+			} else if l, ok := p.mem.launches[n.Token]; ok {
+				until = later(until, p.now.Add(min(maxPaid, p.least(l.Provider, l.Request.Offering))))
+			}
+		}
+	}
+	return until
+}
+
 // together has a heterogeneous job's components wait all, if one does: Slurm takes their nodes from all of them.
 func (p planning) together(r Refusal) Refusal {
 	for _, of := range r.Of {
-		het := p.market.jobs[of.Job].HetID
-		if het == 0 {
-			continue
-		}
-		for _, id := range slices.Sorted(maps.Keys(p.market.jobs)) {
-			if p.market.jobs[id].HetID != het || slices.ContainsFunc(r.Of, func(o Refused) bool { return o.Job == id }) {
+		for _, id := range p.partsOf(of.Job) {
+			if slices.ContainsFunc(r.Of, func(o Refused) bool { return o.Job == id }) {
 				continue
 			}
 			of.Job = id

@@ -121,10 +121,15 @@ func TestPartsOfAHeterogeneousJobFitTogether(t *testing.T) {
 			if strings.Join(got, ", ") != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
+			freed := 0
 			for _, n := range out.Nodes {
 				if n.Phase != Freeing {
 					t.Errorf("%s is %s", n.Name, n.Phase)
 				}
+				freed++
+			}
+			if freed != len(waits) { // also what waits for another thing still: else it is bought alone when that is over
+				t.Errorf("%d nodes are given back, of jobs that wait: %d", freed, len(waits))
 			}
 		})
 	}

@@ -166,7 +166,7 @@ func (p planning) leaveNames(out *planned) (given map[string]bool) {
 		if now, _ := p.elsewhere(g, p.pools[n.Pool]); !now {
 			continue
 		}
-		for _, o := range p.mem.whole(g.nodes, nil) {
+		for _, o := range p.whole(g.nodes) {
 			given[o.Name] = true
 		}
 		p.free(&out.Change, g, why+"; its nodes begin anew under other names", retryAt(p.mem.holds[n.Job], p.now))

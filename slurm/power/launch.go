@@ -68,7 +68,8 @@ func (e *Engine) launchWanted(ctx context.Context) (time.Duration, error) {
 		if err := e.commit(ctx, e.booted(snap, e.mem.inPhase(Booting))); err != nil {
 			return 0, err
 		}
-		p.purse = e.newPurse(ctx)
+		e.sawJobs(snap) // who else waits for it
+		p.market, p.wants, p.purse = e.market, e.market.wants, e.newPurse(ctx)
 		out = p.plan()
 	}
 	e.noteBrief(out)

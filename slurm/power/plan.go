@@ -2,9 +2,11 @@ package power
 
 import (
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
+	"github.com/burst-hpc/burst/slurm"
 )
 
 // planning turns wanted nodes into launches. It is pure.
@@ -20,12 +22,14 @@ type planning struct {
 	cores       func(provider, instanceType string) (int, bool)
 	least       func(provider string, o cloud.Offering) time.Duration
 	resume      func(pool string) time.Duration
-	shut        map[string]shut     // sources that launch nothing now, by sourceKey
-	servers     serving             // which are not counted on any more, and why they were given back
-	wants       map[string][]string // features that jobs want, by node
-	taken       map[uint32]kind     // what this round chose for a job
-	of          map[uint32][]Node   // the nodes of each job that are on their way or up
-	purse       *purse              // nil: there is no budget
+	shut        map[string]shut               // sources that launch nothing now, by sourceKey
+	servers     serving                       // which are not counted on any more, and why they were given back
+	wants       map[string][]string           // features that jobs want, by node
+	taken       map[uint32]kind               // what this round chose for a job
+	of          map[uint32][]Node             // the nodes of each job that are on their way or up
+	on          func() map[string][]slurm.Job // the jobs that wait for their nodes, by node
+	parts       func() map[uint32][]uint32    // the components of each heterogeneous job
+	purse       *purse                        // nil: there is no budget
 	priced      func(provider string, o cloud.Offering) bool
 }
 
@@ -77,6 +81,8 @@ func (p planning) plan() planned {
 	var out planned
 	groups := p.groups()
 	p.taken, p.of = map[uint32]kind{}, p.mem.byJob()
+	p.on = sync.OnceValue(func() map[string][]slurm.Job { return configuring(p.market.jobs) })
+	p.parts = sync.OnceValue(p.market.parts)
 	picks := make([]pick, len(groups))
 	p.quietEnds(&out)
 	given := p.leaveNames(&out)
@@ -93,6 +99,7 @@ func (p planning) plan() planned {
 		}
 	}
 	p.freeParts(&out, groups, picks)
+	p.unkeep(&out.Change)
 	for i, g := range groups {
 		if !p.limits[picks[i].pool.Provider].Choice || parts[g.job] > 1 || len(p.of[g.job]) > len(g.nodes) && g.job != 0 {
 			picks[i].Or = nil // the parts of a job are to be of one kind
@@ -163,14 +170,25 @@ func before(a, b bool) int {
 	return 1
 }
 
-// free gives a group's nodes back, and with them all other nodes of the job.
+// free gives a group's nodes back, and with them all other nodes of the job, but for those that others have a share of:
+// the job loses them with the rest. Of a heterogeneous job all components wait.
 func (p planning) free(c *Change, g group, why string, retry time.Time) {
-	give(c, p.mem, p.mem.whole(g.nodes, nil), why, p.now)
+	all := p.whole(g.nodes)
+	shared := func(n Node) bool { return g.job != 0 && len(p.others(c, n)) > 0 }
+	if slices.ContainsFunc(all, func(n Node) bool { return !shared(n) }) {
+		all = slices.DeleteFunc(all, func(n Node) bool { return shared(n) && p.keep(c, n) })
+	}
+	give(c, p.mem, all, why, p.now)
 	jobs := map[uint32]bool{}
 	for _, n := range g.nodes {
-		if n.Job != 0 && !jobs[n.Job] {
-			jobs[n.Job] = true
-			hold(c, p.mem, n.Job, retry, why)
+		if n.Job == 0 || jobs[n.Job] {
+			continue
+		}
+		jobs[n.Job] = true
+		parts := p.partsOf(n.Job)
+		start := later(retry, p.paidFor(g.pool, n.Job, parts))
+		for _, id := range parts {
+			hold(c, p.mem, id, start, why)
 		}
 	}
 }

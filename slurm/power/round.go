@@ -54,7 +54,7 @@ func (e *Engine) prepare(ctx context.Context, name string, drafts []draft) {
 
 // prepared writes the launches that are ready. One that is refused was never
 // tried: its offerings cool down as after a launch. One that cannot be prepared
-// now is planned again later. Of a job, all are written or none.
+// now is planned again later. Of a job, all are written or none, and so of the components of a heterogeneous one.
 func (e *Engine) prepared(ctx context.Context, name string, drafts []draft, requests []cloud.LaunchRequest, errs []error) {
 	e.market.preparing[name] = false
 	if ctx.Err() != nil {
@@ -63,23 +63,21 @@ func (e *Engine) prepared(ctx context.Context, name string, drafts []draft, requ
 	e.changed = true // what waited for this round is due
 	now := time.Now()
 	var c Change
-	out := map[uint32]bool{} // jobs of which not all can be launched
 	stale := make([]bool, len(drafts))
 	ready := map[string]bool{} // by sourceKey: false if a launch has to wait
 	for i, d := range drafts {
 		_, stopped := e.mem.stopped(d.Request.Pool, name)
-		stale[i] = stopped || slices.ContainsFunc(d.nodes, func(n Node) bool { return e.mem.nodes[n.Name] != n })
-		if stale[i] || errs[i] != nil {
-			out[d.job] = d.job != 0
-		}
+		stale[i] = stopped || errs[i] != nil || slices.ContainsFunc(d.nodes, func(n Node) bool { return e.mem.nodes[n.Name] != n })
 	}
-	for _, i := range e.tooDear(ctx, drafts, func(i int) bool { return errs[i] != nil || stale[i] || out[drafts[i].job] }) {
-		stale[i], out[drafts[i].job] = true, drafts[i].job != 0
+	e.withTheirs(drafts, stale)
+	for _, i := range e.tooDear(ctx, drafts, func(i int) bool { return stale[i] }) {
+		stale[i] = true
 	}
+	e.withTheirs(drafts, stale)
 	for i, d := range drafts {
 		err, pool, key := errs[i], d.Request.Pool, sourceKey(d.Request.Pool, name)
 		if err == nil {
-			if !stale[i] && !out[d.job] {
+			if !stale[i] {
 				d.Request, d.Account = requests[i], e.accounts[name]
 				d.write(&c, now)
 				if _, waits := ready[key]; !waits {
@@ -121,6 +119,22 @@ func (e *Engine) prepared(ctx context.Context, name string, drafts []draft, requ
 		if all {
 			delete(e.backoff, "preparing for "+key)
 			delete(e.market.away, key)
+		}
+	}
+}
+
+// withTheirs has the launches be left, too, that jobs need beside one that is.
+func (e *Engine) withTheirs(drafts []draft, left []bool) {
+	out := map[uint32]bool{} // jobs of which not all can be launched
+	for more := true; more; {
+		more = false
+		for i, d := range drafts {
+			wholes := e.wholesOf(d)
+			left[i] = left[i] || slices.ContainsFunc(wholes, func(id uint32) bool { return out[id] })
+			for _, id := range wholes {
+				more = more || left[i] && !out[id]
+				out[id] = out[id] || left[i]
+			}
 		}
 	}
 }

@@ -1,0 +1,65 @@
+package power
+
+import "slices"
+
+// others are the jobs that wait for the node beside the one that it is raised for, and that stay there: not those of this
+// change or an earlier one that are to leave.
+func (p planning) others(c *Change, n Node) (ids []uint32) {
+	if p.on == nil {
+		return nil
+	}
+	for _, j := range p.on()[n.Name] {
+		leaves := func(h Hold) bool { return h.Job == j.ID && !h.Released }
+		if p.market.whole(j.ID) != p.market.whole(n.Job) && !leaves(p.mem.holds[j.ID]) && !slices.ContainsFunc(c.Holds, leaves) {
+			ids = append(ids, j.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// keep plans that a node stays for the others who wait for it, when its job is to lose it: Slurm takes a job's nodes from it
+// with the first that goes down. False: nobody else waits for it.
+func (p planning) keep(c *Change, n Node) bool {
+	rest := p.others(c, n)
+	if len(rest) > 0 {
+		c.Nodes = append(c.Nodes, n.raisedFor(p.market.jobs, rest))
+	}
+	return len(rest) > 0
+}
+
+// unkeep gives back what was kept for others who have lost another node of theirs since.
+func (p planning) unkeep(c *Change) {
+	for _, n := range slices.Clone(c.Nodes) {
+		was := p.mem.nodes[n.Name]
+		i := slices.IndexFunc(c.Holds, func(h Hold) bool { return h.Job == n.Job })
+		if n.Phase == Freeing || n.Job == was.Job || i < 0 {
+			continue
+		}
+		c.Nodes = slices.DeleteFunc(c.Nodes, func(o Node) bool { return o.Name == n.Name })
+		if !p.keep(c, was) {
+			give(c, p.mem, []Node{was}, c.Holds[i].Why, p.now)
+		}
+	}
+}
+
+// whole is memory's whole, as of the plan's begin.
+func (p planning) whole(nodes []Node) []Node {
+	have, jobs := map[string]bool{}, map[uint32]bool{}
+	for _, n := range nodes {
+		have[n.Name] = true
+	}
+	all := slices.Clone(nodes)
+	for _, n := range nodes {
+		if !n.Whole || jobs[n.Job] {
+			continue
+		}
+		jobs[n.Job] = true
+		for _, o := range p.of[n.Job] {
+			if o.Whole && o.Phase != Up && !have[o.Name] {
+				all = append(all, o)
+			}
+		}
+	}
+	return all
+}
