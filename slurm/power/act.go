@@ -38,7 +38,7 @@ func (e *Engine) act(c *Change, a action, n Node, snap *slurm.Snapshot) {
 			e.giveUp(c, n, why, snap)
 			return
 		}
-		give(c, e.mem, e.mem.whole([]Node{n}, snap), why, now)
+		e.giveWhole(c, []Node{n}, snap, why, now)
 		return
 	case dead:
 		fallen := e.fallen(snap, i, n.Name)

@@ -90,7 +90,7 @@ func (e *Engine) abandon(c *Change, l Launch, nodes []Node, err error) {
 	if text, stopped := e.mem.stopped(name, l.Provider); stopped {
 		why, again = text, func(Hold) time.Time { return now.Add(maxRetry) }
 	}
-	give(c, e.mem, e.mem.whole(nodes, nil), why, now)
+	e.giveWhole(c, nodes, nil, why, now)
 	for _, n := range nodes {
 		if n.Job != 0 {
 			hold(c, e.mem, n.Job, again(e.mem.holds[n.Job]), why)

@@ -140,8 +140,12 @@ func oneLine(why string) string {
 func (e *Engine) giveUp(c *Change, n Node, why string, snap *slurm.Snapshot) {
 	now := time.Now()
 	var nodes []Node
+	shared := e.sharing(snap)
 	for _, o := range e.mem.whole([]Node{n}, snap) {
-		if !slices.ContainsFunc(c.Nodes, func(p Node) bool { return p.Name == o.Name && p.Phase == Freeing }) {
+		switch {
+		case slices.ContainsFunc(c.Nodes, func(p Node) bool { return p.Name == o.Name && p.Phase == Freeing }):
+		case o.Name != n.Name && shared.keep(c, o):
+		default:
 			nodes = append(nodes, o)
 		}
 	}

@@ -272,9 +272,9 @@ func (e *Engine) reviewWanted(ctx context.Context) error {
 			case p == on && len(serving[n.Name]) > 0:
 				// What is ended in favour of another instance has registered first: its job
 				// would run on it, beside nodes of another kind, and lose it.
-				give(&c, e.mem, e.mem.whole([]Node{n}, snap), "an instance that ends has registered as it", time.Now())
+				e.giveWhole(&c, []Node{n}, snap, "an instance that ends has registered as it", time.Now())
 			case p == failed:
-				give(&c, e.mem, e.mem.whole([]Node{n}, snap), "it did not come up in time", time.Now())
+				e.giveWhole(&c, []Node{n}, snap, "it did not come up in time", time.Now())
 			default:
 				c.DropNodes = append(c.DropNodes, n.Name)
 				c.Events = append(c.Events, Event{Time: time.Now(), Kind: "resume-stale", Node: n.Name, Pool: n.Pool, Job: n.Job,

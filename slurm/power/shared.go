@@ -1,6 +1,12 @@
 package power
 
-import "slices"
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/burst-hpc/burst/slurm"
+)
 
 // others are the jobs that wait for the node beside the one that it is raised for, and that stay there: not those of this
 // change or an earlier one that are to leave.
@@ -39,6 +45,30 @@ func (p planning) unkeep(c *Change) {
 		c.Nodes = slices.DeleteFunc(c.Nodes, func(o Node) bool { return o.Name == n.Name })
 		if !p.keep(c, was) {
 			give(c, p.mem, []Node{was}, c.Holds[i].Why, p.now)
+		}
+	}
+}
+
+// sharing is a plan that knows who shares nodes, by a reading of Slurm or (nil) the last.
+func (e *Engine) sharing(snap *slurm.Snapshot) planning {
+	p := planning{mem: e.mem, market: e.market}
+	if snap != nil {
+		p.market.jobs = snap.Jobs
+	}
+	p.on = sync.OnceValue(func() map[string][]slurm.Job { return configuring(p.market.jobs) })
+	return p
+}
+
+// giveWhole gives nodes back, and with them all others of their job that nobody else waits for.
+func (e *Engine) giveWhole(c *Change, nodes []Node, snap *slurm.Snapshot, why string, now time.Time) {
+	shared := e.sharing(snap)
+	all := e.mem.whole(nodes, snap)
+	for _, n := range all[:len(nodes)] {
+		give(c, e.mem, []Node{n}, why, now)
+	}
+	for _, n := range all[len(nodes):] {
+		if !shared.keep(c, n) {
+			give(c, e.mem, []Node{n}, why, now)
 		}
 	}
 }

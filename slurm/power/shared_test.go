@@ -126,3 +126,31 @@ func TestWhatIsPreparedForAWhole(t *testing.T) {
 		}
 	})
 }
+
+// TestANodeThatFailsTakesNoOthers: when a node does not come up, the job's others go with it, but not what somebody else waits for.
+func TestANodeThatFailsTakesNoOthers(t *testing.T) {
+	st := State{Heard: []string{""}}
+	for _, name := range []string{"c1", "c2", "c3"} {
+		st.Nodes = append(st.Nodes, Node{Name: name, Pool: "p", Phase: Booting, Job: 10, Whole: true, Instance: "i-" + name})
+		st.Instances = append(st.Instances, Instance{Instance: cloud.Instance{ID: "i-" + name, State: cloud.Running}, Provider: "east", Assigned: name})
+	}
+	jobs := []slurm.Job{{ID: 10, State: "CONFIGURING", Nodes: "c[1-3]", NumNodes: 3}, {ID: 20, State: "CONFIGURING", Nodes: "c2", NumNodes: 1}, {ID: 21, State: "RUNNING", Nodes: "c3", NumNodes: 1}}
+	for name, plan := range map[string]func(e *Engine, c *Change, n Node, snap *slurm.Snapshot){
+		"it did not come up": func(e *Engine, c *Change, n Node, snap *slurm.Snapshot) { e.giveUp(c, n, "x", snap) },
+		"it is too late":     func(e *Engine, c *Change, n Node, snap *slurm.Snapshot) { e.giveWhole(c, []Node{n}, snap, "x", at) },
+	} {
+		inSlurm(t, st, nil, jobs, func(t *testing.T, e *Engine, s *scripted) {
+			var c Change
+			plan(e, &c, e.mem.nodes["c1"], s.snap)
+			if err := e.commit(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(map[string]Phase{"c1": Freeing, "c2": Booting, "c3": Freeing}, nodePhases(e)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+			if n := e.mem.nodes["c2"]; n.Job != 20 || n.Whole || e.mem.instances["i-c2"].Doomed != "" {
+				t.Errorf("%s: %+v, %+v", name, n, e.mem.instances["i-c2"])
+			}
+		})
+	}
+}
