@@ -23,6 +23,9 @@ import (
 // patience is for what a command's output is waited for, and for a command itself.
 const patience = 2 * time.Minute
 
+// settle is how long an output that has what is waited for is looked at again while the rest is not as the page has it.
+const settle = 30 * time.Second
+
 func main() {
 	update := flag.Bool("update", false, "write what the commands print into the page")
 	flag.Parse()
@@ -61,7 +64,7 @@ func run(page string, update bool) error {
 		for _, c := range s.commands {
 			begun := time.Now()
 			var got []string
-			if got, failed = carry(c); failed != nil {
+			if got, failed = carry(c, update || differ > 0); failed != nil {
 				failed = fmt.Errorf("line %d: %w", c.first, failed)
 				break
 			}
@@ -71,7 +74,7 @@ func run(page string, update bool) error {
 				chapters = append(chapters, s.chapter)
 			}
 			took[s.chapter] += seconds
-			if normal(got) != normal(c.printed) {
+			if !c.prints(got) {
 				differ++
 				if !update {
 					fmt.Printf("--- the page has\n%s\n+++ printed is\n%s\n", strings.Join(c.printed, "\n"), strings.Join(got, "\n"))
@@ -137,15 +140,16 @@ func ann() (uid, gid int, home string, err error) {
 	return uid, gid, u.HomeDir, errors.Join(err, gerr)
 }
 
-// carry runs a command, again and again where it is waited for something, and returns what the last run has printed.
-func carry(c command) ([]string, error) {
+// carry runs a command, again and again where it is waited for something, and returns what it has printed. With
+// once nothing is compared: the first output that has what is waited for is taken.
+func carry(c command, once bool) ([]string, error) {
 	uid, gid, home, err := ann()
 	if err != nil {
 		return nil, err
 	}
-	end := time.Now().Add(patience)
-	for {
+	return await(c, once, func() (string, int, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
 		cmd := exec.CommandContext(ctx, "bash", "-c", c.text)
 		cmd.Dir, cmd.Env = "/root", []string{"HOME=/root", "USER=root", "LC_ALL=C.UTF-8", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 		if !c.root {
@@ -154,19 +158,33 @@ func carry(c command) ([]string, error) {
 		}
 		cmd.WaitDelay = 5 * time.Second
 		text, err := cmd.CombinedOutput()
-		cancel()
-		code := 0
 		if exit := new(exec.ExitError); errors.As(err, &exit) {
-			code, err = exit.ExitCode(), nil
+			return string(text), exit.ExitCode(), nil
 		}
-		there := c.until == nil || c.until.Match(text)
+		return string(text), 0, err
+	})
+}
+
+// await looks until there is what is waited for, and until all else is the page's, too: a part of an output may come a
+// moment after another. What does not come to be the page's is returned as it was first.
+func await(c command, once bool, look func() (string, int, error)) ([]string, error) {
+	end := time.Now().Add(patience)
+	var other []string
+	for {
+		text, code, err := look()
+		there := code == c.exit && (c.until == nil || c.until.MatchString(text))
+		got := split(text)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", c.text, err)
-		case there && code == c.exit:
-			return split(string(text)), nil
+		case there && (once || c.until == nil || c.prints(got)):
+			return got, nil
+		case other != nil && time.Now().After(end):
+			return other, nil
 		case c.until == nil || time.Now().After(end):
 			return nil, fmt.Errorf("%s: exit code %d, not %d, or it does not come to what is waited for:\n%s", c.text, code, c.exit, text)
+		case there && other == nil:
+			other, end = got, time.Now().Add(settle)
 		}
 		time.Sleep(300 * time.Millisecond)
 	}

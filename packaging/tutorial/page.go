@@ -27,6 +27,9 @@ type command struct {
 	until   *regexp.Regexp // it is run again until its output matches; nil: once
 }
 
+// prints says that an output is what the page has, but for what differs from run to run.
+func (c command) prints(got []string) bool { return normal(got) == normal(c.printed) }
+
 var (
 	remark = regexp.MustCompile(`^<!-- (exit|until) (.*) -->$`)
 	// table stands above the block that has how long each chapter took.
