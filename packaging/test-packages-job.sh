@@ -153,7 +153,7 @@ done
 
 # The burst-srun of the job is of the version before, and speaks with the new burstd.
 before=$(cat state)
-burst evict "$(scontrol show hostnames "$(squeue -h -j "$one" -o %N)" | head -n 1)" --lead 10s --yes >/dev/null
+burst evict "$(scontrol show hostnames "$(squeue -h -j "$one" -o %N)" | head -n 1)" --lead 30s --yes >/dev/null
 again() { [ "$(grep -c '^from' one.out)" = 2 ]; }
 wait_for 180 again
 from=$(grep '^from' one.out | tail -n 1 | cut -d' ' -f2)

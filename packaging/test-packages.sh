@@ -170,8 +170,13 @@ debian() {
 	installed "$root"
 	rmdir "$root/var/spool/burst" && mkdir -m 0 "$root/var/spool/burst" # as after a kill within postinst
 	for time in 0.1 0.4 0.8 1.2 1.6; do
+		set -m # a process group: what dpkg has begun is killed, too
 		# shellcheck disable=SC2046
-		(timeout -s KILL "$time" chroot "$root" dpkg -i $(both new) || :) </dev/null >/dev/null 2>&1
+		chroot "$root" dpkg -i $(both new) </dev/null >/dev/null 2>&1 &
+		set +m
+		sleep "$time"
+		kill -KILL -- "-$!" 2>/dev/null || : # it is through
+		wait "$!" 2>/dev/null || : # until then it may have dpkg's lock: timeout does not wait for what it kills
 		chroot "$root" dpkg --configure -a </dev/null >/dev/null 2>&1 || : # what was killed within its unpacking is to be installed again
 	done
 	chroot_installs new

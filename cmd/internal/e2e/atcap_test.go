@@ -20,7 +20,10 @@ func TestAtCap(t *testing.T) {
 	if err := os.WriteFile(prices, []byte("type,zone,market,usd_per_hour,date\nlocal.small,,spot,3600,2026-08-01\nlocal.small,,on-demand,3600,2026-08-01\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	section := func(day int, word string) string { return fmt.Sprintf("[budget]\nday = %d\nat_cap = %q\n", day, word) }
+	day := noMidnight()
+	section := func(usd int, word string) string {
+		return fmt.Sprintf("[budget]\n%sday = %d\nat_cap = %q\n", day, usd, word)
+	}
 	const much, little = 1000000, 3
 	last := section(much, "requeue")
 	s := start(t, rig.Options{Nodes: 2, OnPrem: 1, CPUs: 1, Gate: true, Prices: prices, SlurmExtra: quick, ExtraToml: overflowRule + last})

@@ -44,14 +44,19 @@ func cappedSite(t *testing.T, o rig.Options, budget string) rig.Options {
 	if err := os.WriteFile(o.Prices, []byte(table), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	zone := "UTC"
-	if h := time.Now().UTC().Hour(); h < 4 || h >= 20 {
-		zone = "Etc/GMT+12"
-	}
 	o.CPUs, o.Gate, o.SlurmExtra = 1, true, quick+o.SlurmExtra
 	o.ResumeTimeout, o.SuspendTime, o.SuspendTimeout = cappedBoot, cappedSuspend, cappedEnd
-	o.ExtraToml += fmt.Sprintf("[budget]\ntime_zone = %q\n", zone) + budget
+	o.ExtraToml += "[budget]\n" + noMidnight() + budget
 	return o
+}
+
+// noMidnight has the day of a [budget] begin and end hours from now: a test that runs over a midnight would find that
+// nothing is spent.
+func noMidnight() string {
+	if h := time.Now().UTC().Hour(); h < 4 || h >= 20 {
+		return "time_zone = \"Etc/GMT+12\"\n"
+	}
+	return "time_zone = \"UTC\"\n"
 }
 
 // raise changes the cluster's cap of a day, as an admin does.
