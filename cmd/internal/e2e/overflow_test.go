@@ -47,7 +47,7 @@ func TestOverflow(t *testing.T) {
 	}
 	onprem := []string{"--partition=onprem", "-t", "10"}
 	blocker := s.submit(script, onprem...)
-	s.wait(10*time.Second, "the site's node is in use", func() bool { return s.job(blocker).State == "RUNNING" })
+	s.wait(20*time.Second, "the site's node is in use", func() bool { return s.job(blocker).State == "RUNNING" })
 
 	first := s.submit(script, onprem...)
 	s.wait(20*time.Second, "burstd dies before it tells Slurm", func() bool { return !s.BurstdAlive() })
@@ -62,7 +62,7 @@ func TestOverflow(t *testing.T) {
 		t.Errorf("the log has %+v", rows)
 	}
 
-	s.wait(5*time.Second, "burst explain says where it runs", func() bool { return strings.HasPrefix(s.explain(first).Line, "runs in the cloud, on 1 node of pool ") })
+	s.wait(20*time.Second, "burst explain says where it runs", func() bool { return strings.HasPrefix(s.explain(first).Line, "runs in the cloud, on 1 node of pool ") })
 	if got := s.shown(first); !strings.Contains(got, " AdminComment=burst: rule small: goes also to cloud, since ") {
 		t.Errorf("scontrol shows %s", got)
 	}
@@ -86,17 +86,17 @@ func TestOverflow(t *testing.T) {
 	s.wait(20*time.Second, "more may go to the cloud", func() bool {
 		return partition(second) == "cloud,onprem" && partition(third) == "cloud,onprem" && tasks("onprem,cloud")
 	})
-	s.wait(5*time.Second, "burst explain says that one was moved", func() bool {
+	s.wait(20*time.Second, "burst explain says that one was moved", func() bool {
 		got := s.explain(third)
 		return got.State == "PENDING" && strings.HasSuffix(got.Line, "; rule small has added cloud; nothing is launched for it now: the pool's only node is in use") && len(got.Where) == 1
 	})
 	s.update(second, "comment=burst: stay")
 	s.wait(20*time.Second, "one that is to stay does", func() bool { return partition(second) == "onprem" })
-	s.wait(5*time.Second, "the log says so", func() bool {
+	s.wait(20*time.Second, "the log says so", func() bool {
 		rows := log(second)
 		return len(rows) == 1 && strings.Contains(rows[0].EndedWhy, "says #BURST stay")
 	})
-	s.wait(5*time.Second, "and so does burst explain", func() bool {
+	s.wait(20*time.Second, "and so does burst explain", func() bool {
 		return strings.HasSuffix(s.explain(second).Line, "; of the cloud: stays: says #BURST stay")
 	})
 	if got := s.shown(second); !strings.Contains(got, "says #BURST stay; back to onprem") {
@@ -138,7 +138,7 @@ func TestOverflowBudget(t *testing.T) {
 	s := start(t, rig.Options{Nodes: 1, OnPrem: 1, CPUs: 1, Gate: true, SlurmExtra: quick, ExtraToml: overflowRule + budget})
 	onprem := []string{"--partition=onprem", "-t", "10"}
 	blocker := s.submit("#!/bin/sh\nsleep 300\n", onprem...)
-	s.wait(10*time.Second, "the site's node is in use", func() bool { return s.job(blocker).State == "RUNNING" })
+	s.wait(20*time.Second, "the site's node is in use", func() bool { return s.job(blocker).State == "RUNNING" })
 	job := s.submit("#!/bin/sh\nsleep 300\n", onprem...)
 	s.wait(40*time.Second, "it was moved, and has gone back for the budget", func() bool {
 		rows, err := s.API.Overflows(t.Context(), api.OverflowQuery{Last: 10})
@@ -147,7 +147,7 @@ func TestOverflowBudget(t *testing.T) {
 	if j := s.job(job); j.Partition != "onprem" || time.Until(j.Eligible) > 5*time.Second || !strings.Contains(j.AdminComment, "back to onprem") {
 		t.Errorf("%+v", j)
 	}
-	s.wait(5*time.Second, "burst explain says so", func() bool {
+	s.wait(20*time.Second, "burst explain says so", func() bool {
 		got := s.explain(job)
 		return strings.Contains(got.Line, "; it is not tried in the cloud before ") && strings.Contains(got.Line, "budget: the cluster's budget")
 	})
