@@ -49,6 +49,7 @@ func TestRealSlurm(t *testing.T) {
 	t.Run("as srun", s.likeSrun)
 	t.Run("MPI on two nodes", s.mpi)
 	t.Run("signals", s.signals)
+	t.Run("ranks that begin late", s.late)
 	t.Run("a terminal", s.terminal)
 	t.Run("wrong directive", s.wrong)
 	t.Run("a task of an array is requeued", s.requeued)

@@ -22,7 +22,7 @@ const (
 // periodic takes checkpoints until ctx ends.
 func (r *runner) periodic(ctx context.Context) {
 	for {
-		every, last := r.interval(), r.latest()
+		every, last := r.patient(r.interval()), r.latest()
 		timer := time.NewTimer(time.Until(ckpt.Next(last, every, rand.Float64())))
 		if every <= 0 {
 			timer.Stop() // none pays: unless the advice changes
@@ -71,6 +71,9 @@ func (r *runner) regularly(ctx context.Context) bool {
 	ended := time.Now()
 	r.mu.Lock()
 	r.regular = ended
+	if err == nil {
+		r.early = 0
+	}
 	r.mu.Unlock()
 	switch {
 	case err == nil && r.burstd != nil:
@@ -90,6 +93,14 @@ func (r *runner) latest() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.regular
+}
+
+// patient is twice the interval for each time that the step, before it had made a
+// checkpoint, died of the signal for one: it takes longer to begin.
+func (r *runner) patient(every time.Duration) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return every << r.early
 }
 
 // interval is the time between periodic checkpoints now; 0: none.

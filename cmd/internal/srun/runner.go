@@ -66,6 +66,7 @@ type runner struct {
 	delivered ckpt.ID          // the newest that burstd has on record by this attempt
 	failure   string           // of the last checkpoint that failed
 	failed    int              // periodic ones in a row
+	early     int              // in a row died of the signal for a checkpoint
 	vain      time.Duration    // that the last of them took
 	iteration int64            // of the last checkpoint of this attempt
 	saved     *ckpt.Generation // that checkpoint; nil: there is none
@@ -123,11 +124,23 @@ func (r *runner) life(ctx context.Context) int {
 		if !errors.Is(err, methods.ErrLost) || losses >= mostLosses || r.parts != nil || !r.over().IsZero() || ctx.Err() != nil {
 			return code
 		}
+		if errors.Is(err, methods.ErrEarly) && !r.diedEarly() {
+			return code
+		}
 		if err := r.begin(ctx); err != nil {
 			r.say("%v", err)
 			return code
 		}
 	}
+}
+
+// diedEarly counts a step that died of the signal for its checkpoint. False: the job
+// ends, which may have been that signal.
+func (r *runner) diedEarly() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.early++
+	return !r.ending
 }
 
 // current is the step that runs, or ran last.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -47,7 +48,10 @@ type signalMethod struct {
 	exact  bool
 }
 
-var _ ckpt.Method = (*signalMethod)(nil)
+var (
+	_ ckpt.Method  = (*signalMethod)(nil)
+	_ ckpt.Yielder = (*signalStep)(nil)
+)
 
 func newSignal(o Options) (ckpt.Method, error) {
 	m := &signalMethod{grace: o.Grace, files: o.Files, exact: o.Exact}
@@ -108,9 +112,22 @@ type signalStep struct {
 	dir  string
 	p    *process
 	busy sync.Mutex
+	sent atomic.Bool            // the signal, for a checkpoint
+	torn atomic.Pointer[string] // the rank that died of it, for which the step was ended
+
+	waits atomic.Pointer[context.CancelCauseFunc] // ends begun
+	told  sync.Once                               // that it waits
 }
 
-func (s *signalStep) Wait() (int, error)         { return s.p.wait() }
+// Wait returns ErrEarly for a step that died of the signal for a checkpoint.
+func (s *signalStep) Wait() (int, error) {
+	code, err := s.p.wait()
+	if err == nil {
+		err = s.early(code)
+	}
+	return code, err
+}
+
 func (s *signalStep) Signal(sig os.Signal) error { return s.p.pass(sig) }
 
 // Checkpoint has the files copied before the step is ended, so that a failed
@@ -126,10 +143,16 @@ func (s *signalStep) Checkpoint(ctx context.Context, into string, stop bool) (ck
 	if len(s.m.files) == 0 && !stop {
 		return ckpt.Made{}, errors.New("without files= only a checkpoint that ends the step can be proved: its exit code is the proof")
 	}
+	if stop {
+		s.warn()
+	} else if err := s.begun(ctx); err != nil {
+		return ckpt.Made{}, err
+	}
 	byRename, err := s.write(ctx, into)
 	if err != nil {
 		return ckpt.Made{}, err
 	}
+	s.sent.Store(false) // it has borne it
 	made := ckpt.Made{Tool: "signal " + unix.SignalName(s.m.signal), Iteration: saidLast(s.l.Stdout), Extra: map[string]string{}}
 	if byRename {
 		made.Extra[extraWrites] = writesByRename
@@ -152,6 +175,8 @@ func (s *signalStep) write(ctx context.Context, into string) (byRename bool, err
 	if err != nil {
 		return false, fmt.Errorf("looking at the files before the signal: %w", err)
 	}
+	said := Follow(s.l.Stderr)
+	s.sent.Store(true)
 	if err := s.p.signal(s.m.signal); err != nil {
 		if errors.Is(err, os.ErrProcessDone) {
 			return false, ckpt.ErrFinishing
@@ -168,7 +193,7 @@ func (s *signalStep) write(ctx context.Context, into string) (byRename bool, err
 		if err := empty(into); err != nil {
 			return false, err
 		}
-		now, err := s.prove(proofCtx, before)
+		now, err := s.prove(proofCtx, before, said)
 		if err != nil {
 			return false, err
 		}
@@ -186,8 +211,9 @@ func (s *signalStep) write(ctx context.Context, into string) (byRename bool, err
 	}
 }
 
-// prove waits until the files are those of a new checkpoint, or the step has left.
-func (s *signalStep) prove(ctx context.Context, before look) (look, error) {
+// prove waits until the files are those of a new checkpoint, or the step has left, or
+// a rank of it has died of the signal, as srun says.
+func (s *signalStep) prove(ctx context.Context, before look, said Output) (look, error) {
 	var last look
 	var since time.Time // last has not changed since
 	for {
@@ -199,6 +225,9 @@ func (s *signalStep) prove(ctx context.Context, before look) (look, error) {
 		why := missing(before, now)
 		if !running {
 			return now, s.afterEnd(before, now)
+		}
+		if rank := said.diedOf(s.m.signal); rank != "" {
+			return nil, s.tear(ctx, rank)
 		}
 		if last == nil || !now.equal(last) {
 			last, since = now, time.Now()
