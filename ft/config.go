@@ -27,8 +27,9 @@ type Config struct {
 	Sessions Sessions
 	// Spent is asked about notices of its kind; nil: no job goes for one.
 	Spent Purse
-	// Afford says why no node may be launched in place of one, for the jobs that it has; empty: one may. Nil: there is no budget.
-	Afford func(ctx context.Context, inPlaceOf string) (why string, err error)
+	// Afford opens the budget for questions, beside nodes that were raised ahead just now, each in whose place. Why no node may be
+	// launched in place of one, for the jobs that it has; empty: one may, and it counts in what is asked next. Nil: there is no budget.
+	Afford func(ctx context.Context, raised map[string]string) (ask func(inPlaceOf string) (why string), err error)
 	// Scarce says of a job that Slurm has given up (BadConstraints) that it waits for nodes
 	// of a provider, which others see to: it is not held. Nil: of none.
 	Scarce func(*slurm.Snapshot, slurm.Job) bool

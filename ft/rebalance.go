@@ -115,10 +115,12 @@ func (g *Guard) raise(ctx context.Context, notices []*Notice) error {
 	}
 	slices.SortStableFunc(notices, func(a, b *Notice) int { return cmp.Compare(a.Node, b.Node) })
 	g.mu.Lock()
-	taken := map[string]bool{}
+	taken, places := map[string]bool{}, map[string]string{}
 	for node, r := range g.ahead {
 		if taken[node] = time.Since(r.at) < aheadFor; time.Since(r.at) >= bootTime {
 			delete(g.ahead, node)
+		} else if taken[node] || snap.Nodes[node].State.Has(slurm.PoweringUp) {
+			places[node] = r.inPlaceOf // which Slurm may not have ordered yet
 		}
 	}
 	g.mu.Unlock()
@@ -129,6 +131,7 @@ func (g *Guard) raise(ctx context.Context, notices []*Notice) error {
 	}
 	var c Change
 	var up []string
+	var afford func(inPlaceOf string) (why string)
 	chosen := map[*Notice]string{}
 	for _, n := range notices {
 		node := n.Ahead
@@ -137,10 +140,12 @@ func (g *Guard) raise(ctx context.Context, notices []*Notice) error {
 			node = spare(snap, pool.Nodes, taken)
 			why := fmt.Sprintf("no node of pool %s is free to take its place", pool.Name)
 			if node != "" && g.cfg.Afford != nil {
-				if why, err = g.cfg.Afford(ctx, n.Node); err != nil {
-					return fmt.Errorf("asking whether a node may be raised in place of %s: %w", n.Node, err)
+				if afford == nil {
+					if afford, err = g.cfg.Afford(ctx, places); err != nil {
+						return fmt.Errorf("asking whether a node may be raised in place of %s: %w", n.Node, err)
+					}
 				}
-				if why != "" {
+				if why = afford(n.Node); why != "" {
 					node, why = "", "no node is raised in its place: budget: "+why
 				}
 			}

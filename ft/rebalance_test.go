@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/burst-hpc/burst/cloud"
@@ -104,14 +105,16 @@ func TestNoNodeIsRaisedThatTheBudgetHasNoRoomFor(t *testing.T) {
 				id := w.begin(stays(w))[0]
 				cfg := w.rules("c[1-4]", ft.Replace, "")
 				var asked atomic.Int32
-				cfg.Afford = func(_ context.Context, node string) (string, error) {
+				cfg.Afford = func(context.Context, map[string]string) (func(string) string, error) {
 					if asked.Add(1) == 1 {
-						return "", errors.New("not now")
+						return nil, errors.New("not now")
 					}
-					if node != "c1" {
-						t.Errorf("asked for %s", node)
-					}
-					return tt.why, nil
+					return func(node string) string {
+						if node != "c1" {
+							t.Errorf("asked for %s", node)
+						}
+						return tt.why
+					}, nil
 				}
 				l := w.start(cfg, 0)
 				w.boot = 30 * time.Second
@@ -136,6 +139,46 @@ func TestNoNodeIsRaisedThatTheBudgetHasNoRoomFor(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTheSecondReplacementIsAskedForBesideTheFirst: notices that come together are asked for in one opening of the budget, and one
+// that comes a little later beside those whose nodes Slurm may not have ordered yet; long after, nothing of them is said.
+func TestTheSecondReplacementIsAskedForBesideTheFirst(t *testing.T) {
+	bubble(t, "c[1-6]", func(w *world) {
+		w.begin(stays(w), stays(w), stays(w))
+		w.boot = 5 * time.Second
+		cfg := w.rules("c[1-6]", ft.Replace, "")
+		var asked []string
+		cfg.Afford = func(_ context.Context, raised map[string]string) (func(string) string, error) {
+			room := 1 - len(raised)
+			return func(node string) string {
+				asked = append(asked, fmt.Sprint(node, " beside ", raised))
+				if room--; room < 0 {
+					return "no room"
+				}
+				return ""
+			}, nil
+		}
+		w.start(cfg, 0)
+		w.announce("c1", cloud.Rebalance)
+		w.announce("c2", cloud.Rebalance)
+		w.until(10*time.Second, "both are answered", func() bool { return w.count("replace") == 2 })
+		time.Sleep(10 * time.Second)
+		w.announce("c3", cloud.Rebalance)
+		w.until(10*time.Second, "the third is", func() bool { return w.count("replace") == 3 })
+		if got := w.raised(); !slices.Equal(got, []string{"c4"}) {
+			t.Errorf("raised %v, asked %q", got, asked)
+		}
+		if want := []string{"c1 beside map[]", "c2 beside map[]", "c3 beside map[c4:c1]"}; !slices.Equal(asked, want) {
+			t.Errorf("asked %q, want %q", asked, want)
+		}
+		synctest.Wait()
+		w.announce("c3", cloud.Rebalance) // of the same instance: nothing new
+		time.Sleep(2 * time.Minute)
+		if len(asked) != 3 {
+			t.Errorf("asked %q", asked)
+		}
+	})
 }
 
 // TestARebalanceBeforeTheInterruption: the job stays until then, and finds a

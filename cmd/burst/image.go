@@ -39,7 +39,7 @@ func imageCommand() *cobra.Command {
 type imageBuildOptions struct {
 	config, pool, provider string
 	within                 time.Duration
-	json                   bool
+	overBudget, json       bool
 }
 
 func imageBuildCommand() *cobra.Command {
@@ -52,7 +52,8 @@ func imageBuildCommand() *cobra.Command {
 			"two instances must not share (keys, machine id, logs); have the cloud make an image of\n" +
 			"it; end it; print what to write into the pool. An interrupt ends the instance and removes\n" +
 			"the image that was begun. burstd must run on this host: it ends the instance if this\n" +
-			"command is killed. burstd's user may." + imageExits,
+			"command is killed. Nothing is launched when the cluster's budget has nothing left. burstd's\n" +
+			"user may." + imageExits,
 		Example: "  sudo -u slurm burst image build --pool c6i",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -63,6 +64,7 @@ func imageBuildCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.pool, "pool", "", "the `pool` whose nodes the image is for")
 	cmd.Flags().StringVar(&o.provider, "provider", "", "the `provider` of the pool's that the image is for (default: its first)")
 	cmd.Flags().DurationVar(&o.within, "within", 2*time.Hour, "end the instance after this `time`, whatever has come of it: from 10m to 12h")
+	cmd.Flags().BoolVar(&o.overBudget, "over-budget", false, "build also when the cluster's budget has nothing left, or is not known")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the image as JSON")
 	return cmd
 }
@@ -116,6 +118,9 @@ func runImageBuild(ctx context.Context, s streams, o imageBuildOptions) error {
 		return err
 	}
 	if err := sameAccount(ctx, s.err, cfg, pool.Power.Provider, provider); err != nil {
+		return err
+	}
+	if err := roomForBuild(ctx, s.err, cfg, o.overBudget); err != nil {
 		return err
 	}
 	allowed := func(ctx context.Context) error {

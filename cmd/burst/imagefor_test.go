@@ -246,3 +246,49 @@ func TestImageDeleteAsksBurstd(t *testing.T) {
 		t.Errorf("%v, left is %v", err, fake.Snapshots())
 	}
 }
+
+// TestRoomForBuild: nothing is launched for an image when a cap of the cluster has nothing left, or nobody knows, unless that is meant.
+func TestRoomForBuild(t *testing.T) {
+	t.Parallel()
+	b := new(apitest.Backend)
+	cfg := twoSources(t, vultrFake(t), b)
+	status := heardBy(cfg)
+	day := api.BudgetRow{Of: "cluster", Period: "day", Cap: 5, Spent: 4, Committed: 1}
+	room, account := day, day
+	room.Left, account.Of, account.Name = 1, "account", "lab"
+	for _, tt := range []struct {
+		name string
+		caps []api.BudgetRow
+		fail error
+		want string // "": it may
+	}{
+		{"no budget", nil, nil, ""},
+		{"room", []api.BudgetRow{room}, nil, ""},
+		{"an account's has none", []api.BudgetRow{account, room}, nil, ""},
+		{"one of two has none", []api.BudgetRow{room, day}, nil, "the cluster's budget of 5.00 USD a day has nothing left: 4.00 are spent, and 1.00 committed"},
+		{"burstd does not say", nil, errors.New("no disk"), "how the cluster's budget stands is not known"},
+	} {
+		b.SetStatus(status)
+		b.SetBudget(tt.caps)
+		b.Fail(tt.fail)
+		for _, over := range []bool{false, true} {
+			var said bytes.Buffer
+			err := roomForBuild(t.Context(), &said, cfg, over)
+			if (err != nil) != (tt.want != "" && !over) || err != nil && !strings.Contains(err.Error(), "nothing is launched: "+tt.want) {
+				t.Errorf("%s, over %v: %v", tt.name, over, err)
+			}
+			if over && !strings.HasPrefix(said.String(), tt.want) || (said.Len() > 0) != (over && tt.want != "") {
+				t.Errorf("%s, over %v: said %q", tt.name, over, said.String())
+			}
+		}
+	}
+	b.Fail(nil)
+	b.SetBudget([]api.BudgetRow{day})
+	for over, want := range map[bool]string{false: "has nothing left", true: "the instance could not be set up over SSH"} { // there is no key
+		var said bytes.Buffer
+		err := runImageBuild(t.Context(), streams{&said, &said}, imageBuildOptions{config: cfg.Path, pool: "v", provider: "lon", within: time.Hour, overBudget: over})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("over %v: %v", over, err)
+		}
+	}
+}

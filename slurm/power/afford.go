@@ -129,17 +129,32 @@ func (m *memory) withPrice(priced func(string, cloud.Offering) bool, source Pool
 }
 
 // heedBudget gives back what must not be launched. A job that needs all its nodes is judged
-// as a whole, and so are the components of a heterogeneous one; others node by node, in their order.
+// as a whole, and so are the components of a heterogeneous one; others node by node, in their order, beside what
+// heterogeneous jobs wait for that have begun to be launched.
 func (p planning) heedBudget(out *planned, groups []group, picks []pick, passed map[uint32]bool) {
-	if p.purse == nil {
+	var order []int
+	for i, g := range groups {
+		if picks[i].Offering != (cloud.Offering{}) && !passed[g.job] {
+			order = append(order, i)
+		}
+	}
+	if p.purse == nil || len(order) == 0 {
 		return
 	}
+	begun := p.begun()
+	first := func(i int) bool {
+		return slices.ContainsFunc(groups[i].nodes, func(n Node) bool { return begun[p.market.jobs[n.Job].HetID] })
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return before(first(a), first(b)) })
 	asked, room := map[uint32]bool{}, map[uint32]bool{}
 	now, waits := p.wholes(groups, picks)
-	for i, g := range groups {
-		if picks[i].Offering == (cloud.Offering{}) || passed[g.job] {
-			continue
+	reserved := false
+	for _, i := range order {
+		if !first(i) && !reserved {
+			p.reserve(begun, asked, nil)
+			reserved = true
 		}
+		g := groups[i]
 		groups[i].nodes = slices.DeleteFunc(slices.Clone(g.nodes), func(n Node) bool {
 			whole := p.market.wholeOf(g.job, n)
 			if whole == 0 {
@@ -210,6 +225,15 @@ func (e *Engine) tooDear(ctx context.Context, drafts []draft, but func(i int) bo
 	if b == nil {
 		return nil
 	}
+	drafted := map[string]bool{}
+	for i, d := range drafts {
+		for _, n := range d.nodes {
+			drafted[n.Name] = !but(i)
+		}
+	}
+	p, _ := e.planning()
+	p.purse = b
+	p.reserve(p.begun(), nil, drafted)
 	asked := make([]bool, len(drafts))
 	for i, d := range drafts {
 		if but(i) || asked[i] {

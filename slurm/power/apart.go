@@ -65,6 +65,7 @@ func scattered(j slurm.Job, at map[string]string) string {
 
 // waited says that a comment is none, or one of the time when the job had no nodes: what is told of one that runs stays.
 func waited(comment string) bool {
-	return comment == "" || toldQuiet(comment) || Held(comment) || TakenBack(comment) ||
+	_, quiet := ToldQuiet(comment)
+	return comment == "" || quiet || Held(comment) || TakenBack(comment) ||
 		slices.ContainsFunc([]string{MovedText, BootText, KeptText, AwayText}, func(begin string) bool { return strings.HasPrefix(comment, begin) })
 }

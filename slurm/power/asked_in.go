@@ -18,6 +18,46 @@ import (
 // there, would be bought anew, and a list from there would close the launch, while what it has made
 // lives on where nobody looks.
 
+// judgedBefore says that a launch which had no effect was judged by the budget an earlier life had, or long ago: it is planned
+// anew, and so judged again. What may have had an effect is called again whatever it costs: it may be there.
+func (e *Engine) judgedBefore(l Launch) bool {
+	_, tried := e.backoff["launch "+l.Token] // its next call is not to come sooner for that
+	return e.cfg.Budget != nil && l.State == Uncalled && !tried && (l.Created.Before(e.loaded) || time.Since(l.Created) > doubtFor)
+}
+
+// callAll calls launches beside Run. That they may have had an effect is in the journal before.
+func (e *Engine) callAll(ctx context.Context, calls []Launch) error {
+	var c Change
+	for i, l := range calls {
+		if l.State == Uncalled || e.mem.launches[l.Token].Account != l.Account {
+			calls[i].State = Written
+			c.Launches = append(c.Launches, calls[i])
+		}
+	}
+	if err := e.commit(ctx, c); err != nil {
+		return err
+	}
+	for _, l := range calls {
+		again, provider := e.doubt[l.Token], e.providers[l.Provider]
+		e.flying[l.Token] = true
+		e.market.calling[l.Provider]++
+		e.market.called[l.Token] = time.Now()
+		e.beside(ctx, func(ctx context.Context) func(context.Context) {
+			ctx, cancel := context.WithTimeout(ctx, launchTimeout)
+			defer cancel()
+			got, account, err := call(ctx, l, provider, again)
+			return func(ctx context.Context) {
+				e.market.calling[l.Provider]--
+				if !again && !settled(err) {
+					e.askedIn(ctx, l, account, begun(got, err))
+				}
+				e.launched(ctx, l.Token, got, err)
+			}
+		})
+	}
+	return nil
+}
+
 // call asks for a launch: again, if an earlier call may have had its effect, and then only where that
 // was. account is where the call was made, of one whose outcome is open; empty: not known.
 func call(ctx context.Context, l Launch, p cloud.Provider, again bool) (got []cloud.Instance, account string, err error) {
@@ -66,18 +106,23 @@ func stillAt(ctx context.Context, l Launch, p cloud.Provider) error {
 	return &cloud.Error{Kind: cloud.Transient, Op: opLaunch, Err: err}
 }
 
-// askedIn notes where the first call of a launch was made that may have had its effect, or nowhere for one that had none.
+// askedIn notes where the first call of a launch was made that may have had its effect, or that one had none.
 // Where a list has shown meanwhile that the account has another name, it keeps that one.
 func (e *Engine) askedIn(ctx context.Context, called Launch, account string, effect bool) {
 	l, open := e.mem.launches[called.Token]
 	if !open || ctx.Err() != nil || l.Account != called.Account {
 		return
 	}
-	where := ""
+	was := l
 	if effect || e.doubt[l.Token] {
-		where = cmp.Or(account, l.Account)
+		l.Account = cmp.Or(account, l.Account)
+	} else if l.Account = ""; l.State == Written {
+		l.State = Uncalled
 	}
-	if _, err := e.locate(ctx, l, where); err != nil {
+	if l.Account == was.Account && l.State == was.State {
+		return
+	}
+	if err := e.commit(ctx, Change{Launches: []Launch{l}}); err != nil {
 		e.log.Warn("in which account a launch was asked for could not be written", "token", l.Token, "error", err)
 	}
 }

@@ -104,7 +104,7 @@ func (p planning) tags(pool Pool, nodes []Node) map[string]string {
 
 // write adds the launch to a change, with its nodes.
 func (d draft) write(c *Change, now time.Time) {
-	d.Created = now
+	d.Created, d.State = now, Uncalled
 	for _, n := range d.nodes {
 		n.Phase, n.Since, n.Token = Launching, now, d.Token
 		c.Nodes = append(c.Nodes, n)

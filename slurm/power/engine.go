@@ -170,7 +170,7 @@ func (e *Engine) Load(ctx context.Context) error {
 		return err
 	}
 	for _, l := range st.Launches {
-		e.doubt[l.Token] = true
+		e.doubt[l.Token] = l.State != Uncalled
 		if _, ok := e.providers[l.Provider]; !ok {
 			e.log.Warn("a launch's provider has left the configuration: what came of it cannot be learnt, and its nodes are not launched until it is back",
 				"provider", l.Provider, "token", l.Token, "nodes", hostlist.Fold(l.Nodes))

@@ -45,7 +45,7 @@ func (e *Engine) fence(c *Change, node, instance string, a attempts) {
 		names = append(names[:5], "…")
 	}
 	c.Events = append(c.Events, Event{Time: now, Kind: "fence", Node: node, Instance: instance, Pool: i.Pool,
-		Text: fmt.Sprintf("Slurm has given it up while its instance lives: %s may run on there, and begins again only when the instance is gone", strings.Join(names, ", "))})
+		Text: fmt.Sprintf("Slurm has given it up while its instance lives: %s may run on there, and begins again only when the instance is gone, or answers Slurm again", strings.Join(names, ", "))})
 }
 
 // sameOutage says that the node's fences are of the outage in which it still is:
@@ -121,10 +121,11 @@ func (m *memory) fenced(j slurm.Job) string {
 	if count == 0 {
 		return ""
 	}
-	why := fmt.Sprintf("job %d waits until instance %s (node %s) is gone: an earlier attempt of it may still run there", j.ID, first.Instance, first.Node)
-	if i := m.instances[first.Instance]; i.Doomed == "" {
-		why += ", and it has not been ended so far"
+	end, but := "is gone", ""
+	if m.instances[first.Instance].Doomed == "" {
+		end, but = "is gone, or answers Slurm again", ", and it has not been ended so far"
 	}
+	why := fmt.Sprintf("job %d waits until instance %s (node %s) %s: an earlier attempt of it may still run there%s", j.ID, first.Instance, first.Node, end, but)
 	if count > 1 {
 		why += fmt.Sprintf(" (and %d more)", count-1)
 	}

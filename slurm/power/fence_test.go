@@ -67,9 +67,9 @@ func TestAttempts(t *testing.T) {
 // TestFenced: whose next attempt waits for what.
 func TestFenced(t *testing.T) {
 	m := newMemory(State{
-		Instances: []Instance{onInstance("i-1", "c1", at), onInstance("i-2", "c2", at), {Instance: cloud.Instance{ID: "i-3", State: cloud.Terminated}}},
+		Instances: []Instance{onInstance("i-1", "c1", at), onInstance("i-2", "c2", at), {Instance: cloud.Instance{ID: "i-3", State: cloud.Terminated}}, doomed(onInstance("i-5", "c5", at), "w")},
 		Fences: []Fence{{Instance: "i-1", Job: 7, Restarts: 2, Node: "c1", Since: at}, {Instance: "i-2", Job: 0, Node: "c2", Since: at},
-			{Instance: "i-3", Job: 9, Node: "c3", Since: at}, {Instance: "i-gone", Job: 10, Node: "c4", Since: at}},
+			{Instance: "i-3", Job: 9, Node: "c3", Since: at}, {Instance: "i-gone", Job: 10, Node: "c4", Since: at}, {Instance: "i-5", Job: 11, Node: "c5", Since: at}},
 	})
 	before, after := at.Add(-time.Hour), at.Add(time.Hour)
 	for _, tt := range []struct {
@@ -78,7 +78,8 @@ func TestFenced(t *testing.T) {
 		want string // part of the reason
 	}{
 		{"its first attempt", slurm.Job{ID: 8, Submitted: before}, ""},
-		{"the attempt after the fenced one", slurm.Job{ID: 7, Restarts: 3, Submitted: after}, "i-1"},
+		{"the attempt after the fenced one", slurm.Job{ID: 7, Restarts: 3, Submitted: after}, "until instance i-1 (node c1) is gone, or answers Slurm again: "},
+		{"one whose instance ends", slurm.Job{ID: 11, Restarts: 1, Submitted: after}, "until instance i-5 (node c5) is gone: "},
 		{"the fenced attempt itself", slurm.Job{ID: 7, Restarts: 2, Submitted: after, Start: before}, ""},
 		{"a later attempt, though restarts are counted anew", slurm.Job{ID: 7, Restarts: 1, Submitted: before, Start: after}, "i-1"},
 		{"another job, when nobody knows what ran there", slurm.Job{ID: 8, Restarts: 1, Submitted: before}, "i-2"},

@@ -58,7 +58,7 @@ func AfterMove(had, text string) string {
 
 // movedWords is a moved job's comment without what AfterMove has put behind it.
 func movedWords(comment string) string {
-	for _, begin := range []string{BootText, apartText} {
+	for _, begin := range []string{BootText, apartText, quietText, budgetText} {
 		comment, _, _ = strings.Cut(comment, behind(begin))
 	}
 	return comment

@@ -2,6 +2,7 @@ package power
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -97,6 +98,33 @@ func (p planning) affordsWhole(out *planned, parts []part, waits []Node, groups 
 		}
 	}
 	return p.affords(out, of, all...)
+}
+
+// begun are the heterogeneous jobs of which a component has a launch or an instance.
+func (p planning) begun() map[uint32]bool {
+	all := map[uint32]bool{}
+	for _, n := range p.mem.inPhase(Launching, Booting, Up) {
+		if het := p.market.jobs[n.Job].HetID; het != 0 {
+			all[het] = true
+		}
+	}
+	return all
+}
+
+// reserve has the budget count what those wait for that have begun, where it has room for that: else another job takes the room, and what
+// is launched for them is paid for in vain. What is asked for by itself, of some jobs or nodes, is left out.
+func (p planning) reserve(begun, asked map[uint32]bool, but map[string]bool) {
+	waits := map[uint32][]Launch{}
+	for _, n := range p.mem.inPhase(Wanted) {
+		if het := p.market.jobs[n.Job].HetID; begun[het] && !asked[het] && !but[n.Name] {
+			if launch, may := p.dearest(n); may {
+				waits[het] = append(waits[het], launch)
+			}
+		}
+	}
+	for _, het := range slices.Sorted(maps.Keys(waits)) {
+		p.purse.refuses(waits[het]...)
+	}
 }
 
 // dearest is the launch of a node that waits, of the source whose offerings may cost most, with all that may be bought there: a

@@ -192,9 +192,18 @@ func TestPreparedPartsFitTogether(t *testing.T) {
 	for _, n := range nodes {
 		drafts = append(drafts, draft{Launch: Launch{Nodes: []string{n.Name}}, nodes: []Node{n}})
 	}
-	for room, want := range map[int]string{0: "[0 2 1]", 1: "[0 2]", 2: "[1]", 3: "[]"} {
-		e := &Engine{mem: newMemory(State{}), market: newMarket()}
-		e.market.jobs = map[uint32]slurm.Job{10: {ID: 10, HetID: 10}, 11: {ID: 11, HetID: 10}, 12: {ID: 12}}
+	begun := []Node{{Name: "c8", Pool: "p", Job: 13, Phase: Booting}, {Name: "c9", Pool: "p", Job: 14, Phase: Wanted}}
+	for _, tt := range []struct {
+		room int
+		st   State
+		want string
+	}{
+		{0, State{}, "[0 2 1]"}, {1, State{}, "[0 2]"}, {2, State{}, "[1]"}, {3, State{}, "[]"},
+		{3, State{Nodes: begun}, "[1]"}, {4, State{Nodes: begun}, "[]"}, // what another waits for that has begun is kept for it
+	} {
+		room, want := tt.room, tt.want
+		e := &Engine{mem: newMemory(tt.st), market: newMarket(), pools: map[string]Pool{"p": testPools()[0]}}
+		e.market.jobs = map[uint32]slurm.Job{10: {ID: 10, HetID: 10}, 11: {ID: 11, HetID: 10}, 12: {ID: 12}, 13: {ID: 13, HetID: 13}, 14: {ID: 14, HetID: 13}}
 		e.cfg.Budget = func(context.Context, Standing) (Afford, error) {
 			left := room
 			return func(launches ...Launch) Refusal {
@@ -208,5 +217,68 @@ func TestPreparedPartsFitTogether(t *testing.T) {
 		if got := fmt.Sprint(e.tooDear(t.Context(), drafts, func(int) bool { return false })); got != want {
 			t.Errorf("room for %d: too dear are %s, want %s", room, got, want)
 		}
+	}
+}
+
+// TestRoomIsKeptForAJobThatHasBegun: what a heterogeneous job waits for still, when a component of it is launched, no other job takes.
+func TestRoomIsKeptForAJobThatHasBegun(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		phase Phase  // of job 10's node
+		pool  string // of job 11's
+		het   uint32 // of which they are components
+		room  int
+		want  string
+	}{
+		{"its other waits for spot", Launching, "cools", 10, 1, "12 waits"},
+		{"its other waits for spot, and one boots", Booting, "cools", 10, 1, "12 waits"},
+		{"one is up", Up, "cools", 10, 1, "12 waits"},
+		{"there is room for both", Launching, "cools", 10, 2, "c0 launched"},
+		{"there is room for none", Launching, "cools", 10, 0, "12 waits"},
+		{"its other is launched now, after it", Launching, "p", 10, 1, "c2 launched, 12 waits"},
+		{"both are launched", Launching, "p", 10, 2, "c0 launched, c2 launched"},
+		{"they are two jobs", Launching, "cools", 0, 1, "c0 launched"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			market, cools := newMarket(), testPools()[0]
+			market.jobs = map[uint32]slurm.Job{10: {ID: 10, HetID: tt.het, NumNodes: 1}, 11: {ID: 11, HetID: tt.het, NumNodes: 1}, 12: {ID: 12, NumNodes: 1}}
+			cools.Name, cools.Fleet.Market, cools.Fleet.SpotTimeout = "cools", fleet.SpotThenOnDemand, 2*time.Minute
+			st := State{Nodes: []Node{{Name: "c1", Pool: "p", Phase: tt.phase, Job: 10, Made: at, Token: "t", Whole: true},
+				{Name: "c2", Pool: tt.pool, Phase: Wanted, Job: 11, Made: at, Whole: true}, {Name: "c0", Pool: "p", Phase: Wanted, Job: 12, Made: at.Add(-time.Second), Whole: true}}}
+			for _, zone := range cools.Fleet.Zones {
+				st.Coolings = append(st.Coolings, Cooling{"east", cloud.Offering{Type: "small", Zone: zone, Market: cloud.Spot}, fleet.Cooldown{Failures: 1, Until: at.Add(time.Hour)}})
+			}
+			e := &Engine{mem: newMemory(st)}
+			e.cfg.Budget = func(context.Context, Standing) (Afford, error) {
+				left := tt.room
+				return func(launches ...Launch) Refusal {
+					r := Refusal{Why: "x"}
+					for _, l := range launches {
+						for _, name := range l.Nodes {
+							r.Of = append(r.Of, Refused{Job: map[string]uint32{"c0": 12, "c2": 11}[name], Why: "x"})
+						}
+					}
+					if len(r.Of) > left {
+						return r
+					}
+					left -= len(r.Of)
+					return Refusal{}
+				}, nil
+			}
+			p := planning{mem: e.mem, pools: map[string]Pool{"p": testPools()[0], "cools": cools}, limits: map[string]cloud.Limits{"east": {MaxLaunch: 2}}, market: market,
+				now: at, bootTimeout: 10 * time.Minute, shut: map[string]shut{}, purse: e.newPurse(t.Context())}
+			out := p.plan()
+			var got []string
+			for _, d := range out.drafts {
+				got = append(got, strings.Join(d.Nodes, " ")+" launched")
+			}
+			slices.Sort(got)
+			for _, h := range out.Holds {
+				got = append(got, fmt.Sprint(h.Job, " waits"))
+			}
+			if s := strings.Join(got, ", "); s != tt.want {
+				t.Errorf("got %q, want %q", s, tt.want)
+			}
+		})
 	}
 }

@@ -71,7 +71,8 @@ type Node struct {
 type LaunchState string
 
 const (
-	Written   LaunchState = "written"   // to be called, or called with its outcome unknown
+	Uncalled  LaunchState = "uncalled"  // to be called: nobody has, or without any effect
+	Written   LaunchState = "written"   // called, or about to be, with its outcome unknown
 	Abandoned LaunchState = "abandoned" // not wanted any more, its outcome still to be learnt
 )
 

@@ -144,6 +144,8 @@ const maxCalls = 64
 // callWritten calls what the journal says is to be launched, and looks for
 // what nobody waits for any more.
 func (e *Engine) callWritten(ctx context.Context) (due time.Duration, err error) {
+	var calls []Launch
+	callsOf := map[string]int{} // by provider
 	for _, token := range slices.Sorted(maps.Keys(e.mem.launches)) {
 		l := e.mem.launches[token]
 		provider, ok := e.providers[l.Provider]
@@ -165,7 +167,7 @@ func (e *Engine) callWritten(ctx context.Context) (due time.Duration, err error)
 		nodes := e.claimants(l)
 		again, where := e.doubt[token], l.Account
 		if l.State == Abandoned || len(nodes) == 0 {
-			if !again && l.State == Written { // it has had no effect anywhere
+			if !again && l.State != Abandoned { // it has had no effect anywhere
 				if l, err = e.locate(ctx, l, ""); err != nil {
 					return 0, err
 				}
@@ -205,32 +207,25 @@ func (e *Engine) callWritten(ctx context.Context) (due time.Duration, err error)
 			due = sooner(due, wait)
 			continue
 		}
-		if e.underWay() >= maxCalls || probing && d.op != opList && e.market.calling[l.Provider] > 0 {
+		if e.underWay()+len(calls) >= maxCalls || probing && d.op != opList && e.market.calling[l.Provider]+callsOf[l.Provider] > 0 {
 			continue // one that ends wakes us
+		}
+		if e.judgedBefore(l) {
+			var c Change
+			e.withdraw(&c, l, nodes, nil)
+			if err := e.commit(ctx, c); err != nil {
+				return 0, err
+			}
+			continue
 		}
 		if !again {
 			where = cmp.Or(e.accounts[l.Provider], where)
 		}
-		if l, err = e.locate(ctx, l, where); err != nil {
-			return 0, err
-		}
-		e.flying[token] = true
-		e.market.calling[l.Provider]++
-		e.market.called[token] = time.Now()
-		e.beside(ctx, func(ctx context.Context) func(context.Context) {
-			ctx, cancel := context.WithTimeout(ctx, launchTimeout)
-			defer cancel()
-			got, account, err := call(ctx, l, provider, again)
-			return func(ctx context.Context) {
-				e.market.calling[l.Provider]--
-				if !again && !settled(err) {
-					e.askedIn(ctx, l, account, begun(got, err))
-				}
-				e.launched(ctx, token, got, err)
-			}
-		})
+		l.Account = where
+		calls = append(calls, l)
+		callsOf[l.Provider]++
 	}
-	return due, nil
+	return due, e.callAll(ctx, calls)
 }
 
 func (e *Engine) underWay() int {

@@ -98,7 +98,7 @@ func TestPlan(t *testing.T) {
 				if l.Request.AllOrNothing {
 					text += " all"
 				}
-				if l.Request.Token != l.Token || l.Request.Count != len(l.Nodes) || l.Provider == "" || l.State != Written {
+				if l.Request.Token != l.Token || l.Request.Count != len(l.Nodes) || l.Provider == "" || l.State != Uncalled {
 					t.Errorf("a launch that is not whole: %+v", l)
 				}
 				got = append(got, text)

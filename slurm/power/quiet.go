@@ -56,9 +56,17 @@ const (
 	budgetText = "burst: its nodes are launched when the budget has an answer: "
 )
 
-// toldQuiet says that a comment is such a one.
-func toldQuiet(comment string) bool {
-	return strings.HasPrefix(comment, quietText) || strings.HasPrefix(comment, budgetText)
+// ToldQuiet is what a comment tells of such a wait, maybe behind the words of the job's move.
+func ToldQuiet(comment string) (text string, told bool) {
+	for _, begin := range []string{quietText, budgetText} {
+		if text, told = strings.CutPrefix(comment, begin); !told && strings.HasPrefix(comment, MovedText) {
+			_, text, told = strings.Cut(comment, behind(begin))
+		}
+		if told {
+			return strings.TrimPrefix(begin, "burst: ") + text, true
+		}
+	}
+	return "", false
 }
 
 // tellQuiet writes into jobs why they wait, once for each order of Slurm's, beside Run. A comment that
@@ -77,7 +85,7 @@ func (e *Engine) tellQuiet(ctx context.Context, waits map[asking]string) {
 			continue
 		}
 		if j, known := e.market.jobs[a.job]; known && ours(j.AdminComment) {
-			texts[a.job], asked[a] = oneLine(text), text
+			texts[a.job], asked[a] = oneLine(AfterMove(j.AdminComment, text)), text
 			continue
 		}
 		e.market.told[a] = text
@@ -105,8 +113,10 @@ func (e *Engine) tookQuiet(ctx context.Context, snap *slurm.Snapshot) {
 	}
 	texts := map[uint32]string{}
 	for id, j := range snap.Jobs {
-		if toldQuiet(j.AdminComment) && !waits[id] && !ended(j) && len(texts) < maxTelling {
-			texts[id] = ""
+		if _, told := ToldQuiet(j.AdminComment); told && !waits[id] && !ended(j) && len(texts) < maxTelling {
+			if texts[id] = ""; strings.HasPrefix(j.AdminComment, MovedText) {
+				texts[id] = movedWords(j.AdminComment)
+			}
 		}
 	}
 	for id, text := range e.apart(snap) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -241,6 +242,43 @@ func TestARaisedBudgetLetsJobsGoOn(t *testing.T) {
 		s.start("")
 		s.wait(2*time.Minute, "all jobs run", func() bool { return s.live() == 6 })
 	})
+}
+
+// TestALoweredBudgetKeepsBackWhatWasNotCalled: wherever burstd dies before the journal has a launch as called, one with a lower cap
+// calls no more than that has room for.
+func TestALoweredBudgetKeepsBackWhatWasNotCalled(t *testing.T) {
+	play := func(t *testing.T, at string) (points []string, lived int) {
+		s := beginSpender(t, 4, budget.Caps{Cluster: budget.Limits{Day: 8}}, true)
+		defer s.until()
+		first := s.start(at)
+		s.submit(4)
+		for range 120 { // it dies in the first, if at all
+			if time.Sleep(time.Second); s.isDead() {
+				s.caps.Cluster.Day = 1 // an instance counts with 0.6028 USD
+				s.revive()
+			}
+		}
+		return first.log, s.most()
+	}
+	var points []string
+	synctest.Test(t, func(t *testing.T) {
+		all, lived := play(t, "")
+		n := slices.Index(all, "after commit launches #1") // from then on the journal has them as called
+		if lived != 4 || n < 0 || !slices.Contains(all[n:], "before launch #1") {
+			t.Fatalf("%d instances, %q", lived, all)
+		}
+		points = slices.DeleteFunc(all[:n], func(p string) bool { return !strings.Contains(p, "commit") })
+	})
+	if testing.Short() {
+		points = points[len(points)-2:]
+	}
+	for _, p := range points {
+		synctest.Test(t, func(t *testing.T) {
+			if _, lived := play(t, p); lived != 1 {
+				t.Errorf("died at %s: %d instances lived at once, and 1 USD is for one", p, lived)
+			}
+		})
+	}
 }
 
 // TestBudgetKilledAtEveryPoint: wherever burstd dies, no day costs more than its budget, and never are more

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -43,29 +44,43 @@ func (d *Daemon) newKeeper(ctx context.Context) *spending.Keeper {
 
 // affordInPlaceOf is ft.Config.Afford: of the sources that may have something now one has to fit. The launch itself is judged
 // again, beside others.
-func (d *Daemon) affordInPlaceOf(ctx context.Context, node string) (why string, err error) {
-	for _, p := range d.cfg.Pools {
-		if !slices.Contains(p.Power.Nodes, node) {
-			continue
-		}
-		books, err := d.keeper.Ask(ctx, d.engine.Standing(), nil)
-		if err != nil {
-			return "", err
-		}
+func (d *Daemon) affordInPlaceOf(ctx context.Context, raised map[string]string) (ask func(inPlaceOf string) (why string), err error) {
+	standing := d.engine.Standing()
+	books, err := d.keeper.Ask(ctx, standing, nil)
+	if err != nil {
+		return nil, err
+	}
+	ask = func(node string) (why string) {
 		now := time.Now()
-		for _, s := range p.Power.Sources() {
+		for _, s := range d.sourcesOf(node) {
 			first := d.engine.Now(s, 1, now).First
 			if first == (cloud.Offering{}) {
 				continue
 			}
 			r := books.WouldInPlaceOf(node, launchOf(s, first, 1, now))
 			if r.Why == "" || r.Brief {
-				return "", nil
+				return ""
 			}
 			why = r.Why
 		}
+		return why
 	}
-	return why, nil
+	for _, node := range slices.Sorted(maps.Keys(raised)) {
+		if n, ordered := standing.Nodes[node]; !ordered || n.Phase == power.Wanted { // what is launched is in the books
+			ask(raised[node])
+		}
+	}
+	return ask, nil
+}
+
+// sourcesOf are those of the node's pool.
+func (d *Daemon) sourcesOf(node string) []power.Pool {
+	for _, p := range d.cfg.Pools {
+		if slices.Contains(p.Power.Nodes, node) {
+			return p.Power.Sources()
+		}
+	}
+	return nil
 }
 
 // dearest is the higher of the prices that are known of an offering now, or that of the dearest zone;

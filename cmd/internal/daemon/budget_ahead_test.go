@@ -38,11 +38,54 @@ func TestAReplacementIsAskedFor(t *testing.T) {
 				}
 				i, _ := l.Info(id)
 				l.cfg.Pools[0].Power = power.Pool{Name: "p", Provider: "here", Nodes: l.nodes, Fleet: fleet.Config{Types: tt.types}}
-				why, err := l.affordInPlaceOf(t.Context(), i.Nodes[0])
-				if err != nil || !strings.HasPrefix(why, tt.why) || (why == "") != (tt.why == "") {
-					t.Errorf("%q, %v; want %q", why, err, tt.why)
+				afford, err := l.affordInPlaceOf(t.Context(), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if why := afford(i.Nodes[0]); !strings.HasPrefix(why, tt.why) || (why == "") != (tt.why == "") {
+					t.Errorf("%q, want %q", why, tt.why)
 				}
 			})
 		})
 	}
+}
+
+// TestASecondReplacementIsAskedForBesideTheFirst: with room for one the first counts, as long as it is not launched; then its
+// instance does.
+func TestASecondReplacementIsAskedForBesideTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newTill(t, "", budget.Caps{Users: map[string]budget.Limits{"ann": {Month: 350}}}) // two of her jobs, and one of them once more
+		defer l.past.stop()
+		defer func() { l.end() }()
+		var nodes []string
+		for range 2 {
+			id := l.job("ann", signalScript)
+			l.until(time.Minute, "it runs", func() bool { i, _ := l.Info(id); return i.State == "RUNNING" })
+			i, _ := l.Info(id)
+			nodes = append(nodes, i.Nodes[0])
+		}
+		if _, err := l.watcher.Fresh(t.Context(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		l.cfg.Pools[0].Power = power.Pool{Name: "p", Provider: "here", Nodes: l.nodes, Fleet: fleet.Config{Types: []string{"small"}}}
+		for _, tt := range []struct {
+			name   string
+			raised map[string]string
+			want   []bool // whether there is room
+		}{
+			{"both at once", nil, []bool{true, false}},
+			{"the first was raised just now", map[string]string{"new": nodes[0]}, []bool{false, false}},
+			{"it has an instance", map[string]string{nodes[1]: nodes[0]}, []bool{true, false}},
+		} {
+			afford, err := l.affordInPlaceOf(t.Context(), tt.raised)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n, node := range nodes {
+				if why := afford(node); (why == "") != tt.want[n] {
+					t.Errorf("%s: in place of node %d: %q", tt.name, n, why)
+				}
+			}
+		}
+	})
 }

@@ -27,6 +27,9 @@ const (
 // tellable says that a comment may be written over by one that says what the job waits for now: there is none, or
 // it is such a one. Other words of burstd's say more.
 func tellable(comment string) bool {
+	if _, quiet := power.ToldQuiet(comment); quiet {
+		return false
+	}
 	return comment == "" || strings.HasPrefix(comment, power.MovedText) || strings.HasPrefix(comment, power.BootText) || strings.HasPrefix(comment, power.KeptText)
 }
 

@@ -88,6 +88,8 @@ func TestWhy(t *testing.T) {
 			want: "waits for the boot of its 1 node of pool p, ordered 11:59:00, which is longer than others have lately taken"},
 		{name: "a cloud that is away", f: facts{job: comment(boots, "burst: its nodes are launched when a cloud answers: aws: no answer"), nodes: []power.Node{node(power.Wanted)}},
 			want: "waits for the boot of its 1 node of pool p, ordered 11:59:00; 1 not launched yet: its nodes are launched when a cloud answers: aws: no answer"},
+		{name: "a cloud that is away, of a moved job", f: facts{job: comment(boots, power.MovedText+"r: goes also to cloud, since 11:58:00; its nodes are launched when a cloud answers: aws: no answer"), nodes: []power.Node{node(power.Wanted)}},
+			want: "waits for the boot of its 1 node of pool p, ordered 11:59:00; 1 not launched yet: its nodes are launched when a cloud answers: aws: no answer"},
 		{name: "a budget without an answer, before it is told", f: facts{job: comment(boots, power.BootText+"1 of pool p"), nodes: []power.Node{node(power.Wanted)}, brief: []string{"the price of small/z1/spot is asked for"}},
 			want: "waits for the boot of its 1 node of pool p, ordered 11:59:00; 1 not launched yet", more: "the price of small/z1/spot is asked for"},
 		{name: "a fence", f: facts{job: comment(boots, "burst: i-1 may still run"), nodes: []power.Node{node(power.Up)}}, want: "its nodes are up; it waits all the same: i-1 may still run"},
@@ -506,6 +508,12 @@ func TestTold(t *testing.T) {
 	look(told)
 	if got := says(0); strings.Count(got, "nodes ordered") != 1 || !strings.Contains(got, again.Format(time.DateTime)) {
 		t.Error(got)
+	}
+	away := power.MovedText + "small: goes also to cloud, since 12:00:00; its nodes are launched when a cloud answers: no answer"
+	s.rows[0]["admin_comment"] = away
+	boots(node("c1", 5, again.Add(time.Second)))
+	if look(told); says(0) != away {
+		t.Errorf("over what it waits for: %q", says(0))
 	}
 	s.rows[0]["admin_comment"], s.rows[1]["admin_comment"] = "", "burst: i-1 may still run"
 	boots(node("c1", 5, time.Now()), node("c2", 6, made.Add(time.Second)))

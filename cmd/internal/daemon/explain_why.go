@@ -93,6 +93,9 @@ func (f *facts) boot() string {
 	told, isTold := f.told()
 	// These say what is seen here, or where it goes: no reason to wait.
 	isTold = isTold && !strings.Contains(f.job.AdminComment, "nodes ordered: ") && !strings.HasPrefix(f.job.AdminComment, power.MovedText) && !strings.HasPrefix(f.job.AdminComment, power.KeptText)
+	if text, quiet := power.ToldQuiet(f.job.AdminComment); quiet {
+		told, isTold = f.hide(text), true
+	}
 	switch {
 	case len(f.nodes) == 0:
 		return "waits for its nodes to answer" + since(", since ", f.job.Start, f.now)

@@ -65,7 +65,7 @@ func TestWhatHadNoPriceHasOneLater(t *testing.T) {
 		if hours, _ := unpriced(); hours < 1 {
 			t.Errorf("%g hours have no price, and one was to have none", hours)
 		}
-		c.err = nil
+		c.fails(nil)
 		time.Sleep(priceAgain + 2*lateEvery)
 		if hours, usd := unpriced(); hours > 0 || usd < 0.5 {
 			t.Errorf("%g hours have no price still, the others come to %g", hours, usd)

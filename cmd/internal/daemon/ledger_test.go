@@ -140,11 +140,20 @@ type pricer struct {
 	cloud.Provider
 	full  float64 // on demand; 0: it does not know
 	usd   float64
+	mu    sync.Mutex // guards err and asked, where the daemon asks beside the test
 	err   error
 	asked int
 }
 
+func (p *pricer) fails(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.err = err
+}
+
 func (p *pricer) Prices(_ context.Context, offerings []cloud.Offering) (all []cloud.OfferingPrice, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.asked++
 	for _, o := range offerings {
 		if o.Market == cloud.Spot && p.err == nil {

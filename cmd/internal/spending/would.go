@@ -14,7 +14,7 @@ import (
 // wouldNode begins the names of nodes that are not ordered: no node of Slurm's has such a name.
 const wouldNode = "\x00"
 
-// Asked are books that were opened for questions: of what is asked nothing is kept.
+// Asked are books that were opened for questions: of what is asked nothing is kept beyond them.
 type Asked struct{ o *opened }
 
 // Ask opens the books to ask of jobs that have no nodes yet, or which Slurm does not know: one that is not
@@ -56,24 +56,33 @@ func (k *Keeper) Ask(ctx context.Context, s power.Standing, own *Own, jobs ...sl
 }
 
 // Would says whether the launch could be made now for one of the jobs, whatever its nodes are called.
-func (a *Asked) Would(j slurm.Job, l power.Launch) power.Refusal { return a.o.would(j.ID, l) }
+func (a *Asked) Would(j slurm.Job, l power.Launch) power.Refusal {
+	r, _ := a.o.would(j.ID, l)
+	return r
+}
 
-// WouldInPlaceOf says whether the launch could be made now in place of a node, for the jobs that it has.
+// WouldInPlaceOf says whether the launch could be made now in place of a node, for the jobs that it has. One that could counts in
+// what is asked next.
 func (a *Asked) WouldInPlaceOf(node string, l power.Launch) power.Refusal {
 	o, k := *a.o, *a.o.Keeper
 	k.InPlaceOf = func(string) string { return node }
 	o.Keeper = &k
-	return o.would(0, l)
+	r, with := o.would(0, l)
+	if r.Why == "" {
+		a.o.books = with
+	}
+	return r
 }
 
-func (o opened) would(job uint32, l power.Launch) power.Refusal {
+// would judges the launch in books of its own, which have it then if it fits.
+func (o opened) would(job uint32, l power.Launch) (power.Refusal, *budget.Books) {
 	o.books, o.Nodes, l.Nodes = o.books.Clone(), map[string]power.Node{}, nil
 	for range l.Request.Count {
 		name := wouldNode + fmt.Sprint(len(l.Nodes))
 		l.Nodes = append(l.Nodes, name)
 		o.Nodes[name] = power.Node{Name: name, Pool: l.Request.Pool, Phase: power.Wanted, Job: job}
 	}
-	return o.afford(l)
+	return o.afford(l), o.books
 }
 
 // OwnRoom says of the jobs which have something of their own budgets that is not really spent, or none any more. One that is not in it
