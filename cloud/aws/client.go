@@ -21,6 +21,7 @@ import (
 	"github.com/aws/smithy-go/logging"
 	smithymiddleware "github.com/aws/smithy-go/middleware"
 
+	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/aws/wholebody"
 )
 
@@ -34,7 +35,8 @@ const (
 )
 
 // loadConfig reads the default credential chain. It makes no call: missing or
-// expired credentials are an Auth error of the first call that needs them.
+// expired credentials are an Auth error of the first call that needs them, and
+// a profile that is not there is one at once.
 func loadConfig(ctx context.Context, c Config) (aws.Config, error) {
 	log := c.Log
 	if log == nil {
@@ -68,7 +70,8 @@ func loadConfig(ctx context.Context, c Config) (aws.Config, error) {
 	}
 	cfg, err := awsconfig.LoadDefaultConfig(ctx, options...)
 	if err != nil {
-		return aws.Config{}, fmt.Errorf("reading the AWS configuration of provider %q (profile %q, region %q): %w", c.Name, c.Profile, c.Region, err)
+		return aws.Config{}, &cloud.Error{Kind: cloud.Auth, Op: "configuration",
+			Err: fmt.Errorf("reading the AWS configuration of provider %q (profile %q, region %q): %w", c.Name, c.Profile, c.Region, err)}
 	}
 	// Only now: AWS_CA_BUNDLE wants the SDK's own client.
 	cfg.HTTPClient = wholebody.Client{HTTPClient: cfg.HTTPClient}

@@ -105,10 +105,16 @@ func checkAWS(ctx context.Context, cfg *config.Config, open *opened, only string
 		a := account{Provider: p.Name, Findings: []aws.Finding{known}, cloud: "AWS"}
 		provider, err := open.get(ctx, p.Name)
 		if asked, ok := provider.(*aws.Provider); ok {
-			a.Findings = append(a.Findings, asked.Check(ctx, cluster, poolsOn(cfg, p.Name))...)
+			found := asked.Check(ctx, cluster, poolsOn(cfg, p.Name))
+			for i, f := range found {
+				if f.Level == aws.LevelWrong && f.Subject == "credentials" {
+					found[i].Hint = f.Hint + "; " + open.hint()
+				}
+			}
+			a.Findings = append(a.Findings, found...)
 			a.Findings = append(a.Findings, checkUnfinished(ctx, cfg, p.Name, provider)...)
 		} else {
-			a.Findings = append(a.Findings, aws.Finding{Level: aws.LevelWrong, Subject: "provider " + p.Name, Text: fmt.Sprint(err)})
+			a.Findings = append(a.Findings, aws.Finding{Level: aws.LevelWrong, Subject: "credentials", Text: fmt.Sprint(err), Hint: open.hint()})
 		}
 		all = append(all, a)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cloud/aws"
+	"github.com/burst-hpc/burst/cmd/internal/api"
 	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/slurm/conf"
 )
@@ -25,7 +26,7 @@ type asked struct {
 // once: one that does not answer takes no time from the others. Offline none is asked.
 func askClouds(ctx context.Context, cfg *config.Config, in *conf.Input, offline bool) asked {
 	if offline {
-		return asked{servers: checkServers(ctx, cfg, true)}
+		return asked{servers: checkServers(ctx, cfg, nil)}
 	}
 	ctx, cancel := context.WithTimeout(ctx, cloudTimeout)
 	defer cancel()
@@ -38,7 +39,9 @@ func askClouds(ctx context.Context, cfg *config.Config, in *conf.Input, offline 
 			accounts[i].aws, accounts[i].vultr = checkAWS(ctx, cfg, open, p.Name), checkVultr(ctx, cfg, open, p.Name)
 		})
 	}
-	wg.Go(func() { a.servers = checkServers(ctx, cfg, false) })
+	wg.Go(func() { a.servers = checkServers(ctx, cfg, open) })
+	var words map[string]string
+	wg.Go(func() { words = burstdsWords(ctx, cfg) })
 	failed := shapes(ctx, cfg, open, in)
 	wg.Wait()
 	for _, of := range accounts {
@@ -48,8 +51,22 @@ func askClouds(ctx context.Context, cfg *config.Config, in *conf.Input, offline 
 		for i, f := range account.Findings {
 			// This host may have no way there, or this user no credentials, while burstd has: "burst aws
 			// check" is the one to say so.
+			if word, runs := words[account.Provider]; runs && word != "ok" {
+				break // it is no better off
+			}
 			if f.Level == aws.LevelWrong && (f.Subject == "credentials" || strings.HasPrefix(f.Subject, "endpoint ")) {
 				account.Findings[i].Level = aws.LevelUnknown
+			}
+		}
+	}
+	for _, of := range [][]account{a.aws, a.vultr} {
+		for i, account := range of {
+			switch word, runs := words[account.Provider]; {
+			case runs && word == "ok":
+				of[i].Findings = append(account.Findings, aws.Finding{Level: aws.LevelOK, Subject: "burstd", Text: "it runs, and has no error of this provider"})
+			case runs:
+				of[i].Findings = append(account.Findings, aws.Finding{Level: aws.LevelWarning, Subject: "burstd", Text: "its last question failed: " + word,
+					Hint: "\"burst status\" says whether it still does"})
 			}
 		}
 	}
@@ -66,4 +83,18 @@ func askClouds(ctx context.Context, cfg *config.Config, in *conf.Input, offline 
 		a.pools = append(a.pools, f)
 	}
 	return a
+}
+
+// burstdsWords is what burstd, with its own credentials and its own way to them, has of the providers, by name: "ok", or
+// its last error; none where it does not run.
+func burstdsWords(ctx context.Context, cfg *config.Config) map[string]string {
+	ctx, cancel := context.WithTimeout(ctx, burstdTimeout)
+	defer cancel()
+	client := api.NewClient(cfg.Endpoint.Socket)
+	defer client.Close()
+	s, err := client.Status(ctx)
+	if err != nil {
+		return nil // that it does not answer is a finding of this host
+	}
+	return s.Providers
 }

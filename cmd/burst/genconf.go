@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cmd/internal/cli"
 	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/cmd/internal/endpoint"
@@ -147,9 +148,13 @@ func chainInPlace(in conf.Input) string {
 func askShapes(ctx context.Context, cfg *config.Config, in *conf.Input) error {
 	ctx, cancel := context.WithTimeout(ctx, cloudTimeout)
 	defer cancel()
-	failed := shapes(ctx, cfg, openedOf(cfg), in)
+	open := openedOf(cfg)
+	failed := shapes(ctx, cfg, open, in)
 	for _, p := range cfg.Pools { // the first, in the order of the file
 		if err := failed[p.Power.Name]; err != nil {
+			if cloud.KindOf(err) == cloud.Auth {
+				return open.explain(fmt.Errorf("describing the nodes of pool %s: %w", p.Power.Name, err))
+			}
 			return cli.WithHint(fmt.Errorf("describing the nodes of pool %s: %w", p.Power.Name, err),
 				"with cpus and real_memory in [pool.%s] nobody is asked; \"burst aws check\" says more of AWS", p.Power.Name)
 		}

@@ -101,7 +101,8 @@ func runImageBuild(ctx context.Context, s streams, o imageBuildOptions) error {
 	if all := cfg.Pools[n].Providers(); o.provider == "" && len(all) > 1 {
 		fmt.Fprintf(s.err, "pool %s buys of %s; this image is for %s, --provider makes one for another\n", o.pool, strings.Join(all, ", "), all[0])
 	}
-	provider, err := openedOf(cfg).get(ctx, pool.Power.Provider)
+	open := openedOf(cfg)
+	provider, err := open.get(ctx, pool.Power.Provider)
 	if err != nil {
 		return err
 	}
@@ -131,7 +132,7 @@ func runImageBuild(ctx context.Context, s streams, o imageBuildOptions) error {
 	}
 	request, err := way.Request(ctx, cluster)
 	if e := (*cloud.Error)(nil); errors.As(err, &e) && e.Kind != cloud.Invalid {
-		return fmt.Errorf("choosing the instance: %w", err)
+		return open.explain(fmt.Errorf("choosing the instance: %w", err))
 	}
 	if err != nil {
 		return cli.UsageError(fmt.Errorf("no image can be made for pool %s: %w", o.pool, err), "docs/images.md says what pools can have images made")

@@ -78,7 +78,7 @@ func allImages(ctx context.Context, cfg *config.Config) ([]listedImage, error) {
 		}
 		images, err := imager.Images(ctx, cluster)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("provider %s: %w", p.Name, err))
+			errs = append(errs, open.explain(fmt.Errorf("provider %s: %w", p.Name, err)))
 		}
 		for _, i := range images {
 			if slices.ContainsFunc(all, func(l listedImage) bool { return l.ID == i.ID }) {

@@ -97,7 +97,7 @@ func runPrices(ctx context.Context, s streams, o pricesOptions) error {
 		more, err := pricesOf(ctx, cfg, p, open)
 		rows = append(rows, more...)
 		if err != nil {
-			failed = append(failed, fmt.Errorf("prices of pool %s, provider %s: %w", p.Power.Name, p.Power.Provider, err))
+			failed = append(failed, open.explain(fmt.Errorf("prices of pool %s, provider %s: %w", p.Power.Name, p.Power.Provider, err)))
 		}
 	}
 	sortPrices(rows, o.sort)

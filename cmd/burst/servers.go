@@ -12,14 +12,10 @@ import (
 )
 
 // checkServers says what the servers of files cost that nobody ends but an admin, and warns of those whose
-// nodes would be given up while they boot.
-func checkServers(ctx context.Context, cfg *config.Config, offline bool) []conf.Finding {
+// nodes would be given up while they boot. Without open no cloud is asked.
+func checkServers(ctx context.Context, cfg *config.Config, open *opened) []conf.Finding {
 	ctx, cancel := context.WithTimeout(ctx, cloudTimeout)
 	defer cancel()
-	var open *opened
-	if !offline {
-		open = openedOf(cfg)
-	}
 	var all []conf.Finding
 	of := map[string]config.Pool{} // by node
 	for _, p := range cfg.Pools {

@@ -36,7 +36,8 @@ func stopAllCommand() *cobra.Command {
 			"needed. burstd launches nothing from then on, also if it is away now, until burst\n" +
 			"resume; with --pool or --provider only if it answers, until burst pool start. The\n" +
 			"command returns when the clouds say that all are gone, and may be interrupted and\n" +
-			"repeated.\n\n" +
+			"repeated. Root has burstd's credentials: those that burstd's unit sets are taken\n" +
+			"from there, if they are not set here.\n\n" +
 			"Exit codes: 0 done, 1 something is left, or was not confirmed, 2 wrong usage or\n" +
 			"configuration.",
 		Example: "  burst stop-all\n  burst stop-all --pool c6i --yes\n  burst stop-all --cluster-id 0f3a5c7e9b1d2f48   # when the state folder is lost",
@@ -52,21 +53,6 @@ func stopAllCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&o.yes, "yes", false, "do not ask")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print what became of the instances as JSON")
 	return cmd
-}
-
-// stopped is what burst stop-all --json prints.
-type stopped struct {
-	Cluster   string            `json:"cluster"`
-	Burstd    string            `json:"burstd"` // what it was told, or why not
-	Providers []stoppedProvider `json:"providers"`
-	Unwatched []string          `json:"unwatched,omitempty"` // what burstd's journal has of providers that are not in burst.toml
-}
-
-type stoppedProvider struct {
-	Provider string           `json:"provider"`
-	Ended    int              `json:"ended"`
-	Left     []cloud.Instance `json:"left"`
-	Error    string           `json:"error,omitempty"`
 }
 
 // button is one press of the red button.
@@ -103,7 +89,6 @@ func runStopAll(ctx context.Context, s streams, o stopAllOptions) error {
 		}
 		if provider, err := b.open.get(ctx, p.Name); err != nil {
 			b.failed[p.Name] = err
-			fmt.Fprintf(s.err, "burst: warning: %s\n", printable(err.Error()))
 		} else {
 			b.providers[p.Name] = provider
 		}
@@ -132,9 +117,13 @@ func (b *button) press(ctx context.Context) error {
 		return another
 	}
 	for _, name := range slices.Sorted(maps.Keys(unasked)) {
-		fmt.Fprintf(b.err, "burst: warning: provider %s cannot be asked now: %s\n", name, printable(unasked[name].Error()))
+		fmt.Fprintf(b.err, "burst: warning: provider %s could not be asked, and is asked again: %s\n", name, printable(unasked[name].Error()))
 	}
-	if err := b.show(ctx, found); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(b.failed)) {
+		unasked[name] = b.failed[name]
+		fmt.Fprintf(b.err, "burst: warning: provider %s could not be asked: its instances live on: %s\n", name, printable(b.failed[name].Error()))
+	}
+	if err := b.show(ctx, found, slices.Sorted(maps.Keys(unasked))); err != nil {
 		return err
 	}
 	none := !slices.ContainsFunc(slices.Collect(maps.Values(found)), func(all []cloud.Instance) bool { return len(all) > 0 })
@@ -180,8 +169,8 @@ func (b *button) poolOf(i cloud.Instance) string {
 	return i.Pool
 }
 
-// show says what will end, and what it costs.
-func (b *button) show(ctx context.Context, found map[string][]cloud.Instance) error {
+// show says what will end, and what it costs, as far as the providers could be asked.
+func (b *button) show(ctx context.Context, found map[string][]cloud.Instance, unasked []string) error {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second) // the price of a wish to know the price
 	defer cancel()
 	rows := [][]string{{"PROVIDER", "POOL", "INSTANCES", "USD/HOUR"}}
@@ -205,8 +194,18 @@ func (b *button) show(ctx context.Context, found map[string][]cloud.Instance) er
 			rows = append(rows, []string{name, orDash(pool), fmt.Sprint(len(pools[pool])), usd(sum)})
 		}
 	}
-	fmt.Fprintf(b.err, "%d instances of cluster %s (id %s) will be terminated, with all jobs on them; so will those that\nare being launched now.\n",
-		total, printable(b.cfg.Cluster), printable(b.cluster))
+	whose := fmt.Sprintf("cluster %s (id %s)", printable(b.cfg.Cluster), printable(b.cluster))
+	switch all := len(b.providers) + len(b.failed); {
+	case len(b.providers) == 0:
+		fmt.Fprintf(b.err, "No provider could be asked: no instance of %s will be terminated.\n", whose)
+	case len(unasked) == all:
+		fmt.Fprintf(b.err, "No provider could be asked: how many instances of %s there are is not known. Those of providers that\nanswer yet will be terminated, with all jobs on them.\n", whose)
+	case len(unasked) > 0:
+		fmt.Fprintf(b.err, "%d instances of %s will be terminated, with all jobs on them; so will those that\nare being launched now. How many provider %s has is not known.\n",
+			total, whose, strings.Join(unasked, ", "))
+	default:
+		fmt.Fprintf(b.err, "%d instances of %s will be terminated, with all jobs on them; so will those that\nare being launched now.\n", total, whose)
+	}
 	for _, p := range b.cfg.Pools {
 		if p.Slurm.Server && slices.ContainsFunc(found[p.Power.Provider], func(i cloud.Instance) bool { return b.poolOf(i) == p.Power.Name }) {
 			fmt.Fprintf(b.err, "Pool %s serves files: what is in %s is lost.\n", p.Power.Name, p.Boot.Export.Folder)
@@ -242,63 +241,4 @@ func (b *button) prices(ctx context.Context, name string, all []cloud.Instance) 
 		}
 	}
 	return by
-}
-
-// tell says what became of the instances; it is an error if any is left.
-func (b *button) tell(said string, results []stopall.Result, interrupted error) error {
-	out := stopped{Cluster: b.cluster, Burstd: said, Providers: []stoppedProvider{}}
-	ended, left, unknown := 0, 0, 0
-	rows := [][]string{{"PROVIDER", "LEFT", "POOL", "STATE", "NODE"}}
-	for _, r := range results {
-		p := stoppedProvider{Provider: r.Provider, Ended: r.Ended, Left: append([]cloud.Instance{}, r.Left...)}
-		if r.Err != nil {
-			p.Error = r.Err.Error()
-			if len(r.Left) == 0 {
-				unknown++
-			}
-			if !errors.Is(r.Err, context.Canceled) { // the error says that it was interrupted
-				fmt.Fprintf(b.err, "burst: warning: provider %s: %s\n", r.Provider, printable(p.Error))
-			}
-		}
-		ended, left = ended+r.Ended, left+len(r.Left)
-		for _, i := range r.Left {
-			rows = append(rows, []string{r.Provider, i.ID, orDash(i.Pool), string(i.State), orDash(i.Node)})
-		}
-		out.Providers = append(out.Providers, p)
-	}
-	for _, name := range slices.Sorted(maps.Keys(b.left)) {
-		out.Unwatched = append(out.Unwatched, b.left[name])
-		fmt.Fprintf(b.err, "burst: warning: %s\n", printable(b.left[name]))
-	}
-	var err error
-	if b.json {
-		err = writeJSON(b.out, out)
-	} else {
-		if left > 0 {
-			err = writeTable(b.out, rows)
-		}
-		if err == nil {
-			_, err = fmt.Fprintf(b.out, "%d instances are gone.\n", ended)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	var wrong []string
-	if left > 0 {
-		wrong = append(wrong, fmt.Sprintf("%d instances live, as far as is known", left))
-	}
-	if unknown > 0 {
-		wrong = append(wrong, fmt.Sprintf("of %d providers it is not known whether any is left", unknown))
-	}
-	if len(b.left) > 0 && b.provider == "" && b.pool == "" { // else it was not meant, as far as is known
-		wrong = append(wrong, fmt.Sprintf("of %d providers that are not in burst.toml nothing was ended", len(b.left)))
-	}
-	if len(wrong) == 0 {
-		return nil
-	}
-	if interrupted != nil {
-		wrong = append([]string{"interrupted"}, wrong...)
-	}
-	return cli.WithHint(errors.New(strings.Join(wrong, "; ")), "the same command again goes on; the cloud's console ends what Burst may not")
 }

@@ -89,6 +89,9 @@ func (b *button) showClusters(ctx context.Context, text string) error {
 			rows = append(rows, []string{name, id, fmt.Sprint(found[id])})
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(b.failed)) {
+		rows = append(rows, []string{name, "(" + b.failed[name].Error() + ")", "-"})
+	}
 	if len(rows) == 1 {
 		return nil
 	}

@@ -56,7 +56,7 @@ func TestStopAllSaysWhichFilesGo(t *testing.T) {
 	for pool, want := range map[string]bool{"nfs": true, "vhp": false} {
 		var out bytes.Buffer
 		b := &button{streams: streams{io.Discard, &out}, cfg: &config.Config{Pools: []config.Pool{server}}}
-		if err := b.show(t.Context(), map[string][]cloud.Instance{"lon": {{ID: "i-1", Pool: pool}}}); err != nil {
+		if err := b.show(t.Context(), map[string][]cloud.Instance{"lon": {{ID: "i-1", Pool: pool}}}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Contains(out.String(), "Pool nfs serves files: what is in /shared is lost.\n"); got != want {
@@ -248,7 +248,7 @@ func TestWhatIsLeftIsTold(t *testing.T) {
 	}{
 		{"none", []stopall.Result{{Provider: "a", Ended: 3}, {Provider: "b", Ended: 2}}, nil, "5 instances are gone.", ""},
 		{"one", []stopall.Result{{Provider: "a", Ended: 3, Left: left, Err: errors.New("is protected")}}, nil, "a         i-1   p     running  c1", "1 instances live"},
-		{"not known", []stopall.Result{{Provider: "a", Err: errors.New("no route")}}, nil, "0 instances are gone.", "of 1 providers it is not known"},
+		{"not known", []stopall.Result{{Provider: "a", Err: errors.New("no route")}}, nil, "No instance is gone: no provider could be asked.", "of 1 providers it is not known"},
 		{"interrupted", []stopall.Result{{Provider: "a", Left: left, Err: context.Canceled}}, context.Canceled, "i-1", "interrupted; 1 instances live"},
 	} {
 		var out bytes.Buffer

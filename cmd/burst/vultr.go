@@ -33,7 +33,11 @@ func checkVultr(ctx context.Context, cfg *config.Config, open *opened, only stri
 			}
 		}
 		for _, f := range asked.Check(ctx, pools) {
-			a.Findings = append(a.Findings, aws.Finding{Level: aws.Level(f.Level), Subject: f.Subject, Text: f.Text})
+			one := aws.Finding{Level: aws.Level(f.Level), Subject: f.Subject, Text: f.Text}
+			if f.Level != vultr.LevelOK && f.Subject == "account" {
+				one.Hint = open.hint()
+			}
+			a.Findings = append(a.Findings, one)
 		}
 		a.Findings = append(a.Findings, checkUnfinished(ctx, cfg, c.Name, provider)...)
 		all = append(all, a)
