@@ -100,6 +100,8 @@ type Instance struct {
 	// Ended is when the cloud says that a Terminated instance stopped costing
 	// money; zero where it does not say.
 	Ended time.Time `json:"ended,omitzero"`
+	// Why is what the cloud says of the end of one that is not Live; empty where it says nothing.
+	Why string `json:"why,omitempty"`
 }
 
 // Filter narrows List. Empty fields do not narrow; Cluster is always set.

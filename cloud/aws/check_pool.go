@@ -96,6 +96,32 @@ func (p *Provider) checkImage(ctx context.Context, all *findings, pool CheckPool
 	if fits {
 		all.ok(subject, "%s %s (%s, root volume %s)", id, facts.name, facts.arch, facts.root)
 	}
+	p.checkKeys(all, pool, facts.sealed)
+}
+
+// checkKeys names the grants that encrypted volumes need. Neither DryRun nor a launch tries them: EC2 answers well, and
+// ends the instance when it cannot decrypt.
+func (p *Provider) checkKeys(all *findings, pool CheckPool, sealed []string) {
+	settings := p.c.Pools[pool.Name]
+	var keys []string
+	if settings.Root.KMSKey != "" {
+		keys = append(keys, "key "+settings.Root.KMSKey+" (kms_key)")
+	}
+	if len(sealed) > 0 {
+		keys = append(keys, "the key of the image's "+strings.Join(sealed, ", "))
+	}
+	if len(keys) == 0 {
+		return
+	}
+	who := []string{"the controller's identity"}
+	if slices.ContainsFunc(pool.Offerings, func(o cloud.Offering) bool { return o.Market == cloud.Spot }) {
+		who = append(who, "AWSServiceRoleForEC2Spot")
+	}
+	if settings.Fleet != "never" {
+		who = append(who, "AWSServiceRoleForEC2Fleet")
+	}
+	all.add(LevelUnknown, "pool "+pool.Name+": encryption", "volumes are encrypted with "+strings.Join(keys, " and ")+": grants needed by "+strings.Join(who, ", "),
+		"it cannot be tried beforehand: unless the key is the account's own aws/ebs, its policy must let these use it and create grants, or instances end as they start (Client.InternalError)")
 }
 
 // checkZones asks whether each offering's zone has the type and a subnet.

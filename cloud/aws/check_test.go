@@ -319,3 +319,40 @@ func TestCheckClock(t *testing.T) {
 		})
 	}
 }
+
+// TestCheckNamesGrants: of a pool whose volumes are encrypted with keys that somebody must have granted.
+func TestCheckNamesGrants(t *testing.T) {
+	const key, sealed = "arn:aws:kms:us-east-1:1:key/k", "<blockDeviceMapping><item><deviceName>/dev/sda1</deviceName><ebs><snapshotId>snap-1</snapshotId><encrypted>true</encrypted></ebs></item></blockDeviceMapping>"
+	for _, tt := range []struct {
+		name, image, key, fleet string
+		spot                    bool
+		want                    string
+	}{
+		{"neither", "", "", "", true, ""},
+		{"the image", sealed, "", "", true, "volumes are encrypted with the key of the image's snap-1: grants needed by the controller's identity, AWSServiceRoleForEC2Spot, AWSServiceRoleForEC2Fleet"},
+		{"kms_key", "", key, "never", false, "volumes are encrypted with key " + key + " (kms_key): grants needed by the controller's identity"},
+		{"both", sealed, key, "never", true, "volumes are encrypted with key " + key + " (kms_key) and the key of the image's snap-1: grants needed by the controller's identity, AWSServiceRoleForEC2Spot"},
+	} {
+		pool := goodPool()
+		pool.Root.KMSKey, pool.Fleet = tt.key, tt.fleet
+		config, pools := checked(pool)
+		if !tt.spot {
+			pools[0].Offerings = slices.DeleteFunc(pools[0].Offerings, func(o cloud.Offering) bool { return o.Market == cloud.Spot })
+		}
+		given := wellSet()
+		given["DescribeImages"] = unlessDry(fixed("<imagesSet><item><imageId>ami-0aa</imageId><name>rocky</name><imageState>available</imageState><architecture>x86_64</architecture><rootDeviceName>/dev/sda1</rootDeviceName>" + tt.image + "</item></imagesSet>"))
+		p, _ := answering(t, config, given)
+		got := ""
+		for _, f := range p.Check(t.Context(), "0a1b2c3d4e5f6071", pools) {
+			if f.Subject == "pool c6i: encryption" {
+				got = f.Text
+				if f.Level != LevelUnknown || !strings.Contains(f.Hint, "create grants") {
+					t.Errorf("%s: %+v", tt.name, f)
+				}
+			}
+		}
+		if got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}

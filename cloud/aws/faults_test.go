@@ -275,3 +275,24 @@ func TestRefusedLaunches(t *testing.T) {
 		}
 	}
 }
+
+// TestEndIsExplained: an instance whose volume cannot be decrypted ends after a good answer, and the list says why.
+func TestEndIsExplained(t *testing.T) {
+	c := fakeCloud(t, ec2test.Options{Boot: time.Minute})
+	p := over(t, c.URL(), fakePool("never"))
+	c.NextBoots(1, ec2test.NoKey)
+	r := launchOf(2)
+	if got, err := p.Launch(t.Context(), r); len(got) != 2 || err != nil {
+		t.Fatalf("launched %+v, %v", got, err)
+	}
+	c.Advance(2 * time.Minute)
+	got, err := p.List(t.Context(), cloud.Filter{Cluster: r.Cluster})
+	if err != nil || len(got) != 2 {
+		t.Fatalf("listed %+v, %v", got, err)
+	}
+	for _, i := range got {
+		if told := strings.HasPrefix(i.Why, "Client.InternalError; as a rule EC2 may not use the KMS key"); told != (i.State == cloud.Terminated) || i.State.Live() && i.Why != "" {
+			t.Errorf("%s is %s: %q", i.ID, i.State, i.Why)
+		}
+	}
+}

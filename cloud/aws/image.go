@@ -55,6 +55,8 @@ type imageFacts struct {
 	arch  string // "x86_64", "arm64"
 	root  string // the root volume's device name
 	state string // "available", or why not
+	// sealed are the snapshots of its volumes that are encrypted. EC2 does not say here with which key.
+	sealed []string
 }
 
 // describeImage returns what EC2 says of an image that exists; one that does
@@ -68,10 +70,16 @@ func (p *Provider) describeImage(ctx context.Context, id string) (imageFacts, er
 		return imageFacts{}, invalid("image", "image %s does not exist in %s, or is not shared with this account", id, p.c.Region)
 	}
 	i := out.Images[0]
-	return imageFacts{
+	f := imageFacts{
 		name:  aws.ToString(i.Name),
 		arch:  string(i.Architecture),
 		root:  aws.ToString(i.RootDeviceName),
 		state: string(i.State),
-	}, nil
+	}
+	for _, d := range i.BlockDeviceMappings {
+		if d.Ebs != nil && aws.ToBool(d.Ebs.Encrypted) {
+			f.sealed = append(f.sealed, aws.ToString(d.Ebs.SnapshotId))
+		}
+	}
+	return f, nil
 }

@@ -120,6 +120,9 @@ func instance(i types.Instance) cloud.Instance {
 	if i.State != nil {
 		one.State = state(i.State.Name)
 	}
+	if !one.State.Live() && i.StateReason != nil {
+		one.Why = endOf(i.StateReason)
+	}
 	if one.State == cloud.Terminated {
 		one.Ended = transition(aws.ToString(i.StateTransitionReason))
 	}
@@ -154,6 +157,19 @@ func state(s types.InstanceStateName) cloud.State {
 		return cloud.Terminating
 	}
 	return cloud.Pending
+}
+
+// endOf is EC2's reason in one line. Its message often begins with the code.
+func endOf(reason *types.StateReason) string {
+	code, message := aws.ToString(reason.Code), strings.Join(strings.Fields(aws.ToString(reason.Message)), " ")
+	text := message
+	if !strings.Contains(message, code) {
+		text = strings.TrimSuffix(code+": "+message, ": ")
+	}
+	if code == "Client.InternalError" { // EC2 says no more of a volume that it cannot decrypt
+		text += "; as a rule EC2 may not use the KMS key of its volume: docs/aws.md names the grants"
+	}
+	return text
 }
 
 // transitionTime is in "User initiated (2026-11-21 05:00:00 GMT)".

@@ -80,8 +80,8 @@ func (p *Provider) runInstances(ctx context.Context, r cloud.LaunchRequest, s sp
 		if one.Offering.Zone == "" {
 			one.Offering.Zone = s.Targets[0].Zone
 		}
-		if !one.State.Live() && i.StateReason != nil {
-			why = died(one, i.StateReason)
+		if one.Why != "" {
+			why = fmt.Errorf("instance %s is %s: %s", one.ID, one.State, one.Why)
 		}
 		got = append(got, one)
 	}
@@ -93,9 +93,4 @@ func (p *Provider) runInstances(ctx context.Context, r cloud.LaunchRequest, s sp
 		return got, e
 	}
 	return got, nil
-}
-
-// died says why an instance ended at birth.
-func died(i cloud.Instance, reason *types.StateReason) error {
-	return fmt.Errorf("instance %s is %s: %w", i.ID, i.State, &codeError{aws.ToString(reason.Code), aws.ToString(reason.Message)})
 }

@@ -52,19 +52,19 @@ func (e *Engine) act(c *Change, a action, n Node, snap *slurm.Snapshot) {
 		}
 		c.Instances = append(c.Instances, doomed(i, CloudEnded))
 		e.died[n.Name] = i.Addr == "" || i.Addr == snap.Nodes[n.Name].Addr
-		n.Phase, n.Since, n.Reason, n.Instance, n.Token = Freeing, now, fmt.Sprintf("instance %s is gone", i.ID), "", ""
+		n.Phase, n.Since, n.Reason, n.Instance, n.Token = Freeing, now, oneLine(because(fmt.Sprintf("instance %s is gone", i.ID), i.Why)), "", ""
 		n.Job = 0 // which is all of its jobs, if there are several
 		jobs := append(jobsOn(snap, []Node{n})[n.Name], fallen...)
 		for _, j := range jobs {
-			hold(c, e.mem, j.ID, now, fmt.Sprintf("node %s died", n.Name))
+			hold(c, e.mem, j.ID, now, because(fmt.Sprintf("node %s died", n.Name), i.Why))
 		}
 		if len(jobs) == 1 {
 			n.Job = jobs[0].ID
 		}
 		c.Nodes = append(c.Nodes, n)
-		ev.Kind, ev.Text = "died", "the cloud says that its instance is gone: DOWN, its jobs are requeued"
+		ev.Kind, ev.Text = "died", because("the cloud says that its instance is gone: DOWN, its jobs are requeued", i.Why)
 	case retry:
-		e.bootFailed(c, n, "it ended before it registered", snap)
+		e.bootFailed(c, n, because("it ended before it registered", i.Why), snap)
 		return
 	case reclaim:
 		const why = "no instance is behind it"
@@ -79,6 +79,14 @@ func (e *Engine) act(c *Change, a action, n Node, snap *slurm.Snapshot) {
 
 // maxTries is how many instances may end before they register until a node is given back.
 const maxTries = 3
+
+// because adds to a text what the cloud says of an instance's end, if it says anything.
+func because(text, why string) string {
+	if why == "" {
+		return text
+	}
+	return text + "; the cloud says: " + why
+}
 
 func doomed(i Instance, why string) Instance {
 	i.Doomed = cmp.Or(i.Doomed, why)

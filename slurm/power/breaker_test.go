@@ -339,3 +339,54 @@ func TestManyConsoles(t *testing.T) {
 		}
 	})
 }
+
+// TestWhyItEnded: what the cloud says of an instance that it ended is told with the failed boot, with the stopped pool, to
+// the job, and of a node that died; also when the list that says it comes after burstd's start has forgotten it.
+func TestWhyItEnded(t *testing.T) {
+	const word, boots, up = "Client.InternalError: Client error on launch", "ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP", "ALLOCATED+CLOUD"
+	for _, tt := range []struct {
+		name  string
+		state cloud.State // as the journal has it
+		phase Phase
+		act   action
+		slurm string
+		kinds []string // of the events that say it
+	}{
+		{"it boots", cloud.Pending, Booting, retry, boots, []string{"boot-failed", "pool-stopped"}},
+		{"burstd was started anew", cloud.Terminated, Booting, retry, boots, []string{"boot-failed", "pool-stopped"}},
+		{"it was up", cloud.Running, Up, dead, up, []string{"died"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			i := onInstance("i-1", "c1", at)
+			i.State, i.Pool = tt.state, "p"
+			inSlurm(t, State{Instances: []Instance{i}}, map[string]string{"c1": tt.slurm}, nil, func(t *testing.T, e *Engine, s *scripted) {
+				pool := e.pools["p"]
+				pool.MaxBootFailures = 1
+				e.pools["p"] = pool
+				e.mem.nodes["c1"] = Node{Name: "c1", Pool: "p", Phase: tt.phase, Job: 7, Instance: "i-1", Tries: maxTries, Made: time.Now(), AddrSet: true}
+				ended := i.Instance
+				ended.State, ended.Why = cloud.Terminated, word
+				if err := e.commit(t.Context(), e.learn([]cloud.Instance{ended})); err != nil {
+					t.Fatal(err)
+				}
+				if again := e.learn([]cloud.Instance{ended}); len(again.Instances) > 0 {
+					t.Errorf("it is learnt twice: %+v", again)
+				}
+				var c Change
+				e.act(&c, tt.act, e.mem.nodes["c1"], s.snap)
+				e.count(&c, time.Now())
+				for _, kind := range tt.kinds {
+					if !slices.ContainsFunc(c.Events, func(ev Event) bool { return ev.Kind == kind && strings.Contains(ev.Text, word) }) {
+						t.Errorf("no event %s says it: %+v", kind, c.Events)
+					}
+				}
+				if tt.act == retry && (len(c.Holds) != 1 || !strings.Contains(c.Holds[0].Why, word)) {
+					t.Errorf("its job is told %+v", c.Holds)
+				}
+				if tt.act == dead && (c.Instances[0].Doomed != CloudEnded || !strings.Contains(c.Nodes[0].Reason, word)) {
+					t.Errorf("%+v, %+v", c.Instances, c.Nodes)
+				}
+			})
+		})
+	}
+}

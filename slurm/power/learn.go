@@ -49,10 +49,10 @@ func (e *Engine) learn(list []cloud.Instance) Change {
 	for _, i := range list {
 		rec, ok := e.mem.instances[i.ID]
 		closing := rec.Doomed != "" && i.State == cloud.Terminated
-		if !ok || !closing && rec.State == i.State && rec.Addr == i.Addr && rec.Hostname == i.Hostname {
+		if !ok || !closing && rec.State == i.State && rec.Addr == i.Addr && rec.Hostname == i.Hostname && rec.Why == i.Why {
 			continue
 		}
-		rec.State, rec.Addr, rec.Hostname, rec.Ended, rec.Guessed = i.State, i.Addr, i.Hostname, i.Ended, false
+		rec.State, rec.Addr, rec.Hostname, rec.Ended, rec.Guessed, rec.Why = i.State, i.Addr, i.Hostname, i.Ended, false, i.Why
 		if closing {
 			e.gone(&c, rec)
 			continue
@@ -76,6 +76,10 @@ func (e *Engine) closeRecord(c *Change, rec *Instance) {
 		rec.Ended, rec.Guessed = rec.Gone, true
 	}
 	rec.State = cloud.Terminated
+	why := rec.Doomed
+	if why == CloudEnded {
+		why = because(why, rec.Why)
+	}
 	c.Events = append(c.Events, Event{Time: rec.Gone, Kind: "gone", Node: rec.Assigned, Instance: rec.ID, Pool: rec.Pool,
-		Text: fmt.Sprintf("%s ended after %s: %s", rec.Offering, rec.Ended.Sub(rec.Launched).Round(time.Second), rec.Doomed)})
+		Text: fmt.Sprintf("%s ended after %s: %s", rec.Offering, rec.Ended.Sub(rec.Launched).Round(time.Second), why)})
 }

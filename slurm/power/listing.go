@@ -130,7 +130,7 @@ func (e *Engine) takeUnserving(c *Change, now time.Time) {
 			continue
 		}
 		if i.State == cloud.Terminated {
-			i.Doomed = "ended by itself"
+			i.Doomed = because("ended by itself", i.Why)
 			e.gone(c, i)
 			continue
 		}

@@ -35,6 +35,7 @@ const (
 	NeverRuns        // stays pending
 	NoNetwork        // runs, but nobody can reach it: for tests that play the node
 	DiesAtBirth      // is terminated at once, by the cloud
+	NoKey            // is terminated when it should run: its volume cannot be decrypted
 )
 
 // Fail makes a later call of the action meet the fault. Faults of one action are met

@@ -99,8 +99,11 @@ func (c *Cloud) launch(n int, pool Pool, subnet *Subnet, spec *Spec, tags map[st
 		}
 		c.machines = append(c.machines, m)
 		c.byID[m.id] = m
-		if m.boot == DiesAtBirth {
+		switch m.boot {
+		case DiesAtBirth:
 			c.finish(m, now, 0, "Server.InternalError")
+		case NoKey:
+			c.finish(m, m.runs, 0, "Client.InternalError")
 		}
 		all = append(all, m)
 	}
