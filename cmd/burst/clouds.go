@@ -41,6 +41,7 @@ func (o *opened) get(ctx context.Context, name string) (cloud.Provider, error) {
 	c, _ := o.cfg.Provider(name)
 	if o.env == nil && c.Kind != "local" {
 		env := borrow(ctx, hostcheck.New(o.cfg.Endpoint), os.Stderr)
+		env.shape = needsOf(o.cfg)
 		o.env = &env
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))

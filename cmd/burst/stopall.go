@@ -212,6 +212,9 @@ func (b *button) show(ctx context.Context, found map[string][]cloud.Instance, un
 		}
 	}
 	b.showFiles(found)
+	if len(rows) == 1 && len(unasked) > 0 {
+		return nil
+	}
 	return writeTable(b.err, rows)
 }
 

@@ -205,6 +205,9 @@ func (p *progressLine) report(now stopall.Progress) {
 		p.end()
 		fmt.Fprintf(p.w, "provider %s: %s; it is tried again\n", now.Provider, printable(now.Err.Error()))
 	}
+	if now.Err != nil && now.Found == 0 {
+		return // it has not been asked: that is no count
+	}
 	if !p.tty {
 		if !known || now.Found != before.Found || now.Gone != before.Gone {
 			fmt.Fprintf(p.w, "provider %s: %d of %d instances gone\n", now.Provider, now.Gone, now.Found)

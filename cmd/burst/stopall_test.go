@@ -214,15 +214,16 @@ func TestProgressLine(t *testing.T) {
 		{Provider: "a", Found: 3},
 		{Provider: "a", Found: 3},
 		{Provider: "b", Found: 1, Gone: 1, Err: errors.New("too\x1boften")},
+		{Provider: "c", Err: errors.New("no answer")}, // which is not 0 of 0
 		{Provider: "a", Found: 4, Gone: 4},
 	}
 	for _, tt := range []struct {
 		tty  bool
 		want string
 	}{
-		{false, "provider a: 0 of 3 instances gone\nprovider b: too?often; it is tried again\nprovider b: 1 of 1 instances gone\nprovider a: 4 of 4 instances gone\n"},
+		{false, "provider a: 0 of 3 instances gone\nprovider b: too?often; it is tried again\nprovider b: 1 of 1 instances gone\nprovider c: no answer; it is tried again\nprovider a: 4 of 4 instances gone\n"},
 		{true, "\r[" + strings.Repeat(".", 40) + "] 0 of 4 instances gone \r[" + strings.Repeat(".", 40) + "] 0 of 4 instances gone \n" +
-			"provider b: too?often; it is tried again\n\r[" + strings.Repeat("#", 10) + strings.Repeat(".", 30) + "] 1 of 4 instances gone " +
+			"provider b: too?often; it is tried again\n\r[" + strings.Repeat("#", 10) + strings.Repeat(".", 30) + "] 1 of 4 instances gone \nprovider c: no answer; it is tried again\n" +
 			"\r[" + strings.Repeat("#", 40) + "] 5 of 5 instances gone \n"},
 	} {
 		var out bytes.Buffer

@@ -13,6 +13,7 @@ import (
 
 	"github.com/burst-hpc/burst/cloud"
 	"github.com/burst-hpc/burst/cmd/internal/cli"
+	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/cmd/internal/hostcheck"
 	"github.com/burst-hpc/burst/cmd/internal/passwd"
 )
@@ -33,6 +34,7 @@ type borrowed struct {
 	taken []string // variables
 	kept  []string // that are set here, and keep taking others away
 	lacks []string // which these are
+	shape string   // NAME=VALUE of what the file's providers need
 }
 
 // borrow sets, for this process, what burstd's unit sets for the clouds and the caller does not, and says on w what it
@@ -91,7 +93,8 @@ func isSet(name string) bool {
 
 // hint says what to do where a cloud does not take this command for burstd, or is not reached.
 func (b borrowed) hint() string {
-	again := fmt.Sprintf("env AWS_CONFIG_FILE=FILE AWS_SHARED_CREDENTIALS_FILE=FILE HTTPS_PROXY=URL %s %s", filepath.Base(os.Args[0]), printable(strings.Join(os.Args[1:], " ")))
+	same := filepath.Base(os.Args[0]) + " " + printable(strings.Join(os.Args[1:], " "))
+	again := fmt.Sprintf("env %sHTTPS_PROXY=URL %s", b.shape, same)
 	switch {
 	case !b.asked:
 		return "systemd does not say here what burstd's unit sets: give the command the same variables, as in " + again
@@ -100,11 +103,27 @@ func (b borrowed) hint() string {
 	case len(b.lacks) > 0:
 		return fmt.Sprintf("%s is set here, so that %s of burstd's unit is not taken: unset it, or give credentials that do: %s",
 			strings.Join(b.kept, ", "), strings.Join(b.lacks, ", "), again)
-	case len(b.taken) > 0:
+	case slices.ContainsFunc(b.taken, func(name string) bool { return name == "VULTR_API_KEY" || slices.Contains(identity, name) }):
 		return fmt.Sprintf("these are burstd's own credentials and proxy (%s); others go before the command: %s", strings.Join(b.taken, ", "), again)
 	}
-	return fmt.Sprintf("burstd's unit sets nothing for the clouds: if burstd has its credentials in its home, sudo -H -u %s %s %s; or give others: %s",
-		printable(b.user), filepath.Base(os.Args[0]), printable(strings.Join(os.Args[1:], " ")), again)
+	return fmt.Sprintf("burstd's unit sets no credentials that are not set here: if burstd has its own in its home, sudo -H -u %s %s; or give others: %s", printable(b.user), same, again)
+}
+
+// needsOf is what a command's environment must say for the providers, ready for what follows it.
+func needsOf(cfg *config.Config) (shape string) {
+	for _, p := range cfg.Providers {
+		need := ""
+		switch {
+		case p.Kind == "aws":
+			need = "AWS_CONFIG_FILE=FILE AWS_SHARED_CREDENTIALS_FILE=FILE "
+		case p.Kind == "vultr" && p.Vultr.KeyFile == "":
+			need = `VULTR_API_KEY="$(cat FILE)" `
+		}
+		if !strings.Contains(shape, need) {
+			shape += need
+		}
+	}
+	return shape
 }
 
 // explain adds what to do to a cloud's word that it does not take our credentials.

@@ -89,7 +89,9 @@ func TestBorrow(t *testing.T) {
 			map[string]string{"AWS_CONFIG_FILE": "a", "VULTR_API_KEY": "d"}, "s/none: no such file or directory\n", "sudo -H -u slurm"},
 		{"the unit sets nothing", "LoadState=loaded\nUser=slurm\nEnvironment=", nil, map[string]string{"AWS_CONFIG_FILE": ""}, "", "sudo -H -u slurm"},
 		{"no unit", "LoadState=not-found", nil, map[string]string{"AWS_CONFIG_FILE": ""}, "", "systemd does not say here"},
-		{"no systemd", "", nil, map[string]string{"AWS_CONFIG_FILE": ""}, "", "env AWS_CONFIG_FILE=FILE AWS_SHARED_CREDENTIALS_FILE=FILE HTTPS_PROXY=URL "},
+		{"no systemd", "", nil, map[string]string{"AWS_CONFIG_FILE": ""}, "", "as in env HTTPS_PROXY=URL "},
+		{"a proxy alone", "LoadState=loaded\nUser=slurm\nEnvironment=HTTPS_PROXY=http://s3cret:1", nil, map[string]string{"HTTPS_PROXY": "http://s3cret:1"},
+			"burst: taken from burstd's environment (burstd.service), as it is not set here: HTTPS_PROXY\n", "sudo -H -u slurm"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bare(t)
@@ -249,7 +251,7 @@ func TestCheckSaysWhatBurstdHas(t *testing.T) {
 		if f := a.aws[0].Findings[len(a.aws[0].Findings)-1]; !strings.Contains(f.Text, tt.last) {
 			t.Errorf("burstd says %q, the last finding is %+v", tt.east, f)
 		}
-		if f := a.vultr[0].Findings[0]; f.Subject != "account" || f.Level != aws.LevelUnknown || !strings.Contains(f.Hint, "systemd does not say here") {
+		if f := a.vultr[0].Findings[0]; f.Subject != "account" || f.Level != aws.LevelUnknown || !strings.Contains(f.Hint, `env AWS_CONFIG_FILE=FILE AWS_SHARED_CREDENTIALS_FILE=FILE VULTR_API_KEY="$(cat FILE)" HTTPS_PROXY=URL `) {
 			t.Errorf("%+v", f)
 		}
 	}
