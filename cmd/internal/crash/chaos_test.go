@@ -206,9 +206,10 @@ func (p *played) calm() {
 		p.other.Heal()
 	}
 	if p.revive(); p.knows() {
-		// What burstd was killed over while it was another account can be learnt there alone: its key is back once more.
+		// What burstd was killed over while it was another account can be learnt there alone: its key is back once more, for
+		// longer than a launch waits there for better credentials before it is given up and looked for.
 		p.moody.set(true, true)
-		time.Sleep(3 * time.Minute)
+		time.Sleep(8 * time.Minute)
 		p.moody.set(false, false)
 	}
 	for _, o := range p.offerings {
