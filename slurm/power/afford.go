@@ -151,7 +151,7 @@ func (p planning) heedBudget(out *planned, groups []group, picks []pick, passed 
 	reserved := false
 	for _, i := range order {
 		if !first(i) && !reserved {
-			p.reserve(begun, asked, nil)
+			p.reserve(begun, asked, out)
 			reserved = true
 		}
 		g := groups[i]
@@ -225,15 +225,6 @@ func (e *Engine) tooDear(ctx context.Context, drafts []draft, but func(i int) bo
 	if b == nil {
 		return nil
 	}
-	drafted := map[string]bool{}
-	for i, d := range drafts {
-		for _, n := range d.nodes {
-			drafted[n.Name] = !but(i)
-		}
-	}
-	p, _ := e.planning()
-	p.purse = b
-	p.reserve(p.begun(), nil, drafted)
 	asked := make([]bool, len(drafts))
 	for i, d := range drafts {
 		if but(i) || asked[i] {

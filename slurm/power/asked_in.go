@@ -18,11 +18,11 @@ import (
 // there, would be bought anew, and a list from there would close the launch, while what it has made
 // lives on where nobody looks.
 
-// judgedBefore says that a launch which had no effect was judged by the budget an earlier life had, or long ago: it is planned
+// judgedBefore says that a launch which had no effect was judged by the budget that an earlier life had: it is planned
 // anew, and so judged again. What may have had an effect is called again whatever it costs: it may be there.
 func (e *Engine) judgedBefore(l Launch) bool {
 	_, tried := e.backoff["launch "+l.Token] // its next call is not to come sooner for that
-	return e.cfg.Budget != nil && l.State == Uncalled && !tried && (l.Created.Before(e.loaded) || time.Since(l.Created) > doubtFor)
+	return e.cfg.Budget != nil && l.State == Uncalled && !tried && l.Created.Before(e.loaded)
 }
 
 // callAll calls launches beside Run. That they may have had an effect is in the journal before.

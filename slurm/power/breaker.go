@@ -139,24 +139,7 @@ func oneLine(why string) string {
 // giveUp gives a node back to Slurm, with the others of its job, which is told.
 func (e *Engine) giveUp(c *Change, n Node, why string, snap *slurm.Snapshot) {
 	now := time.Now()
-	var nodes []Node
-	shared := e.sharing(snap)
-	for _, o := range e.mem.whole([]Node{n}, snap) {
-		switch {
-		case slices.ContainsFunc(c.Nodes, func(p Node) bool { return p.Name == o.Name && p.Phase == Freeing }):
-		case o.Name != n.Name && shared.keep(c, o):
-		default:
-			nodes = append(nodes, o)
-		}
-	}
-	var given Change
-	give(&given, e.mem, nodes, why, now)
-	for _, i := range given.Instances {
-		if !slices.ContainsFunc(c.Instances, func(o Instance) bool { return o.ID == i.ID }) {
-			c.Instances = append(c.Instances, i)
-		}
-	}
-	c.Nodes, c.Events = append(c.Nodes, given.Nodes...), append(c.Events, given.Events...)
+	e.giveWhole(c, []Node{n}, snap, why, now)
 	if n.Job != 0 {
 		hold(c, e.mem, n.Job, retryAt(e.mem.holds[n.Job], now), fmt.Sprintf("node %s: %s", n.Name, why))
 	}

@@ -112,11 +112,12 @@ func (p planning) begun() map[uint32]bool {
 }
 
 // reserve has the budget count what those wait for that have begun, where it has room for that: else another job takes the room, and what
-// is launched for them is paid for in vain. What is asked for by itself, of some jobs or nodes, is left out.
-func (p planning) reserve(begun, asked map[uint32]bool, but map[string]bool) {
+// is launched for them is paid for in vain. What was asked for by itself is left out, and what is given back or to be left by some.
+func (p planning) reserve(begun, asked map[uint32]bool, out *planned) {
 	waits := map[uint32][]Launch{}
 	for _, n := range p.mem.inPhase(Wanted) {
-		if het := p.market.jobs[n.Job].HetID; begun[het] && !asked[het] && !but[n.Name] {
+		het := p.market.jobs[n.Job].HetID
+		if begun[het] && !asked[het] && !n.clearing() && !slices.ContainsFunc(out.Nodes, func(o Node) bool { return o.Name == n.Name }) {
 			if launch, may := p.dearest(n); may {
 				waits[het] = append(waits[het], launch)
 			}
@@ -195,14 +196,14 @@ func (p planning) partsOf(job uint32) []uint32 {
 }
 
 // paidFor is until when a job's other nodes are paid for that end because it loses one of a pool: of other pools, or of its other
-// components. Not those that are up, which the next try finds, nor those of the same pool, of which waste knows.
-func (p planning) paidFor(pool string, job uint32, parts []uint32) (until time.Time) {
+// components. Not those that are up or stay for others, which the next try finds, nor those of the same pool, of which waste knows.
+func (p planning) paidFor(c *Change, pool string, job uint32, parts []uint32) (until time.Time) {
 	if p.least == nil {
 		return until
 	}
 	for _, id := range parts {
 		for _, n := range p.of[id] {
-			if n.Phase == Up || id == job && n.Pool == pool {
+			if n.Phase == Up || id == job && n.Pool == pool || slices.ContainsFunc(c.Nodes, func(o Node) bool { return o.Name == n.Name && o.Phase != Freeing }) {
 				continue
 			}
 			if i, ok := p.mem.instances[n.Instance]; ok {

@@ -192,18 +192,9 @@ func TestPreparedPartsFitTogether(t *testing.T) {
 	for _, n := range nodes {
 		drafts = append(drafts, draft{Launch: Launch{Nodes: []string{n.Name}}, nodes: []Node{n}})
 	}
-	begun := []Node{{Name: "c8", Pool: "p", Job: 13, Phase: Booting}, {Name: "c9", Pool: "p", Job: 14, Phase: Wanted}}
-	for _, tt := range []struct {
-		room int
-		st   State
-		want string
-	}{
-		{0, State{}, "[0 2 1]"}, {1, State{}, "[0 2]"}, {2, State{}, "[1]"}, {3, State{}, "[]"},
-		{3, State{Nodes: begun}, "[1]"}, {4, State{Nodes: begun}, "[]"}, // what another waits for that has begun is kept for it
-	} {
-		room, want := tt.room, tt.want
-		e := &Engine{mem: newMemory(tt.st), market: newMarket(), pools: map[string]Pool{"p": testPools()[0]}}
-		e.market.jobs = map[uint32]slurm.Job{10: {ID: 10, HetID: 10}, 11: {ID: 11, HetID: 10}, 12: {ID: 12}, 13: {ID: 13, HetID: 13}, 14: {ID: 14, HetID: 13}}
+	for room, want := range map[int]string{0: "[0 2 1]", 1: "[0 2]", 2: "[1]", 3: "[]"} {
+		e := &Engine{mem: newMemory(State{}), market: newMarket()}
+		e.market.jobs = map[uint32]slurm.Job{10: {ID: 10, HetID: 10}, 11: {ID: 11, HetID: 10}, 12: {ID: 12}}
 		e.cfg.Budget = func(context.Context, Standing) (Afford, error) {
 			left := room
 			return func(launches ...Launch) Refusal {

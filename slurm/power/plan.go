@@ -28,6 +28,7 @@ type planning struct {
 	taken       map[uint32]kind               // what this round chose for a job
 	of          map[uint32][]Node             // the nodes of each job that are on their way or up
 	on          func() map[string][]slurm.Job // the jobs that wait for their nodes, by node
+	kept        map[string]bool               // nodes that stay for others
 	parts       func() map[uint32][]uint32    // the components of each heterogeneous job
 	purse       *purse                        // nil: there is no budget
 	priced      func(provider string, o cloud.Offering) bool
@@ -82,7 +83,7 @@ func (p planning) plan() planned {
 	groups := p.groups()
 	p.taken, p.of = map[uint32]kind{}, p.mem.byJob()
 	p.on = sync.OnceValue(func() map[string][]slurm.Job { return configuring(p.market.jobs) })
-	p.parts = sync.OnceValue(p.market.parts)
+	p.parts, p.kept = sync.OnceValue(p.market.parts), map[string]bool{}
 	picks := make([]pick, len(groups))
 	p.quietEnds(&out)
 	given := p.leaveNames(&out)
@@ -99,7 +100,6 @@ func (p planning) plan() planned {
 		}
 	}
 	p.freeParts(&out, groups, picks)
-	p.unkeep(&out.Change)
 	for i, g := range groups {
 		if !p.limits[picks[i].pool.Provider].Choice || parts[g.job] > 1 || len(p.of[g.job]) > len(g.nodes) && g.job != 0 {
 			picks[i].Or = nil // the parts of a job are to be of one kind
@@ -109,6 +109,7 @@ func (p planning) plan() planned {
 		out.wait = turn
 	}
 	p.heedBudget(&out, groups, picks, passed)
+	p.unkeep(&out.Change)
 	for i, g := range groups {
 		ch := picks[i]
 		if ch.Offering == (cloud.Offering{}) || passed[g.job] {
@@ -173,12 +174,22 @@ func before(a, b bool) int {
 // free gives a group's nodes back, and with them all other nodes of the job, but for those that others have a share of:
 // the job loses them with the rest. Of a heterogeneous job all components wait.
 func (p planning) free(c *Change, g group, why string, retry time.Time) {
-	all := p.whole(g.nodes)
+	back, stay := p.whole(g.nodes), []Node(nil)
 	shared := func(n Node) bool { return g.job != 0 && len(p.others(c, n)) > 0 }
-	if slices.ContainsFunc(all, func(n Node) bool { return !shared(n) }) {
-		all = slices.DeleteFunc(all, func(n Node) bool { return shared(n) && p.keep(c, n) })
+	if slices.ContainsFunc(back, func(n Node) bool { return !shared(n) }) {
+		for _, n := range back {
+			if shared(n) {
+				stay = append(stay, n)
+			}
+		}
+		back = slices.DeleteFunc(back, shared)
 	}
-	give(c, p.mem, all, why, p.now)
+	give(c, p.mem, back, why, p.now)
+	for _, n := range stay {
+		if !p.keep(c, n) { // whoever had a share of it loses another
+			give(c, p.mem, []Node{n}, why, p.now)
+		}
+	}
 	jobs := map[uint32]bool{}
 	for _, n := range g.nodes {
 		if n.Job == 0 || jobs[n.Job] {
@@ -186,7 +197,7 @@ func (p planning) free(c *Change, g group, why string, retry time.Time) {
 		}
 		jobs[n.Job] = true
 		parts := p.partsOf(n.Job)
-		start := later(retry, p.paidFor(g.pool, n.Job, parts))
+		start := later(retry, p.paidFor(c, g.pool, n.Job, parts))
 		for _, id := range parts {
 			hold(c, p.mem, id, start, why)
 		}

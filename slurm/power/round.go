@@ -72,6 +72,11 @@ func (e *Engine) prepared(ctx context.Context, name string, drafts []draft, requ
 	e.withTheirs(drafts, stale)
 	for _, i := range e.tooDear(ctx, drafts, func(i int) bool { return stale[i] }) {
 		stale[i] = true
+		key := sourceKey(drafts[i].Request.Pool, name)
+		if _, waits := ready[key]; !waits { // should the plan allow it all the same, it is not prepared without a pause
+			e.failed("preparing for " + key)
+		}
+		ready[key] = false
 	}
 	e.withTheirs(drafts, stale)
 	for i, d := range drafts {

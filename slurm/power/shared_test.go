@@ -45,6 +45,8 @@ func TestANodeStaysForTheOthersOfIt(t *testing.T) {
 			map[string]Phase{"c1": Freeing, "d1": Freeing}, []uint32{10}, "power_down_force c1,d1"},
 		{"the others need what there is none of", []Node{node("d1", "q", 10, true), node("d2", "q", 10, true)}, []slurm.Job{waits(10, "d[1-2]", 2), waits(21, "d1", 1)},
 			map[string]Phase{"d1": Freeing, "d2": Freeing}, []uint32{10, 21}, "power_down_force d1,d2"},
+		{"the other has both", []Node{node("c1", "p", 10, true), node("d1", "q", 10, true)}, []slurm.Job{waits(10, "c1,d1", 2), waits(12, "c1,d1", 2)},
+			map[string]Phase{"c1": Freeing, "d1": Freeing}, []uint32{10, 12}, "power_down_force c1,d1"},
 		{"the others lose it, too", []Node{node("c1", "p", 10, true), node("d1", "q", 10, true), node("d2", "q", 12, true)}, []slurm.Job{waits(10, "c1,d1", 2), waits(12, "c1,d2", 2)},
 			map[string]Phase{"c1": Freeing, "d1": Freeing, "d2": Freeing}, []uint32{10, 12}, "power_down_force c1,d1,d2"},
 	} {
@@ -150,6 +152,19 @@ func TestANodeThatFailsTakesNoOthers(t *testing.T) {
 			}
 			if n := e.mem.nodes["c2"]; n.Job != 20 || n.Whole || e.mem.instances["i-c2"].Doomed != "" {
 				t.Errorf("%s: %+v, %+v", name, n, e.mem.instances["i-c2"])
+			}
+		})
+		both := slices.Clone(jobs)
+		both[1].Nodes, both[1].NumNodes = "c[1-2]", 2
+		inSlurm(t, st, nil, both, func(t *testing.T, e *Engine, s *scripted) {
+			var c Change
+			plan(e, &c, e.mem.nodes["c1"], s.snap)
+			plan(e, &c, e.mem.nodes["c2"], s.snap) // in the same round
+			if err := e.commit(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(map[string]Phase{"c1": Freeing, "c2": Freeing, "c3": Freeing}, nodePhases(e)); diff != "" {
+				t.Errorf("%s, and the other has both (-want +got):\n%s", name, diff)
 			}
 		})
 	}

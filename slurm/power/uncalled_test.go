@@ -54,7 +54,7 @@ func TestALaunchThatNobodyHasCalledIsJudgedAnew(t *testing.T) {
 		{"never called, without a budget", Uncalled, "", 0, "t called, c1 launching"},
 		{"maybe called", Written, "spent", 0, "t called, c1 launching"},
 		{"just judged", Uncalled, "spent", time.Second, "t called, c1 launching"},
-		{"judged long ago", Uncalled, "spent", 2 * time.Minute, "nothing called, c1 freeing, told budget: spent"},
+		{"judged by this burstd, long ago: its room is kept", Uncalled, "spent", 2 * time.Minute, "t called, c1 launching"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inSlurm(t, State{}, map[string]string{"c1": "ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP"}, nil, func(t *testing.T, e *Engine, _ *scripted) {

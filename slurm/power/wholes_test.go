@@ -1,6 +1,7 @@
 package power
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -133,4 +134,50 @@ func BenchmarkPlanUnderABudget(b *testing.B) {
 			}
 		}
 	}
+}
+
+// TestWhatIsPlannedIsPrepared: of two heterogeneous jobs that have begun, the one whose node can be launched now has the room. What the
+// plan allows is not refused again when it is prepared, round after round.
+func TestWhatIsPlannedIsPrepared(t *testing.T) {
+	st := State{Heard: []string{""},
+		Nodes: []Node{{Name: "c1", Pool: "p", Phase: Booting, Job: 10, Instance: "i1"}, {Name: "c2", Pool: "p", Phase: Wanted, Job: 11},
+			{Name: "c3", Pool: "p", Phase: Booting, Job: 20, Instance: "i3"}, {Name: "c4", Pool: "p", Phase: Wanted, Job: 21}},
+		Instances: []Instance{{Instance: cloud.Instance{ID: "i1", State: cloud.Running}, Provider: "east", Assigned: "c1"},
+			{Instance: cloud.Instance{ID: "i3", State: cloud.Running}, Provider: "east", Assigned: "c3"},
+			{Instance: cloud.Instance{ID: "i4", State: cloud.Terminating}, Provider: "east", Assigned: "c4", Doomed: "x"}}}
+	var jobs []slurm.Job
+	for i, id := range []uint32{10, 11, 20, 21} {
+		jobs = append(jobs, slurm.Job{ID: id, HetID: id / 10 * 10, State: "CONFIGURING", NumNodes: 1, Nodes: fmt.Sprint("c", i+1)})
+	}
+	const boots = "ALLOCATED+CLOUD+POWERING_UP"
+	inSlurm(t, st, map[string]string{"c1": boots, "c2": boots, "c3": boots, "c4": boots}, jobs, func(t *testing.T, e *Engine, s *scripted) {
+		r := &round{}
+		e.providers["east"] = r
+		e.cfg.Budget = func(_ context.Context, s Standing) (Afford, error) {
+			left := 1 - len(s.Launches)
+			return func(launches ...Launch) Refusal {
+				if len(launches) > left {
+					return Refusal{Why: "x", Of: []Refused{{Job: 11, Why: "x"}}}
+				}
+				left -= len(launches)
+				return Refusal{}
+			}, nil
+		}
+		for name, n := range e.mem.nodes {
+			n.Made = time.Now()
+			e.mem.nodes[name] = n
+		}
+		e.sawJobs(s.snap)
+		for range 6 {
+			if _, err := e.launchWanted(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Second)
+			e.drain(t.Context())
+		}
+		e.calls.Wait()
+		if n := e.mem.nodes["c2"]; n.Phase != Launching && n.Phase != Booting || r.rounds > 2 {
+			t.Errorf("c2 is %s after %d rounds of preparing; held: %+v", n.Phase, r.rounds, e.mem.holds)
+		}
+	})
 }
