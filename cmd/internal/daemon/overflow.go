@@ -92,7 +92,7 @@ func (o *overflowing) round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Rules, s.OnPrem = o.cfg.Overflow.Rules, o.cfg.Overflow.OnPrem
+	s.Rules, s.OnPrem, s.Shared = o.cfg.Overflow.Rules, o.cfg.Overflow.OnPrem, o.cfg.Overflow.Shared
 	for _, r := range o.rows {
 		s.Records = append(s.Records, r.Record)
 	}
