@@ -110,13 +110,24 @@ func folders(s *section, mounts []bootstrap.Mount) []string {
 func (c *Config) shared() map[string][]overflow.Shared {
 	var all map[string][]overflow.Shared
 	for _, p := range c.Pools {
-		for _, s := range p.Sources() {
-			if s.Folders != nil && !p.Slurm.Server {
-				if all == nil {
-					all = map[string][]overflow.Shared{}
-				}
-				all[p.Slurm.Partition] = append(all[p.Slurm.Partition], overflow.Shared{Pool: p.Power.Name, Folders: s.Folders})
+		if p.Slurm.Server {
+			continue
+		}
+		for _, folders := range p.SharedFolders() {
+			if all == nil {
+				all = map[string][]overflow.Shared{}
 			}
+			all[p.Slurm.Partition] = append(all[p.Slurm.Partition], overflow.Shared{Pool: p.Power.Name, Folders: folders})
+		}
+	}
+	return all
+}
+
+// SharedFolders are the Folders of each source that is not this host; none: all nodes have what this host has.
+func (p Pool) SharedFolders() (all [][]string) {
+	for _, s := range p.Sources() {
+		if s.Folders != nil {
+			all = append(all, s.Folders)
 		}
 	}
 	return all

@@ -53,6 +53,7 @@ func pool(s *section, c *Config, def times) Pool {
 		t.suspend = paidhour.SuspendTime
 	}
 	p := Pool{
+		Line:     s.lines[s.at.String()],
 		PaidUnit: paidUnit(c, t, s),
 		Power: power.Pool{
 			Name:            s.name(),
