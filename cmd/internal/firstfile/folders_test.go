@@ -4,7 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+
+	"github.com/burst-hpc/burst/cmd/internal/config"
 )
 
 func TestFolders(t *testing.T) {
@@ -38,6 +42,56 @@ func TestFolders(t *testing.T) {
 		}
 		if got := fmt.Sprint(Folders(root)); got != tt.want {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+}
+
+// TestFoldersOfTheFile: the answer becomes the keys of which burst check and the rules of overflow know what nodes have, and the first job
+// that is proposed can write its output.
+func TestFoldersOfTheFile(t *testing.T) {
+	nas := []Folder{{"nfs4", "nas:/export/home", "/home"}, {"nfs", "nas:/work", "/work"}, {"nfs", "[fd00::1]:/x", "/x"}, {"", "", "/local"}}
+	for name, tt := range map[string]struct {
+		provider, folders string
+		found             []Folder
+		want, kinds, job  string
+	}{
+		"none":                     {"aws", "-", nil, "", "", "sbatch -p cloud -D /tmp -o /dev/null --wrap hostname"},
+		"nothing on this host":     {"vultr", "", nil, "", "", "sbatch -p cloud -D /tmp -o /dev/null --wrap hostname"},
+		"those of this host":       {"vultr", "", nas, "/home /work", "nfs nfs", "sbatch -p cloud --wrap hostname"},
+		"on the image":             {"aws", "/home, /opt/apps/", nas, "/home /opt/apps", "", "sbatch -p cloud --wrap hostname"},
+		"of each kind":             {"aws", "nas:/home,fs-0123=/efs,fs-1.fsx.us-east-1.amazonaws.com@tcp:/x=/lustre,/opt", nas, "/home /efs /lustre /opt", "nfs efs fsx", "sbatch -p cloud --wrap hostname"},
+		"none though there is one": {"vultr", "-", nas, "", "", "sbatch -p cloud -D /tmp -o /dev/null --wrap hostname"},
+	} {
+		a := Answers{"provider": tt.provider, "region": map[string]string{"aws": "us-east-1", "vultr": "lhr"}[tt.provider]}
+		if tt.provider == "aws" {
+			a["subnets"] = "subnet-0a"
+		}
+		if tt.folders != "" {
+			a["folders"] = strings.TrimPrefix(tt.folders, "-")
+		}
+		f := Found{Host: "head", Folders: tt.found}
+		if err := Fill(f, a); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		text := Text(f, a)
+		c, err := config.Parse("burst.toml", text)
+		if err != nil {
+			t.Errorf("%s: %v\n%s", name, err, text)
+			continue
+		}
+		var kinds []string
+		for _, m := range c.Pools[0].Boot.Mounts {
+			kinds = append(kinds, m.Kind)
+		}
+		if got := strings.Join(c.Pools[0].Folders, " "); got != tt.want || strings.Join(kinds, " ") != tt.kinds {
+			t.Errorf("%s: %q, mounts %q\n%s", name, got, kinds, text)
+		}
+		if strings.Contains(text, "\n#mounts = ") != (tt.want == "") {
+			t.Errorf("%s: %s", name, text)
+		}
+		if next := Next(f, a, "/etc/burst/burst.toml", "slurm"); !slices.ContainsFunc(next, func(l string) bool { return strings.HasPrefix(l, "  "+tt.job+" ") }) {
+			t.Errorf("%s: %q", name, next)
 		}
 	}
 }
