@@ -27,12 +27,11 @@ func checkFolders(cfg *config.Config, host []firstfile.Folder) []conf.Finding {
 		missing := slices.DeleteFunc(slices.Clone(host), func(f firstfile.Folder) bool {
 			return !slices.ContainsFunc(has, func(of []string) bool { return !lies(f.Target, of) })
 		})
-		none := slices.ContainsFunc(has, func(of []string) bool { return len(of) == 0 })
 		rules := slices.DeleteFunc(slices.Clone(cfg.Overflow.Rules), func(r overflow.Rule) bool { return !slices.Contains(r.To, p.Slurm.Partition) })
 		for _, r := range rules {
 			f := conf.Finding{Key: "overflow", Have: r.Name, Why: fmt.Sprintf("%s:%d: ", file, r.Line)}
 			switch {
-			case none:
+			case slices.Contains(cfg.Overflow.Nowhere(r), p.Power.Name):
 				f.Level = conf.Wrong
 				f.Why += fmt.Sprintf("the rule moves no job that uses a folder, as its home for its output: [pool.%s], line %d, names none that its nodes have. "+
 					"Write file_systems = [\"/home\"] there if the image mounts it ([\"/\"]: all that the site's nodes have), or have it mounted by mounts.", p.Power.Name, p.Line)

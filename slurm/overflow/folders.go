@@ -20,7 +20,10 @@ var everywhere = []string{"/tmp", "/var/tmp", "/dev"}
 // lacking begins why a job's folder is not on a pool's nodes.
 const lacking = "nodes of pool "
 
-// Lacks says which folder the job needs that is not known to be on the nodes of one of the pools; "": none. Slurm ends a job at once
+// AtOnce is what becomes of a job without one of its folders, behind what Lacks says of it.
+const AtOnce = ": if that is so it ends at once, with the exit code 0:53 and no output, or runs in /tmp"
+
+// Lacks says which folder the job needs that is not known to be on the nodes of one of a partition's pools; "": none. Slurm ends a job at once
 // whose output it cannot open, so what is not known to be there must not be counted upon.
 func Lacks(pools []Shared, w *slurm.Waiting) string {
 	for _, p := range pools {

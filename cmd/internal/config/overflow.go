@@ -38,6 +38,19 @@ func (c *Config) SpotPartitions() map[string]bool {
 	return all
 }
 
+// Nowhere are the pools of which no folder is known that their nodes have, and to which the rule would move: a job of which Slurm
+// knows a folder stays.
+func (o Overflow) Nowhere(r overflow.Rule) (pools []string) {
+	for _, to := range r.To {
+		for _, s := range o.Shared[to] {
+			if len(s.Folders) == 0 && !slices.Contains(pools, s.Pool) {
+				pools = append(pools, s.Pool)
+			}
+		}
+	}
+	return pools
+}
+
 // longestWait is more than any rule waits for.
 const longestWait = 365 * 24 * time.Hour
 

@@ -225,7 +225,7 @@ func (f *facts) details(line string) []string {
 		add(fmt.Sprintf("%.2f USD on pool %s by its time limit of %s, boot and idle time beside", *f.places[i].USDPerHour*f.job.TimeLimit.Hours(), f.places[i].Pool, short(f.job.TimeLimit)))
 	}
 	if f.lacks != "" {
-		add(f.lacks + ": if that is so it ends at once with the exit code 0:53, and writes nothing")
+		add(f.lacks + overflow.AtOnce)
 	}
 	for _, text := range slices.Concat(f.cold, f.brief) {
 		add(text)

@@ -41,6 +41,11 @@ type overflowing struct {
 func (d *Daemon) keepOverflow(ctx context.Context) error {
 	o := overflowing{Daemon: d}
 	told := ""
+	for _, r := range d.cfg.Overflow.Rules {
+		for _, p := range d.cfg.Overflow.Nowhere(r) {
+			d.log.Warn("a rule of overflow moves no job that uses a folder: the pool names none that its nodes have; write mounts or file_systems", "rule", r.Name, "pool", p)
+		}
+	}
 	for {
 		began := time.Now()
 		err := o.round(ctx)

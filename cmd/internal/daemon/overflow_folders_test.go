@@ -34,7 +34,7 @@ func TestJobsStayWhereTheirFoldersAre(t *testing.T) {
 	}
 	would.Partition = "cloud"
 	if e := s.explain(api.ExplainAsk{Would: &would, UID: 1000, By: 1000}); !strings.HasPrefix(e.Line, "would start in the cloud") ||
-		!slices.Contains(e.Details, why+": if that is so it ends at once with the exit code 0:53, and writes nothing") {
+		!slices.Contains(e.Details, why+overflow.AtOnce) {
 		t.Errorf("%q, %q", e.Line, e.Details)
 	}
 	plan := func(rules *config.Overflow) string {
