@@ -13,6 +13,7 @@ import (
 
 	"github.com/burst-hpc/burst/cmd/internal/cli"
 	"github.com/burst-hpc/burst/cmd/internal/config"
+	"github.com/burst-hpc/burst/cmd/internal/firstfile"
 	"github.com/burst-hpc/burst/slurm/conf"
 	"github.com/burst-hpc/burst/slurm/directive"
 )
@@ -113,7 +114,8 @@ func (r *report) rest(ctx context.Context, cfg *config.Config, both sites, serve
 	names := newDirectory(ctx, cfg)
 	images := checkImages(cfg, both.file.Release)
 	rules := checkOverflow(cfg, both.file, names)
-	for _, more := range [][]conf.Finding{unheard, servers, checkBoots(cfg), images, rules, checkBudget(cfg, both.file, names), checkCost(cfg, both.file), l.logins} {
+	folders := checkFolders(cfg, firstfile.Folders("/"))
+	for _, more := range [][]conf.Finding{unheard, servers, checkBoots(cfg), images, rules, folders, checkBudget(cfg, both.file, names), checkCost(cfg, both.file), l.logins} {
 		r.Findings = append(r.Findings, more...)
 	}
 	hint = "\"burst genconf --diff\" shows what to change in slurm.conf; slurmctld must be restarted after it"
@@ -126,6 +128,8 @@ func (r *report) rest(ctx context.Context, cfg *config.Config, both sites, serve
 		hint = "docs/aws.md says which slurmd slurmctld takes, and which image has it"
 	case standing(rules):
 		hint = "docs/overflow.md says how the rules of overflow are read"
+	case standing(folders):
+		hint = "docs/admin.md says how the site's folders come to nodes, and how to say that they are there"
 	case standing(l.logins):
 		hint = "docs/ssh-bootstrap.md says what burstd needs to log in to nodes"
 	}

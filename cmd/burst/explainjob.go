@@ -18,6 +18,7 @@ import (
 	"github.com/burst-hpc/burst/cmd/internal/cli"
 	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/slurm"
+	"github.com/burst-hpc/burst/slurm/overflow"
 )
 
 // isJobID matches a job's id, and not a script: that may be named ./17.
@@ -122,16 +123,25 @@ func fromFile(cfg *config.Config, w api.Would, stay bool) *api.Explained {
 	e := &api.Explained{State: "SCRIPT", Where: []api.Place{}, Details: []string{}}
 	own := split(w.Partition)
 	in := func(p string) bool { return slices.Contains(own, p) }
-	var pools, rules []string
+	paths := slurm.Waiting{WorkDir: w.WorkDir, Stdin: w.Stdin, Stdout: w.Stdout, Stderr: w.Stderr}
+	lacks := func(partition string) string { return overflow.Lacks(cfg.Overflow.Shared[partition], &paths) }
+	var pools, rules, idle []string
 	for _, p := range cfg.Pools {
 		if in(p.Slurm.Partition) {
+			if why := lacks(p.Slurm.Partition); why != "" && !slices.Contains(e.Details, why+overflow.AtOnce) {
+				e.Details = append(e.Details, why+overflow.AtOnce)
+			}
 			pools = append(pools, p.Power.Name)
 			e.Where = append(e.Where, api.Place{Partition: p.Slurm.Partition, Pool: p.Power.Name, Provider: p.Power.Provider, Nodes: max(1, w.Nodes)})
 		}
 	}
 	for _, r := range cfg.Overflow.Rules {
-		if slices.ContainsFunc(r.From, in) {
+		switch {
+		case !slices.ContainsFunc(r.From, in):
+		case slices.ContainsFunc(r.To, func(to string) bool { return lacks(to) == "" }):
 			rules = append(rules, r.Name)
+		default:
+			idle = append(idle, lacks(r.To[0]))
 		}
 	}
 	switch {
@@ -139,6 +149,8 @@ func fromFile(cfg *config.Config, w api.Would, stay bool) *api.Explained {
 		e.Line = "names no partition: where it runs is not known"
 	case len(pools) > 0:
 		e.Line = "would start in the cloud, in pool " + strings.Join(pools, " or ")
+	case len(rules) == 0 && len(idle) > 0:
+		e.Line = "would stay at the site: " + idle[0]
 	case len(rules) == 0:
 		e.Line = fmt.Sprintf("would stay at the site: no rule of overflow is from partition %s", w.Partition)
 	case stay:

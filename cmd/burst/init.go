@@ -86,6 +86,7 @@ var initHelp = map[string]string{
 	"instance-profile": "AWS's instance `profile` of the nodes (default burst-node)",
 	"vpc":              "`id` of Vultr's VPC network",
 	"ssh-key":          "`file` of the key by which burstd logs in to nodes of Vultr's (default /etc/burst/id_ed25519)",
+	"folders":          "the site's folders that jobs need, a `list` with commas: SERVER:/path[=/target] to mount, /path if the image does (default: this host's NFS mounts)",
 	"listen":           "`host:port` where nodes reach burstd (default: this host's name, port 9811)",
 	"nodes":            "`names` of the cloud nodes in Slurm (default cloud-[001-010], local try-[1-4])",
 	"partition":        "their `partition` (default cloud, local try)",

@@ -172,7 +172,7 @@ func (d *decider) judge(j *job, dec *Decision) (r *Rule, to []string, why string
 		return r, nil, "stays: " + why
 	}
 	if to, why = d.fitting(j, r, r.To); len(to) == 0 {
-		if strings.HasPrefix(why, noLaunches) || strings.HasPrefix(why, noRequeue) {
+		if mayChange(why) {
 			if dec.Early = d.early(j, r) != ""; !dec.Early {
 				dec.Kept = why
 			}
@@ -277,6 +277,9 @@ func (d *decider) fitting(j *job, r *Rule, to []string) (fit []string, why strin
 		}
 		if no == "" && d.Spot[name] && !j.Requeue && !r.NoRequeue {
 			no = noRequeue + "and partition " + name + " has nodes that the cloud may take back: add #SBATCH --requeue"
+		}
+		if no == "" {
+			no = Lacks(d.Shared[name], j.Waiting)
 		}
 		if why := d.Closed[name]; no == "" && why != "" {
 			no = noLaunches + name + " now: " + why

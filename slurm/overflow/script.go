@@ -101,9 +101,9 @@ func (o OnPrem) uses(j *job) string {
 			return "asks for feature " + f + ", which is on-prem only"
 		}
 	}
-	for _, of := range []struct{ what, path string }{{"its working directory", j.WorkDir}, {"its input", j.Stdin}, {"its output", j.Stdout}, {"its error output", j.Stderr}} {
+	for _, of := range pathsOf(j.Waiting) {
 		for _, fs := range o.FileSystems {
-			if of.path != "" && below(of.path, fs) {
+			if below(of.path, fs) {
 				return of.what + " is below " + fs + ", which is on-prem only"
 			}
 		}

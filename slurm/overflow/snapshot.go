@@ -3,6 +3,7 @@ package overflow
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/burst-hpc/burst/slurm"
@@ -93,6 +94,7 @@ type Snapshot struct {
 	Now        time.Time
 	Rules      []Rule
 	OnPrem     OnPrem
+	Shared     map[string][]Shared // by partition, its pools; those whose nodes have all that the site has are not in it
 	Partitions map[string]Partition
 	Closed     map[string]string    // partitions that launch no nodes now, and why
 	Cloud      map[string]bool      // partitions that have nodes of pools
@@ -116,6 +118,11 @@ const (
 	noLaunches = "no nodes are launched for "
 	noRequeue  = "Slurm may not requeue it, "
 )
+
+// mayChange says that the reason is one of those.
+func mayChange(why string) bool {
+	return strings.HasPrefix(why, noLaunches) || strings.HasPrefix(why, noRequeue) || strings.HasPrefix(why, lacking)
+}
 
 // Rest is of a job that gave up its place, since it did not want to start: it is not moved again before.
 type Rest struct {

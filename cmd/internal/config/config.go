@@ -88,6 +88,9 @@ type Pool struct {
 	Boot bootstrap.Config
 	// SSH is how burstd sets the pool's instances up by Boot; nil: it does not, they have user data.
 	SSH *SSH
+	// Folders are those that all its nodes have of the site's, by mounts and by file_systems; nil: all, as nodes on this host do.
+	Folders []string
+	Line    int // of the file it stands in, for messages
 
 	// Then are the pool's further sources in the order in which they are tried, each
 	// the pool as it would be with that one alone.

@@ -55,7 +55,7 @@ func TestLoad(t *testing.T) {
 				Ports: "17001-17002,17010", Addr: "127.0.0.1", Hostname: "head", Features: []string{"cloud", "spot"}, Options: "Weight=10", OneHost: true,
 				SuspendTime: 5 * time.Minute, ResumeTimeout: 5 * time.Minute, SuspendTimeout: 2 * time.Minute,
 			},
-			OnRebalance: Replace, OnMaintenance: Reserve,
+			Line: 52, OnRebalance: Replace, OnMaintenance: Reserve,
 		}, {
 			Power: power.Pool{
 				Name: "large", Provider: "apart", Nodes: []string{"l1", "l2"}, Partition: "night",
@@ -65,7 +65,7 @@ func TestLoad(t *testing.T) {
 				Name: "large", Nodes: []string{"l1", "l2"}, Partition: "night", OneHost: true, CPUs: 16, RealMemory: 64000,
 				SuspendTime: time.Hour, ResumeTimeout: 30 * time.Minute, SuspendTimeout: 10 * time.Second,
 			},
-			OnRebalance: Ignore, OnMaintenance: Drain, Measured: history.Measured{NetworkGbit: 12.5, StorageIOPS: 3000},
+			Line: 71, OnRebalance: Ignore, OnMaintenance: Drain, Measured: history.Measured{NetworkGbit: 12.5, StorageIOPS: 3000},
 		}},
 	}
 	if d := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{}, bootstrap.Config{})); d != "" {

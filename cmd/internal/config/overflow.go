@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
+	"github.com/burst-hpc/burst/cloud/bootstrap"
 	"github.com/burst-hpc/burst/cloud/fleet"
 	"github.com/burst-hpc/burst/slurm/directive"
 	"github.com/burst-hpc/burst/slurm/overflow"
@@ -19,6 +21,8 @@ import (
 type Overflow struct {
 	Rules  []overflow.Rule // in the order of the file
 	OnPrem overflow.OnPrem
+	// Shared is what the nodes of each partition of clouds have of the site's folders, by their pools' sources.
+	Shared map[string][]overflow.Shared
 }
 
 // SpotPartitions are the partitions with pools that may buy on a spot market, whose nodes a cloud takes back.
@@ -34,12 +38,25 @@ func (c *Config) SpotPartitions() map[string]bool {
 	return all
 }
 
+// Nowhere are the pools of which no folder is known that their nodes have, and to which the rule would move: a job of which Slurm
+// knows a folder stays.
+func (o Overflow) Nowhere(r overflow.Rule) (pools []string) {
+	for _, to := range r.To {
+		for _, s := range o.Shared[to] {
+			if len(s.Folders) == 0 && !slices.Contains(pools, s.Pool) {
+				pools = append(pools, s.Pool)
+			}
+		}
+	}
+	return pools
+}
+
 // longestWait is more than any rule waits for.
 const longestWait = 365 * 24 * time.Hour
 
 // overflows reads [[overflow]] and [onprem]; the pools are read already.
 func (f *file) overflows(top *section, c *Config) Overflow {
-	o := Overflow{OnPrem: onPrem(top.sub("onprem"))}
+	o := Overflow{OnPrem: onPrem(top.sub("onprem")), Shared: c.shared()}
 	known := map[string]toml.Key{}
 	for i, s := range top.list("overflow") {
 		r := rule(s, i+1)
@@ -85,6 +102,48 @@ func onPrem(s *section) overflow.OnPrem {
 	}
 	s.done()
 	return o
+}
+
+// folders are those that a source's nodes have of the site's: what they mount, and what the site says that its image has.
+func folders(s *section, mounts []bootstrap.Mount) []string {
+	all := []string{}
+	for _, m := range mounts {
+		all = append(all, filepath.Clean(cmp.Or(m.Target, "/cvmfs/"+m.Source)))
+	}
+	for _, fs := range s.texts("file_systems") {
+		if !filepath.IsAbs(fs) {
+			s.failAt("file_systems", "%q is no path such as \"/home\"", fs)
+		}
+		all = append(all, filepath.Clean(fs))
+	}
+	return all
+}
+
+// shared are the partitions that have nodes elsewhere than on this host, with what these have.
+func (c *Config) shared() map[string][]overflow.Shared {
+	var all map[string][]overflow.Shared
+	for _, p := range c.Pools {
+		if p.Slurm.Server {
+			continue
+		}
+		for _, folders := range p.SharedFolders() {
+			if all == nil {
+				all = map[string][]overflow.Shared{}
+			}
+			all[p.Slurm.Partition] = append(all[p.Slurm.Partition], overflow.Shared{Pool: p.Power.Name, Folders: folders})
+		}
+	}
+	return all
+}
+
+// SharedFolders are the Folders of each source that is not this host; none: all nodes have what this host has.
+func (p Pool) SharedFolders() (all [][]string) {
+	for _, s := range p.Sources() {
+		if s.Folders != nil {
+			all = append(all, s.Folders)
+		}
+	}
+	return all
 }
 
 func rule(s *section, number int) overflow.Rule {

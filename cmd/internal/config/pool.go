@@ -53,6 +53,7 @@ func pool(s *section, c *Config, def times) Pool {
 		t.suspend = paidhour.SuspendTime
 	}
 	p := Pool{
+		Line:     s.lines[s.at.String()],
 		PaidUnit: paidUnit(c, t, s),
 		Power: power.Pool{
 			Name:            s.name(),
@@ -196,15 +197,16 @@ func onProvider(s *section, c *Config, p *Pool) {
 		vultrBoot(s, c, p)
 	case "local":
 		s.refuse(notFor("aws"), launchKeys...)
-		s.refuse(notFor("aws", "vultr"), append(slices.Clone(bootKeys), "login")...)
+		s.refuse(notFor("aws", "vultr"), append(slices.Clone(bootKeys), "login", "file_systems")...)
 		s.refuse(notFor("vultr"), vultrKeys...)
 		return
 	default: // what such a provider needs cannot be judged
-		for _, key := range slices.Concat(launchKeys, bootKeys, vultrKeys, []string{"login"}) {
+		for _, key := range slices.Concat(launchKeys, bootKeys, vultrKeys, []string{"login", "file_systems"}) {
 			s.value(key)
 		}
 		return
 	}
+	p.Folders = folders(s, p.Boot.Mounts)
 	if p.Power.MaxBootFailures == 0 {
 		p.Power.MaxBootFailures = defaultBootFailures
 	}

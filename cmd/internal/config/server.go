@@ -42,6 +42,7 @@ const longestUnused = 90 * 24 * time.Hour
 // notOfServers are keys that make no sense for a pool that serves a folder.
 var notOfServers = map[string]string{
 	"partition":      "is for pools whose nodes run jobs: remove it; a pool with exports has a partition of its name, which takes none",
+	"file_systems":   "is for pools whose nodes run jobs: remove it",
 	"suspend_time":   "a server of files is not powered down for being idle: remove it, or see end_unused",
 	"on_rebalance":   "a server of files is not replaced while nodes mount from it: remove it",
 	"on_maintenance": "a server of files is not drained while nodes mount from it: remove it",

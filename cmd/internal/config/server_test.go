@@ -74,6 +74,7 @@ func TestServerIsRefused(t *testing.T) {
 		{"another vpc", "vpc = \"e3f2a3de-8e57-4a0b-b9a0-3a3f4d4b7c55\"\nmounts", "vpc = \"00f2a3de-8e57-4a0b-b9a0-3a3f4d4b7c55\"\nmounts", "pool.vhp.mounts: pool lon-nfs is in another vpc"},
 		{"no vpc", "vpc = \"e3f2a3de-8e57-4a0b-b9a0-3a3f4d4b7c55\"\nexports", "exports", "pool.lon-nfs.vpc: is missing"},
 		{"a partition", "exports =", "partition = \"p\"\nexports =", "pool.lon-nfs.partition: is for pools whose nodes run jobs"},
+		{"folders for jobs", "exports =", "file_systems = [\"/home\"]\nexports =", "pool.lon-nfs.file_systems: is for pools whose nodes run jobs"},
 		{"its partition's name is another's", `partition = "vultr"`, `partition = "lon-nfs"`, "pool.vhp.partition: \"lon-nfs\" is the name of a pool with exports"},
 		{"several nodes", `nodes = "nfs1"`, `nodes = "nfs[1-2]"`, "pool.lon-nfs.nodes: names 2 nodes"},
 		{"spot", "exports =", "market = \"spot\"\nexports =", "pool.lon-nfs.market: is \"spot\": what it serves would go with the spot instance"},

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/burst-hpc/burst/cloud/bootstrap"
 	"github.com/burst-hpc/burst/cloud/fleet"
 	"github.com/burst-hpc/burst/slurm/power"
 )
@@ -62,7 +63,7 @@ func then(s *section, c *Config, p *Pool, subs []*section) {
 	for _, sub := range subs {
 		sub.refuse("is about the pool's nodes, wherever their instances are bought: write it in ["+s.at.String()+"]", ofNodes...)
 		q := *p
-		q.Then, q.SSH, q.Power.Then = nil, nil, nil
+		q.Then, q.SSH, q.Boot, q.Power.Then, q.Folders = nil, nil, bootstrap.Config{}, nil, nil
 		buys(sub, &q)
 		if slices.Contains(p.Providers(), q.Power.Provider) && q.Power.Provider != "" {
 			sub.failAt("provider", "%q is a source of the pool already: write all types and zones that it is to buy there into one", q.Power.Provider)

@@ -181,7 +181,7 @@ func (d *Daemon) overflowNow(ctx context.Context, since time.Time) (s overflow.S
 	if s, err = d.lately(ctx, since); err != nil {
 		return s, err
 	}
-	s.Rules, s.OnPrem = d.cfg.Overflow.Rules, d.cfg.Overflow.OnPrem
+	s.Rules, s.OnPrem, s.Shared = d.cfg.Overflow.Rules, d.cfg.Overflow.OnPrem, d.cfg.Overflow.Shared
 	for _, r := range open {
 		s.Records = append(s.Records, r.Record)
 	}

@@ -29,6 +29,7 @@ type facts struct {
 	pools    []string                 // those of its own partitions that are pools'
 	unknown  []string                 // of its own partitions those that Slurm does not have
 	unfit    string                   // why it cannot run in the last of pools; "": it can
+	lacks    string                   // which of its folders is not on nodes of pools, as far as is known; "": none
 	places   []api.Place
 	cold     []string // offerings that are not asked for now
 	brief    []string // what is asked for at this moment
@@ -222,6 +223,9 @@ func (f *facts) details(line string) []string {
 	}
 	if i := slices.IndexFunc(f.places, func(p api.Place) bool { return p.Forbidden == "" && p.USDPerHour != nil }); i >= 0 && f.job.TimeLimit > 0 && (f.would || f.job.State == "PENDING") {
 		add(fmt.Sprintf("%.2f USD on pool %s by its time limit of %s, boot and idle time beside", *f.places[i].USDPerHour*f.job.TimeLimit.Hours(), f.places[i].Pool, short(f.job.TimeLimit)))
+	}
+	if f.lacks != "" {
+		add(f.lacks + overflow.AtOnce)
 	}
 	for _, text := range slices.Concat(f.cold, f.brief) {
 		add(text)

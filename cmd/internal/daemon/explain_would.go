@@ -87,6 +87,7 @@ func (d *Daemon) explainWould(ctx context.Context, ask api.ExplainAsk) (api.Expl
 		if slices.Contains(own, p.Slurm.Partition) {
 			f.pools = append(f.pools, p.Slurm.Partition)
 			f.unfit = shown[p.Slurm.Partition].Fits(&w)
+			f.lacks = cmp.Or(f.lacks, overflow.Lacks(d.cfg.Overflow.Shared[p.Slurm.Partition], &w))
 		}
 	}
 	x := explainer{Daemon: d, now: f.now, all: f.all, stand: d.engine.Standing()}

@@ -41,6 +41,11 @@ type overflowing struct {
 func (d *Daemon) keepOverflow(ctx context.Context) error {
 	o := overflowing{Daemon: d}
 	told := ""
+	for _, r := range d.cfg.Overflow.Rules {
+		for _, p := range d.cfg.Overflow.Nowhere(r) {
+			d.log.Warn("a rule of overflow moves no job that uses a folder: the pool names none that its nodes have; write mounts or file_systems", "rule", r.Name, "pool", p)
+		}
+	}
 	for {
 		began := time.Now()
 		err := o.round(ctx)
@@ -92,7 +97,7 @@ func (o *overflowing) round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Rules, s.OnPrem = o.cfg.Overflow.Rules, o.cfg.Overflow.OnPrem
+	s.Rules, s.OnPrem, s.Shared = o.cfg.Overflow.Rules, o.cfg.Overflow.OnPrem, o.cfg.Overflow.Shared
 	for _, r := range o.rows {
 		s.Records = append(s.Records, r.Record)
 	}

@@ -32,7 +32,7 @@ func (d *Daemon) OverflowPlan(ctx context.Context, ask api.OverflowAsk) ([]api.O
 	if err != nil {
 		return nil, err
 	}
-	s.Rules, s.OnPrem = rules.Rules, rules.OnPrem
+	s.Rules, s.OnPrem, s.Shared = rules.Rules, rules.OnPrem, rules.Shared
 	for _, r := range open {
 		s.Records = append(s.Records, r.Record)
 	}

@@ -111,6 +111,11 @@ func TestFill(t *testing.T) {
 		"no list of nodes":          {Answers{"provider": "local", "nodes": "c[1-"}, "write it as Slurm does"},
 		"a quotation mark":          {Answers{"provider": "local", "cluster": `a"b`}, "a quotation mark"},
 		"a port without a host":     {Answers{"provider": "vultr", "region": "lhr", "listen": ":9811"}, "name this host, as they know it"},
+		"no folder":                 {Answers{"provider": "vultr", "region": "lhr", "folders": "/home,nas"}, `--folders "/home,nas": "nas" is no folder: write SERVER:/path`},
+		"a folder of AWS's":         {Answers{"provider": "vultr", "region": "lhr", "folders": "fs-0123=/home"}, `"fs-0123=/home" is a file system of AWS's`},
+		"no place for a folder":     {Answers{"provider": "aws", "region": "us-east-1", "subnets": "subnet-0a", "folders": "fs-0123"}, "\"fs-0123\" does not say where nodes mount it: write fs-0123=/target"},
+		"a folder over all":         {Answers{"provider": "vultr", "region": "lhr", "folders": "nas:/"}, "does not say where nodes mount it"},
+		"folders on this host":      {Answers{"provider": "local", "folders": "/home"}, `--folders is not for provider "local"`},
 		"an empty answer":           {Answers{"provider": "vultr", "region": ""}, "it cannot do without an answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -123,7 +128,8 @@ func TestFill(t *testing.T) {
 
 // TestAsk: a dialogue in which answers are wrong at first.
 func TestAsk(t *testing.T) {
-	f := Found{SlurmConf: "/etc/slurm/slurm.conf", Usual: true, Cluster: "onprem", Nodes: []string{"n1"}, Taken: []string{"main"}, Host: "head"}
+	f := Found{SlurmConf: "/etc/slurm/slurm.conf", Usual: true, Cluster: "onprem", Nodes: []string{"n1"}, Taken: []string{"main"}, Host: "head",
+		Folders: []Folder{{"nfs4", "nas:/export/home", "/home"}, {"lustre", "mgs@tcp:/scratch", "/scratch"}}}
 	answers := strings.Join([]string{
 		"azure", "aws", // provider
 		"",                   // cluster
@@ -132,9 +138,10 @@ func TestAsk(t *testing.T) {
 		"",                 // types
 		"debian", "ami-0a", // image
 		"subnet-0a,subnet-0b",
-		"",      // security groups
-		"image", // MUNGE key
-		"",      // instance profile: none, by the answer before
+		"",          // security groups
+		"image",     // MUNGE key
+		"",          // instance profile: none, by the answer before
+		"homes", "", // folders: those that this host mounts
 		"head:http", "head:9811",
 		"n[1-3]", "cloud-[1-3]",
 		"main", "cloud",
@@ -143,16 +150,18 @@ func TestAsk(t *testing.T) {
 	if err := Ask(t.Context(), strings.NewReader(answers), out, f, a); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{`"azure" is none of`, "it cannot do without an answer", `"x" is no region`, `"debian" is no image`, "is no address to listen on", "has a node n1 already", "has a partition main already", "[onprem]"} {
+	for _, want := range []string{`"azure" is none of`, "it cannot do without an answer", `"x" is no region`, `"debian" is no image`, "is no address to listen on", "has a node n1 already", "has a partition main already", "[onprem]",
+		`"homes" is no folder`, "[nas:/export/home=/home, - for none]", "this host has /scratch (lustre mgs@tcp:/scratch), which nodes have only if you name it"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not said:\n%s", want, out)
 		}
 	}
-	if n := strings.Count(out.String(), "That does not do: "); n != 7 {
-		t.Errorf("%d answers were refused, want 7", n)
+	if n := strings.Count(out.String(), "That does not do: "); n != 8 {
+		t.Errorf("%d answers were refused, want 8", n)
 	}
 	c, err := config.Parse("burst.toml", Text(f, a))
-	if err != nil || len(c.Pools[0].Power.Nodes) != 3 || c.Cluster != "onprem" || c.Providers[0].AWS.Profile != "" {
+	if err != nil || len(c.Pools[0].Power.Nodes) != 3 || c.Cluster != "onprem" || c.Providers[0].AWS.Profile != "" ||
+		len(c.Pools[0].Boot.Mounts) != 1 || c.Pools[0].Boot.Mounts[0].Source != "nas:/export/home" || c.Pools[0].Boot.Mounts[0].Target != "/home" {
 		t.Errorf("%v\n%s", err, Text(f, a))
 	}
 }

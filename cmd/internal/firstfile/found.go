@@ -25,6 +25,7 @@ type Found struct {
 	All       []string     // those of them with Nodes=ALL
 	Host      string       // the name of this host
 	Ctlds     []string     // the hosts of slurmctld, the first of them first
+	Folders   []Folder     // that nodes of the site are likely to have, too
 
 	AWS, Vultr       bool // the environment is one of somebody who uses it
 	Profile, Region  string
@@ -43,6 +44,7 @@ func Look(ctx context.Context, root string, env func(string) string) Found {
 	f.slurm(root, env("SLURM_CONF"))
 	f.Slurm = release(ctx, root)
 	f.aws(root, env)
+	f.Folders = Folders(root)
 	f.Vultr = env("VULTR_API_KEY") != ""
 	for path, there := range map[string]*bool{"/etc/burst/vultr.key": &f.APIKey, "/etc/burst/munge.key": &f.MungeKey} {
 		_, err := os.Stat(filepath.Join(root, path))

@@ -50,7 +50,15 @@ func Next(f Found, a Answers, path, user string) []string {
 		why = "on this host only, not on " + others
 	}
 	add("systemctl enable --now burstd", why)
-	add("sbatch -p "+a["partition"]+" --wrap hostname", "the first job; burst events --follow")
+	job, why := "sbatch -p "+a["partition"]+" --wrap hostname", "the first job; burst events --follow"
+	switch {
+	case a["provider"] == "local": // whose nodes have all folders
+	case a["folders"] == "": // a job that cannot write its output ends at once
+		job, why = "sbatch -p "+a["partition"]+" -D /tmp -o /dev/null --wrap hostname", "the first job, which writes nothing: nodes have no folder of the site's; burst events --follow"
+	default:
+		why = "the first job, from a folder that nodes have; burst events --follow"
+	}
+	add(job, why)
 	return lines(rows)
 }
 

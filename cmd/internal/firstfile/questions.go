@@ -76,6 +76,8 @@ var Questions = []Question{
 	}},
 	{Name: "vpc", Ask: "Which VPC network?", Help: "its id, by which nodes reach this host; none: their public addresses", Kinds: onVultr, Empty: true, Example: ""},
 	{Name: "ssh-key", Ask: "Which key does burstd log in with?", Help: "a private key without passphrase; its public half is beside it as .pub, and may be made later", Kinds: onVultr, Example: "/etc/burst/id_ed25519", Default: always("/etc/burst/id_ed25519")},
+	{Name: "folders", Ask: "Which folders of the site do jobs need there, as their homes?", Help: "with commas: SERVER:/path to mount it, SERVER:/path=/target, or /path alone if the image mounts it; " +
+		"a job ends at once where its output's folder is not", Kinds: onClouds, Empty: true, Default: mountsHere, None: notMounted},
 	{Name: "listen", Ask: "Where do nodes reach this host?", Help: "name or address, and a port that is open to them, as head.example.org:9811", Kinds: onClouds, Example: "head.example.org:9811", Default: func(f Found, _ Answers) string { return f.Host + ":9811" }},
 	{Name: "nodes", Ask: "What are the cloud nodes called in Slurm?", Help: "as Slurm writes it, as many as there may be at once, as cloud-[001-010]", Example: "cloud-[001-010]", Default: func(f Found, a Answers) string {
 		if a["provider"] == "local" {
@@ -114,6 +116,10 @@ func Judge(f Found, q Question, a Answers) error {
 			return fmt.Errorf("%q is none of local, aws and vultr", answer)
 		}
 		return nil
+	case q.Name == "folders":
+		if _, err := readFolders(answer, a["provider"]); err != nil {
+			return err
+		}
 	case q.Name == "partition" && slices.Contains(f.Taken, answer):
 		return fmt.Errorf("%s has a partition %s already: cloud nodes need one for themselves", f.SlurmConf, answer)
 	}

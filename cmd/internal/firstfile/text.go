@@ -127,6 +127,7 @@ func (w *writer) aws(a Answers) {
 	if strings.HasPrefix(a["image"], "ssm:/aws/") {
 		w.set("Install what such an image lacks of slurmd, MUNGE and clients of the mounts.", "packages", "true")
 	}
+	w.folders(a)
 	w.set("One subnet for each zone.", "subnets", list(a["subnets"]))
 	if a["security-groups"] != "" {
 		w.set("What may reach the nodes: slurmctld and the login nodes, and the nodes each other.", "security_groups", list(a["security-groups"]))
@@ -149,6 +150,7 @@ func (w *writer) vultr(a Answers) {
 	if strings.HasPrefix(a["image"], "os:") {
 		w.set("Install what such an image lacks of slurmd, MUNGE and clients of the mounts.", "packages", "true")
 	}
+	w.folders(a)
 	if a["vpc"] != "" {
 		w.set("The VPC network by which nodes reach this host.", "vpc", quote(a["vpc"]))
 	}
