@@ -162,7 +162,7 @@ func (s sites) compare(in conf.Input) report {
 	}
 	found := conf.Check(both, in)
 	for i, f := range found {
-		if f.MustChange() && f.Want != "" && written[f.Key] && f.Key != "NodeName" && f.Key != "PartitionName" {
+		if f.MustChange() && f.Want != "" && written[f.Key] && !slices.Contains([]string{"NodeName", "PartitionName", "SwitchName", "BlockName"}, f.Key) {
 			found[i].Why = s.path + " says so already: restart slurmctld."
 		}
 	}
