@@ -77,6 +77,9 @@ func conflicts(site Site, in Input) []Finding {
 				"where jobs fail to start or outlive their node, take ProctrackType=proctrack/linuxproc and TaskPlugin=task/none on this test cluster.")
 		}
 	}
+	if in.configless() && slices.ContainsFunc(words(site.Get("CommunicationParameters")), func(w string) bool { return strings.EqualFold(w, "DisableIPv4") }) {
+		add(Wrong, "CommunicationParameters", "With DisableIPv4 Slurm reaches no node of a cloud: burstd sets the private IPv4 address of its instance. Remove that word; EnableIPv6 may stay.")
+	}
 	if in.configless() {
 		for _, path := range site.Unserved {
 			all = append(all, Finding{Level: Wrong, Key: "Include", Have: path, Want: filepath.Base(path), Why: "slurmctld hands nodes of a cloud only " +

@@ -205,6 +205,7 @@ func TestConflicts(t *testing.T) {
 		{"messages along switches", "TopologyParam", "SwitchAsNodeRank,RouteTree", Advice, "TreeWidth"},
 		{"messages along switches, before", "RoutePlugin", "route/topology", Advice, "TreeWidth"},
 		{"messages by TreeWidth", "RoutePlugin", "route/default", "", ""},
+		{"IPv6 alone, and no cloud", "CommunicationParameters", "EnableIPv6,DisableIPv4", "", ""},
 		{"no requeue", "JobRequeue", "0", Advice, "--requeue"},
 		{"output overwritten", "JobFileAppend", "0", Advice, "--open-mode=append"},
 		{"our partition excluded", "SuspendExcParts", "batch,cloud", Wrong, "Idle nodes of cloud"},
@@ -448,5 +449,17 @@ func TestPartitionInherits(t *testing.T) {
 				t.Errorf("%q, not %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// Slurm that speaks no IPv4 reaches no node of a cloud; both at once it may.
+func TestIPv4OfClouds(t *testing.T) {
+	in := input()
+	in.Pools[0].Configless = true
+	for have, want := range map[string]bool{"EnableIPv6,DisableIPv4": true, "disableipv4": true, "EnableIPv6": false, "NoAddrCache": false} {
+		got := conflicts(Site{Settings: map[string]string{"jobfileappend": "1", "communicationparameters": have}}, in)
+		if told := len(got) == 1 && got[0].Key == "CommunicationParameters" && got[0].Level == Wrong; told != want || len(got) > 1 {
+			t.Errorf("%q: %+v", have, got)
+		}
 	}
 }
