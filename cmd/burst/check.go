@@ -150,7 +150,7 @@ func (s sites) compare(in conf.Input) report {
 	}
 	if s.fileErr != nil {
 		found := conf.Check(s.running, in)
-		return report{Compared: []string{"slurmctld"}, Findings: append(found, s.tooSoon(in, found)...)}
+		return report{Compared: []string{"slurmctld"}, Findings: slices.Concat(found, s.tooSoon(in, found), s.apart(in, found))}
 	}
 	both := s.file
 	both.Settings, both.Prologs = s.running.Settings, s.running.Prologs
@@ -166,7 +166,7 @@ func (s sites) compare(in conf.Input) report {
 			found[i].Why = s.path + " says so already: restart slurmctld."
 		}
 	}
-	found = append(found, s.tooSoon(in, found)...)
+	found = slices.Concat(found, s.tooSoon(in, found), s.apart(in, found))
 	return report{Compared: []string{"slurmctld", s.path}, Findings: append(found, s.unknown(in)...)}
 }
 

@@ -46,7 +46,7 @@ func (f Files) Change(in Input) (Change, error) {
 			d.Hand = append(d.Hand, strings.TrimSpace(fmt.Sprintf("%s=%s: %s", c.Key, c.Have, c.Why)))
 		}
 	}
-	d.lay()
+	d.lay(site)
 	switch {
 	case (own < 0 || !written(f.texts[own].text)) && d.satisfied():
 		return d.finish()

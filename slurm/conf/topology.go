@@ -36,11 +36,10 @@ func readNetwork(dir string) network {
 	n := network{path: filepath.Join(dir, topologyName)}
 	r := reader{dir: dir, site: Site{Settings: map[string]string{}}}
 	yaml, err := os.ReadFile(filepath.Join(dir, yamlName))
-	if errors.Is(err, fs.ErrNotExist) {
-		err = r.file(n.path, 0)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		n.err = err
+	for _, err := range []error{err, r.file(n.path, 0)} {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			n.err = err
+		}
 	}
 	n.yaml, n.texts, n.said = string(yaml), r.texts, r.said
 	return n
@@ -93,7 +92,7 @@ func topology(site Site, in Input) []Finding {
 	var all []Finding
 	for _, p := range want.lines {
 		f := Finding{Level: Wrong, Key: l.name, Want: p.text, Why: fmt.Sprintf("TopologyPlugin is %s, and %s has %s in no %s: sbatch refuses jobs of partition %s, and one that may run "+
-			"elsewhere, too, only waits there. Add the line to it, then \"scontrol reconfigure\" is enough.", site.Get("TopologyPlugin"), topologyName, hostlist.Fold(p.nodes), l.what, p.partition)}
+			"elsewhere, too, only waits there. Add the line to it. Where slurmctld has the nodes already, \"scontrol reconfigure\" is enough.", site.Get("TopologyPlugin"), topologyName, hostlist.Fold(p.nodes), l.what, p.partition)}
 		switch {
 		case p.has:
 			f.Level, f.Have, f.Why = OK, p.text, ""
@@ -175,6 +174,9 @@ func (n network) want(l layout, site Site, in Input) wanted {
 			continue
 		}
 		line := laid{text: fmt.Sprintf("%s=burst-%s Nodes=%s", l.name, p.Name, hostlist.Fold(nodes)), pool: p.Name, partition: p.Partition, nodes: nodes}
+		if least == 0 {
+			least = len(nodes)
+		}
 		if l.plugin == "block" && len(nodes) < least {
 			line.small = least
 		}
@@ -225,6 +227,9 @@ func topologyText(site Site, in Input) string {
 	}
 	var b strings.Builder
 	for _, line := range site.network.want(l, site, in).lines {
+		if line.small > 0 {
+			continue // check and --diff say what to do first
+		}
 		if b.Len() == 0 {
 			b.WriteByte('\n')
 			comment(&b, topologyName+" must hold:")
@@ -234,21 +239,22 @@ func topologyText(site Site, in Input) string {
 	return b.String()
 }
 
-// lay has the lines of pools in topology.conf as they are to be: at its end, where no block changes its place by them.
-func (d *differ) lay() {
-	if d.inYAML() || d.network.err != nil {
-		for _, f := range topology(d.Site, d.in) {
+// lay has the lines of pools in topology.conf as they are to be: at its end, where no block changes its place by them. Site is
+// what there is without the file that Fragment wrote: nodes of a pool that is gone go with that.
+func (d *differ) lay(site Site) {
+	if site.inYAML() || site.network.err != nil {
+		for _, f := range topology(site, d.in) {
 			if f.MustChange() {
 				d.Hand = append(d.Hand, f.Have+": "+f.Why)
 			}
 		}
 		return
 	}
-	l, matters := d.layout()
+	l, matters := site.layout()
 	if !matters {
 		return
 	}
-	want := d.network.want(l, d.Site, d.in)
+	want := site.network.want(l, site, d.in)
 	for _, s := range want.stale {
 		d.edit(s, "")
 	}
@@ -266,7 +272,7 @@ func (d *differ) lay() {
 
 var (
 	yamlNodes = regexp.MustCompile(`(?m)^[ \t-]*nodes:[ \t]*["']?([^"'#\r\n]+)`)
-	yamlFlat  = regexp.MustCompile(`(?m)^[ \t-]*flat:[ \t]*true\b`)
+	yamlFlat  = regexp.MustCompile(`(?mi)^[ \t-]*flat:[ \t]*true\b`)
 )
 
 // absentFromYAML finds pools that topology.yaml names in no switch and no block. Where it has a topology that asks for none, their

@@ -52,6 +52,7 @@ func TestTopology(t *testing.T) {
 		{"a name of the site's that is like ours", tree, "SwitchName=burst-ib Nodes=n[1-9]\n" + ours, "", "", ""},
 		{"blocks", block, "BlockName=a Nodes=n[1-3]\nBlockSizes=1\n", "wrong BlockName= want BlockName=burst-small Nodes=s[1-4]\nwrong BlockName= want BlockName=burst-big Nodes=b1\nwrong BlockName= want BlockName=burst-other Nodes=o[1-3]\n",
 			"BlockName=a Nodes=n[1-3]\nBlockSizes=1\nBlockName=burst-small Nodes=s[1-4]\nBlockName=burst-big Nodes=b1\nBlockName=burst-other Nodes=o[1-3]\n", ""},
+		{"no block before, and the first is the measure", block, "", "wrong", "BlockName=burst-small Nodes=s[1-4]\n", "burst-other: the pool has 3 nodes for it, and a block must have at least 4"},
 		{"too few for a block", block, "BlockName=a Nodes=n[1-3]\n", "wrong", "BlockName=a Nodes=n[1-3]\nBlockName=burst-small Nodes=s[1-4]\nBlockName=burst-other Nodes=o[1-3]\n", "burst-big: the pool has 1 nodes for it, and a block must have at least 3"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -100,17 +101,17 @@ func TestTopologyYAML(t *testing.T) {
 		found      string
 	}{
 		{"a tree", yaml, Release{25, 5}, "wrong topology.yaml=o[1-3] want \n"},
-		{"and a flat one", yaml + "- topology: flat\n  flat: true\n", Release{25, 11}, "advice topology.yaml=o[1-3] want \n"},
+		{"and a flat one", yaml + "- topology: flat\n  flat: True\n", Release{25, 11}, "advice topology.yaml=o[1-3] want \n"},
 		{"all are there", yaml + "      - switch: burst-other\n        nodes: o[1-3]\n", Release{25, 5}, ""},
-		{"not read yet", yaml, Release{24, 11}, ""},
+		{"not read yet, and topology.conf is", yaml, Release{24, 11}, "wrong SwitchName= want SwitchName=burst-other Nodes=o[1-3]\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := files(t, map[string]string{"slurm.conf": plainSite, yamlName: tt.text})
+			f := files(t, map[string]string{"slurm.conf": plainSite + "TopologyPlugin=topology/tree\n", yamlName: tt.text, topologyName: "SwitchName=ib0 Nodes=s[1-4],b1,n[1-9]\n"})
 			f.Release = tt.release
 			if got := laidOut(f.Site, input()); got != tt.found {
 				t.Errorf("%s", got)
 			}
-			if got := told(t, f, input()); strings.Contains(got, "by hand: o[1-3]: Pool other") != strings.HasPrefix(tt.found, "wrong") {
+			if got := told(t, f, input()); strings.Contains(got, "by hand: o[1-3]: Pool other") != strings.HasPrefix(tt.found, "wrong topology.yaml") {
 				t.Errorf("%s", got)
 			}
 		})
@@ -122,5 +123,22 @@ func TestFragmentSaysTopology(t *testing.T) {
 	f := files(t, map[string]string{"slurm.conf": plainSite + "TopologyPlugin=topology/tree\n", topologyName: "SwitchName=ib0 Nodes=n[1-9],b1\n"})
 	if text := Fragment(f.Site, input()); !strings.HasSuffix(text, "\n# topology.conf must hold:\n#   SwitchName=burst-small Nodes=s[1-4]\n#   SwitchName=burst-other Nodes=o[1-3]\n") {
 		t.Errorf("%s", text)
+	}
+}
+
+// A pool that goes takes its switch with it, in one change: with that alone slurmctld would not start.
+func TestTopologyOfAPoolThatGoes(t *testing.T) {
+	all := map[string]string{"slurm.conf": plainSite + "TopologyPlugin=topology/tree\n", topologyName: "SwitchName=ib0 Nodes=n[1-9]\n"}
+	f := apply(t, files(t, all), input())
+	less := input()
+	less.Pools = less.Pools[:2]
+	said := told(t, f, less)
+	for _, gone := range []string{"-SwitchName=burst-other Nodes=o[1-3]", "-NodeName=o[1-3] "} {
+		if !strings.Contains(said, "\n"+gone) {
+			t.Errorf("%s is not in\n%s", gone, said)
+		}
+	}
+	if got := told(t, apply(t, f, less), less); strings.Contains(got, "@@") {
+		t.Errorf("after the change there is this to change:\n%s", got)
 	}
 }
