@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,7 +94,7 @@ func topology(site Site, in Input) []Finding {
 			"elsewhere, too, only waits there. Add the line to it. Where slurmctld has the nodes already, \"scontrol reconfigure\" is enough.", site.Get("TopologyPlugin"), topologyName, hostlist.Fold(p.nodes), l.what, p.partition)}
 		switch {
 		case p.has:
-			f.Level, f.Have, f.Why = OK, p.text, ""
+			f.Level, f.Have, f.Why = OK, strings.TrimPrefix(p.text, l.name+"="), fmt.Sprintf("%s has it.", topologyName)
 		case p.partition == "":
 			f.Why = fmt.Sprintf("A job over nodes of several pools needs a switch above theirs: without one sbatch refuses it. Add the line to %s.", topologyName)
 		case p.small > 0:
@@ -268,36 +267,4 @@ func (d *differ) lay(site Site) {
 			d.append(d.network.path, line.text)
 		}
 	}
-}
-
-var (
-	yamlNodes = regexp.MustCompile(`(?m)^[ \t-]*nodes:[ \t]*["']?([^"'#\r\n]+)`)
-	yamlFlat  = regexp.MustCompile(`(?mi)^[ \t-]*flat:[ \t]*true\b`)
-)
-
-// absentFromYAML finds pools that topology.yaml names in no switch and no block. Where it has a topology that asks for none, their
-// partition may be of that.
-func absentFromYAML(site Site, in Input) []Finding {
-	known := map[string]bool{}
-	for _, m := range yamlNodes.FindAllStringSubmatch(site.network.yaml, -1) {
-		names, _ := hostlist.Expand(strings.TrimSpace(m[1]))
-		for _, n := range names {
-			known[n] = true
-		}
-	}
-	var all []Finding
-	for _, p := range in.Pools {
-		lacks := slices.DeleteFunc(slices.Clone(p.Nodes), func(n string) bool { return known[n] })
-		if p.Server || len(lacks) == 0 {
-			continue
-		}
-		f := Finding{Level: Wrong, Key: yamlName, Have: hostlist.Fold(lacks), Why: fmt.Sprintf("Pool %s: it has them in no switch and no block, and Slurm refuses jobs on such nodes. "+
-			"Add a switch burst-%s with nodes: %q, or a block, to the topology of partition %s.", p.Name, p.Name, hostlist.Fold(p.Nodes), p.Partition)}
-		if yamlFlat.MatchString(site.network.yaml) {
-			f.Level = Advice
-			f.Why += " Nothing is to be done where that is a flat one, by Topology= of the partition or cluster_default."
-		}
-		all = append(all, f)
-	}
-	return all
 }
