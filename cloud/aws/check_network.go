@@ -45,6 +45,10 @@ func (p *Provider) checkSubnets(ctx context.Context, all *findings, pool CheckPo
 		if v := aws.ToString(s.VpcId); !slices.Contains(vpcs, v) {
 			vpcs = append(vpcs, v)
 		}
+		if aws.ToBool(s.Ipv6Native) {
+			all.add(LevelWrong, subject, aws.ToString(s.SubnetId)+" has IPv6 addresses alone: burstd tells slurmctld an instance's private IPv4 address, and there is none, so that each boot would be paid for and given up",
+				"use subnets with IPv4 addresses")
+		}
 		addresses := int(aws.ToInt32(s.AvailableIpAddressCount))
 		free[aws.ToString(s.AvailabilityZone)] += addresses
 		total += addresses

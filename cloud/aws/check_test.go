@@ -228,6 +228,8 @@ func TestCheckFinds(t *testing.T) {
 		{"two VPCs", map[string]answer{"DescribeSubnets": subnets(subnet("subnet-a", "us-east-1a", "vpc-1", 200), subnet("subnet-b", "us-east-1b", "vpc-2", 200))}, nil, "wrong pool c6i: subnets: they are in several VPCs: vpc-1, vpc-2"},
 		{"few addresses", map[string]answer{"DescribeSubnets": subnets(subnet("subnet-a", "us-east-1a", "vpc-1", 20), subnet("subnet-b", "us-east-1b", "vpc-1", 20))}, nil, "warning pool c6i: subnets: 40 free addresses for 100 nodes"},
 		{"few addresses in a zone", map[string]answer{"DescribeSubnets": subnets(subnet("subnet-a", "us-east-1a", "vpc-1", 60), subnet("subnet-b", "us-east-1b", "vpc-1", 60))}, nil, "warning pool c6i: subnets: 60 free addresses in the roomiest zone"},
+		{"a subnet of IPv6 alone", map[string]answer{"DescribeSubnets": subnets(subnet("subnet-a", "us-east-1a", "vpc-1", 200), strings.Replace(subnet("subnet-b", "us-east-1b", "vpc-1", 0), "<item>", "<item><ipv6Native>true</ipv6Native>", 1))}, nil,
+			"wrong pool c6i: subnets: subnet-b has IPv6 addresses alone"},
 		{"no subnets", nil, func(p *Pool) { p.Subnets = nil }, "wrong pool c6i: subnets: none"},
 		{"group missing", map[string]answer{"DescribeSecurityGroups": unlessDry(fixed("<securityGroupInfo/>"))}, nil, "wrong pool c6i: security groups: sg-1 does not exist"},
 		{"group of another VPC", map[string]answer{"DescribeSecurityGroups": groups("vpc-9", both)}, nil, "wrong pool c6i: security groups: sg-1 is in vpc-9, the subnets are in vpc-1"},

@@ -154,7 +154,7 @@ func (s sites) compare(in conf.Input) report {
 	}
 	if s.fileErr != nil {
 		found := conf.Check(s.running, in)
-		return report{Compared: []string{"slurmctld"}, Findings: append(found, s.tooSoon(in, found)...)}
+		return report{Compared: []string{"slurmctld"}, Findings: slices.Concat(found, s.tooSoon(in, found), s.apart(in, found))}
 	}
 	both := s.file
 	both.Settings, both.Prologs = s.running.Settings, s.running.Prologs
@@ -166,11 +166,11 @@ func (s sites) compare(in conf.Input) report {
 	}
 	found := conf.Check(both, in)
 	for i, f := range found {
-		if f.MustChange() && f.Want != "" && written[f.Key] && f.Key != "NodeName" && f.Key != "PartitionName" {
+		if f.MustChange() && f.Want != "" && written[f.Key] && !slices.Contains([]string{"NodeName", "PartitionName", "SwitchName", "BlockName"}, f.Key) {
 			found[i].Why = s.path + " says so already: restart slurmctld."
 		}
 	}
-	found = append(found, s.tooSoon(in, found)...)
+	found = slices.Concat(found, s.tooSoon(in, found), s.apart(in, found))
 	return report{Compared: []string{"slurmctld", s.path}, Findings: append(found, s.unknown(in)...)}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/burst-hpc/burst/cmd/internal/config"
 	"github.com/burst-hpc/burst/cmd/internal/hostcheck"
@@ -53,6 +54,7 @@ func lookAt(ctx context.Context, cfg *config.Config, in conf.Input, both sites) 
 			s.Folders = append(s.Folders, p.Local.Dir)
 		}
 	}
+	s.Keyless = keyless(cfg)
 	for feature, arch := range map[string]string{"x86_64": "amd64", "arm64": "arm64"} {
 		if slices.ContainsFunc(in.Pools, func(p conf.Pool) bool { return slices.Contains(p.Features, feature) }) {
 			s.Archs = append(s.Archs, arch)
@@ -66,6 +68,18 @@ func lookAt(ctx context.Context, cfg *config.Config, in conf.Input, both sites) 
 	l.host = slices.Concat(l.host, h.Check(ctx, s), h.Together(ctx, []hostcheck.Look{{Key: "files", Look: func(context.Context) []conf.Finding { return checkFiles(cfg, who) }}}))
 	l.logins = h.Together(ctx, []hostcheck.Look{{Key: "ssh", Look: func(context.Context) []conf.Finding { return checkLogins(cfg, who) }}})
 	return l
+}
+
+// keyless are pools at a cloud of which burst.toml does not say that their nodes have slurm.key: by an image with keys of the
+// site's, by a command that names it, or by user data of the site's own.
+func keyless(cfg *config.Config) (names []string) {
+	for _, p := range cfg.Pools {
+		named := slices.ContainsFunc(slices.Concat(p.Boot.Setup, p.Boot.Users.Commands), func(command string) bool { return strings.Contains(command, "slurm.key") })
+		if !named && p.Boot.MungeKey != "" && p.Boot.MungeKey != "image" {
+			names = append(names, p.Power.Name)
+		}
+	}
+	return names
 }
 
 // paths are what slurmctld starts.

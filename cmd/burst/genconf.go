@@ -36,8 +36,8 @@ func genconfCommand() *cobra.Command {
 		Short: "Print Burst's part of slurm.conf",
 		Long: "Print Burst's part of slurm.conf, merged with what the site has: write it to a file that the last line of\n" +
 			"slurm.conf includes. A site with a PrologSlurmctld of its own also needs the script that --chain prints.\n\n" +
-			"With --diff print what to change in the slurm.conf that the running slurmctld reads, and in what it includes, as\n" +
-			"diff -u does: \"patch -p1 -d /\" takes it. Lines that begin with # say what the lines do not show.\n\n" +
+			"With --diff print what to change in the slurm.conf that the running slurmctld reads, in what it includes, and in\n" +
+			"topology.conf, as diff -u does: \"patch -p1 -d /\" takes it. Lines that begin with # say what the lines do not show.\n\n" +
 			"Exit codes: 0 done, 1 failed, 2 wrong usage or configuration; of --diff as of diff: 0 nothing to change,\n" +
 			"1 something, 2 it cannot be told.",
 		Args: cobra.NoArgs,

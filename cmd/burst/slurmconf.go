@@ -64,6 +64,7 @@ type sites struct {
 
 	said       map[string]string   // what slurmctld says of its settings, as it says it; nil where it does not answer
 	partitions []map[string]string // that slurmctld has; none where it does not say
+	connected  map[string]bool     // nodes that it may give to jobs by its topology; nil: all, or it does not say
 }
 
 // tooSoon finds partitions whose nodes the running slurmctld gives up sooner than burst.toml has it, but for
@@ -99,6 +100,9 @@ func readSites(ctx context.Context, cfg *config.Config) (sites, error) {
 		s.said = settings
 		if partitions, err := client.ShowPartitions(ctx); err == nil {
 			s.waits, s.partitions = slurm.ResumeTimeouts(settings, partitions), partitions
+		}
+		if connected, err := client.Connected(ctx); err == nil {
+			s.connected = connected
 		}
 	}
 	s.files, s.fileErr = readConf(s.path)
@@ -141,6 +145,24 @@ func readConf(path string) (conf.Files, error) {
 	case <-late.C:
 		return conf.Files{}, fmt.Errorf("reading Slurm's configuration: %s: no answer within %s: its file system hangs", path, askTimeout)
 	}
+}
+
+// apart finds pools whose nodes the running slurmctld has in no switch or block, where topology.conf has them, or is not
+// known: found says what it lacks.
+func (s sites) apart(in conf.Input, found []conf.Finding) (all []conf.Finding) {
+	if s.connected == nil || slices.ContainsFunc(found, func(f conf.Finding) bool {
+		return f.MustChange() && slices.Contains([]string{"SwitchName", "BlockName", "topology.yaml"}, f.Key)
+	}) {
+		return nil
+	}
+	for _, p := range in.Pools {
+		lacks := slices.DeleteFunc(slices.Clone(p.Nodes), func(n string) bool { return s.connected[n] })
+		if !p.Server && len(lacks) > 0 {
+			all = append(all, conf.Finding{Level: conf.Wrong, Key: "TopologyPlugin", Have: s.running.Get("TopologyPlugin"), Why: fmt.Sprintf(
+				"slurmctld has %s of pool %s in no switch or block, and gives no job such nodes. Where its topology.conf has them, run \"scontrol reconfigure\".", hostlist.Fold(lacks), p.Name)})
+		}
+	}
+	return all
 }
 
 // unknown finds nodes and partitions that slurm.conf has and the running slurmctld does not: it takes

@@ -18,6 +18,7 @@ func Check(site Site, in Input) []Finding {
 	if site.Lines {
 		all = append(all, checkNodes(site, in)...)
 		all = append(all, checkPartitions(site, in)...)
+		all = append(all, topology(site, in)...)
 	}
 	return all
 }
@@ -35,6 +36,19 @@ func conflicts(site Site, in Input) []Finding {
 	if slices.ContainsFunc(words(site.Get("SlurmctldParameters")), func(w string) bool { return strings.EqualFold(w, "cloud_dns") }) {
 		add(Advice, "SlurmctldParameters", "cloud_dns makes clients look node names up in DNS, and not use the addresses that burstd sets: "+
 			"leave it out unless every cloud node's name resolves everywhere.")
+	}
+	if slices.ContainsFunc(words(site.Get("SlurmctldParameters")), func(w string) bool { return strings.EqualFold(w, "cloud_reg_addrs") }) {
+		add(Advice, "SlurmctldParameters", "cloud_reg_addrs has slurmctld take a node's address from its registration, in place of the one that burstd sets: "+
+			"leave it out. Behind a NAT or a tunnel it is an address where nobody answers.")
+	}
+	for _, route := range []struct {
+		key string
+		on  bool
+	}{{"RoutePlugin", strings.EqualFold(site.Get("RoutePlugin"), "route/topology")}, {"TopologyParam", site.topologyParam("RouteTree")}} {
+		if route.on {
+			add(Advice, route.key, "Messages go from node to node along the switches, whatever TreeWidth is: a node on the way may not know the others' cloud addresses. "+
+				"Leave it out: switches then only decide which nodes a job gets.")
+		}
 	}
 	if site.Get("JobRequeue") == "0" {
 		add(Advice, "JobRequeue", "Jobs are not requeued after an eviction unless they were submitted with --requeue.")
@@ -62,6 +76,9 @@ func conflicts(site Site, in Input) []Finding {
 			add(Advice, key, "Several slurmds on one host, as those of local nodes are, have not been tried with Slurm's cgroups, which they would share: "+
 				"where jobs fail to start or outlive their node, take ProctrackType=proctrack/linuxproc and TaskPlugin=task/none on this test cluster.")
 		}
+	}
+	if in.configless() && slices.ContainsFunc(words(site.Get("CommunicationParameters")), func(w string) bool { return strings.EqualFold(w, "DisableIPv4") }) {
+		add(Wrong, "CommunicationParameters", "With DisableIPv4 Slurm reaches no node of a cloud: burstd sets the private IPv4 address of its instance. Remove that word; EnableIPv6 may stay.")
 	}
 	if in.configless() {
 		for _, path := range site.Unserved {

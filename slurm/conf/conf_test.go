@@ -201,6 +201,11 @@ func TestConflicts(t *testing.T) {
 		{"other user", "SlurmUser", "root", Wrong, `set user = "root"`},
 		{"our user", "SlurmUser", "slurm", "", ""},
 		{"cloud_dns", "SlurmctldParameters", "Cloud_DNS", Advice, "DNS"},
+		{"addresses of registrations", "SlurmctldParameters", "idle_on_node_suspend,cloud_reg_addrs", Advice, "from its registration"},
+		{"messages along switches", "TopologyParam", "SwitchAsNodeRank,RouteTree", Advice, "TreeWidth"},
+		{"messages along switches, before", "RoutePlugin", "route/topology", Advice, "TreeWidth"},
+		{"messages by TreeWidth", "RoutePlugin", "route/default", "", ""},
+		{"IPv6 alone, and no cloud", "CommunicationParameters", "EnableIPv6,DisableIPv4", "", ""},
 		{"no requeue", "JobRequeue", "0", Advice, "--requeue"},
 		{"output overwritten", "JobFileAppend", "0", Advice, "--open-mode=append"},
 		{"our partition excluded", "SuspendExcParts", "batch,cloud", Wrong, "Idle nodes of cloud"},
@@ -415,6 +420,46 @@ func TestOneHostCgroups(t *testing.T) {
 			if local && found != want || !local && found != 0 {
 				t.Errorf("%s=%s, local nodes: %v: %d findings", key, value, local, found)
 			}
+		}
+	}
+}
+
+// What a PartitionName=DEFAULT line gives to the cloud's partition is told, but for what the partition says itself.
+func TestPartitionInherits(t *testing.T) {
+	const told = "Partition cloud inherits it"
+	for _, tt := range []struct{ name, lines, want string }{
+		{"nothing", "PartitionName=DEFAULT State=UP Default=NO SuspendTime=60", ""},
+		{"who may use it", "PartitionName=DEFAULT AllowGroups=hpc MaxTime=60", "DEFAULT allowgroups=hpc maxtime=60"},
+		{"of lines before, too", "PartitionName=DEFAULT AllowGroups=hpc\nPartitionName=DEFAULT MaxTime=60", "DEFAULT allowgroups=hpc maxtime=60"},
+		{"but for another value of its own", "PartitionName=DEFAULT AllowGroups=hpc MaxTime=60\nPartitionName=cloud Nodes=s[1-4],b1 MaxTime=30", "DEFAULT allowgroups=hpc"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			in := input()
+			in.Pools = append(in.Pools[:2], server())
+			var got string
+			for _, f := range Check(files(t, map[string]string{"slurm.conf": plainSite + tt.lines + "\n"}).Site, in) {
+				if strings.Contains(f.Why, "inherits it") {
+					got += f.Have
+					if f.Level != Advice || !strings.HasPrefix(f.Why, told) {
+						t.Errorf("%+v", f)
+					}
+				}
+			}
+			if got != tt.want {
+				t.Errorf("%q, not %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// Slurm that speaks no IPv4 reaches no node of a cloud; both at once it may.
+func TestIPv4OfClouds(t *testing.T) {
+	in := input()
+	in.Pools[0].Configless = true
+	for have, want := range map[string]bool{"EnableIPv6,DisableIPv4": true, "disableipv4": true, "EnableIPv6": false, "NoAddrCache": false} {
+		got := conflicts(Site{Settings: map[string]string{"jobfileappend": "1", "communicationparameters": have}}, in)
+		if told := len(got) == 1 && got[0].Key == "CommunicationParameters" && got[0].Level == Wrong; told != want || len(got) > 1 {
+			t.Errorf("%q: %+v", have, got)
 		}
 	}
 }

@@ -36,7 +36,7 @@ const fragmentName = "burst.conf"
 // The nodes and partitions that it has are not to be anywhere else, and no later line may take its settings back. Where
 // they are the site's own, there is no change to a file, as Slurm would lose them by it: burst.toml is to be changed.
 func (f Files) Change(in Input) (Change, error) {
-	d := differ{Files: f, in: in, edits: map[string]map[int]string{}}
+	d := differ{Files: f, in: in, edits: map[string]map[int]string{}, ends: map[string]string{}}
 	site := d.narrow(f.Outside())
 	d.fragment = Fragment(site, in)
 	path := f.own()
@@ -46,6 +46,7 @@ func (f Files) Change(in Input) (Change, error) {
 			d.Hand = append(d.Hand, strings.TrimSpace(fmt.Sprintf("%s=%s: %s", c.Key, c.Have, c.Why)))
 		}
 	}
+	d.lay(site)
 	switch {
 	case (own < 0 || !written(f.texts[own].text)) && d.satisfied():
 		return d.finish()
@@ -67,7 +68,7 @@ func (f Files) Change(in Input) (Change, error) {
 		d.added()
 	}
 	if own < 0 {
-		d.append = "Include " + fragmentName
+		d.append(f.Path, "Include "+fragmentName)
 	}
 	return d.finish()
 }
@@ -82,7 +83,7 @@ type differ struct {
 	whole    *FileChange               // of own; nil: it stays
 	clash    bool                      // a pool takes what is the site's: slurmctld would not start, or lose it
 	edits    map[string]map[int]string // path -> line -> what is there instead, "" for nothing
-	append   string                    // to slurm.conf
+	ends     map[string]string         // what comes to the end of a file
 	counts   map[string]statement      // the last of a key, but for those of own
 }
 
@@ -121,6 +122,14 @@ func (d *differ) edit(s statement, to string) {
 	if to != "" {
 		d.edits[s.path][s.first] = to + "\n"
 	}
+}
+
+// append has another line at the end of a file.
+func (d *differ) append(path, line string) {
+	if d.edits[path] == nil {
+		d.edits[path] = map[int]string{}
+	}
+	d.ends[path] += line + "\n"
 }
 
 // others looks at what the other files say: of our nodes and partitions, and of settings.
@@ -214,11 +223,8 @@ func (d *differ) finish() (Change, error) {
 	if d.clash {
 		return Change{Hand: d.Hand}, nil
 	}
-	if d.append != "" && d.edits[d.Path] == nil {
-		d.edits[d.Path] = map[int]string{}
-	}
 	done := map[string]bool{}
-	for _, t := range d.texts {
+	for _, t := range slices.Concat(d.texts, d.network.texts) {
 		if d.edits[t.path] == nil || done[t.path] {
 			continue
 		}
@@ -231,13 +237,17 @@ func (d *differ) finish() (Change, error) {
 			b.WriteString(line)
 		}
 		after := b.String()
-		if t.path == d.Path && d.append != "" {
+		if d.ends[t.path] != "" {
 			if after != "" && !strings.HasSuffix(after, "\n") {
 				after += "\n"
 			}
-			after += d.append + "\n"
+			after += d.ends[t.path]
 		}
 		d.Change.Files = append(d.Change.Files, FileChange{Path: t.path, Before: t.text, After: after})
+	}
+	if path := d.network.path; d.ends[path] != "" && !done[path] {
+		done[path] = true
+		d.Change.Files = append(d.Change.Files, FileChange{Path: path, New: true, After: d.ends[path]})
 	}
 	for path := range maps.Keys(d.edits) {
 		if !done[path] {

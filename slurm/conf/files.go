@@ -30,6 +30,7 @@ func ReadFiles(path string) (Files, error) {
 	if err := r.file(path, 0); err != nil {
 		return Files{}, fmt.Errorf("reading Slurm's configuration: %w", err)
 	}
-	r.site.NodeDefault = r.nodeDef
+	r.site.NodeDefault, r.site.PartitionDefault = r.nodeDef, r.partition
+	r.site.network = readNetwork(r.dir)
 	return Files{r.site, path, r.texts, r.said}, nil
 }

@@ -70,6 +70,7 @@ func Fragment(site Site, in Input) string {
 		}
 		b.WriteString(part.line() + "\n")
 	}
+	b.WriteString(topologyText(site, in))
 	return b.String()
 }
 

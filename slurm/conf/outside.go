@@ -53,7 +53,7 @@ func (f Files) Outside() Site {
 	if own == "" {
 		return f.Site
 	}
-	r := reader{site: Site{Settings: map[string]string{}, Lines: true, Release: f.Release, Unserved: f.Unserved}}
+	r := reader{site: Site{Settings: map[string]string{}, Lines: true, Release: f.Release, Unserved: f.Unserved, network: f.network}}
 	for _, s := range f.said {
 		if s.path != own && s.include == "" {
 			r.line(s.kvs)
@@ -69,7 +69,7 @@ func (f Files) Outside() Site {
 		}
 	}
 	maps.Copy(inside, r.site.Settings)
-	r.site.Settings, r.site.NodeDefault = inside, r.nodeDef
+	r.site.Settings, r.site.NodeDefault, r.site.PartitionDefault = inside, r.nodeDef, r.partition
 	return r.site
 }
 

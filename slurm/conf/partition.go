@@ -2,6 +2,7 @@ package conf
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,8 +27,27 @@ func checkPartitions(site Site, in Input) []Finding {
 				"and lose its job by that. Write a suspend_timeout of at least %v.", seconds(p.SuspendTimeout), safeSuspendTimeout)
 		}
 		all = append(all, f)
+		all = append(all, p.inherits(site.PartitionDefault, lines[p.name])...)
 	}
 	return append(all, mixed(site, in)...)
+}
+
+// inherits tells what the site's PartitionName=DEFAULT line gives to the partition, has: who may use it, say, and for how
+// long. What its own line says in another way stays, and a server's takes no jobs.
+func (p partition) inherits(def, has map[string]string) []Finding {
+	var said []string
+	for _, key := range slices.Sorted(maps.Keys(def)) {
+		value, known := has[key]
+		plain := key == "default" && strings.EqualFold(def[key], "NO")
+		if !p.Server && !plain && !slices.Contains(partitionKeys, key) && (!known || value == def[key]) {
+			said = append(said, key+"="+def[key])
+		}
+	}
+	if len(said) == 0 {
+		return nil
+	}
+	return []Finding{{Level: Advice, Key: "PartitionName", Have: "DEFAULT " + strings.Join(said, " "), Why: fmt.Sprintf(
+		"Partition %s inherits it: where that is not meant, write one more PartitionName=DEFAULT line, with other values, above the Include.", p.name)}}
 }
 
 // partitions are the keys and values of the site's, by name.

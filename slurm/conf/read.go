@@ -26,9 +26,12 @@ type Site struct {
 	NodeSets []Line
 	// NodeDefault is what the last NodeName=DEFAULT line leaves for nodes below it.
 	NodeDefault map[string]string
+	// PartitionDefault is what the last PartitionName=DEFAULT line leaves for partitions below it.
+	PartitionDefault map[string]string
 	// Unserved are the files that the file includes by a path: slurmctld does
 	// not hand them to configless nodes.
 	Unserved []string
+	network  network // what is beside slurm.conf of switches
 }
 
 // Line is a NodeName or PartitionName line with what the DEFAULT line before it

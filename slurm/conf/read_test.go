@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func TestRead(t *testing.T) {
@@ -35,9 +36,10 @@ func TestRead(t *testing.T) {
 			{"batch", map[string]string{"maxtime": "24:00:00", "state": "UP", "nodes": "n[001-004]", "default": "YES"}},
 			{"any", map[string]string{"maxtime": "24:00:00", "state": "UP", "nodes": "ALL"}},
 		},
-		NodeSets: []Line{{"all", map[string]string{"nodes": "ALL"}}},
+		PartitionDefault: map[string]string{"maxtime": "24:00:00", "state": "UP"},
+		NodeSets:         []Line{{"all", map[string]string{"nodes": "ALL"}}},
 	}
-	if d := cmp.Diff(want, got); d != "" {
+	if d := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Site{})); d != "" {
 		t.Errorf("Read (-want +got):\n%s", d)
 	}
 }

@@ -21,6 +21,8 @@ var (
 	manyPrologs = Release{24, 5}
 	// prologTimeouts: prologs may have a time limit of their own.
 	prologTimeouts = Release{25, 5}
+	// topologyYAML: topology.yaml is read, where there is one, and topology.conf and TopologyPlugin are not.
+	topologyYAML = Release{25, 5}
 )
 
 // ParseRelease reads what Slurm says of its version: "24.11.5", or "slurm-wlm 24.11.5". What it

@@ -285,3 +285,50 @@ Include burst.conf
 		t.Errorf("%s", said)
 	}
 }
+
+// The real slurmctld, with topology/tree, gives nodes of the cloud to jobs by the lines that Change adds to topology.conf, and
+// to a job of two pools, too; without them it refuses each.
+func TestSlurmctldAcceptsTopology(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a real slurmctld: slow end-to-end, run by make test")
+	}
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	in := input()
+	in.User, in.Programs = me.Username, ProgramsIn(dir)
+	for _, program := range []string{in.Programs.Gate, in.Programs.Resume, in.Programs.Suspend, in.Programs.ResumeFail} {
+		write(t, program, "#!/bin/sh\n", 0o755)
+	}
+	path := filepath.Join(dir, "slurm.conf")
+	write(t, path, fmt.Sprintf("ClusterName=conftest\nSlurmctldHost=localhost(127.0.0.1)\nSlurmctldPort=%d\nSlurmUser=%s\nSlurmdUser=%s\n"+
+		"AuthType=auth/none\nCredType=cred/none\nStateSaveLocation=%s\nSlurmctldPidFile=%s/pid\nProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\n"+
+		"SelectType=select/cons_tres\nTopologyPlugin=topology/tree\nMpiDefault=none\nMailProg=/bin/true\nNodeName=n1 NodeAddr=127.0.0.1 CPUs=1\n"+
+		"PartitionName=batch Nodes=n1 Default=YES\nInclude burst.conf\n", freePort(t), me.Username, me.Username, dir, dir), 0o644)
+	write(t, filepath.Join(dir, "burst.conf"), Fragment(Site{}, in), 0o644)
+	write(t, filepath.Join(dir, topologyName), "SwitchName=leaf Nodes=n1\n", 0o644)
+	submit := func(args ...string) (string, error) {
+		cmd := exec.Command("/usr/bin/sbatch", append(args, "-o", "/dev/null", "--wrap", "true")...)
+		cmd.Env, cmd.Dir = []string{"SLURM_CONF=" + path, "PATH=/usr/bin:/bin"}, dir
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	log := start(t, path)
+	showConfig(t, path, log)
+	if out, err := submit("-p", "cloud"); err == nil || !strings.Contains(out, "Requested node configuration is not available") {
+		t.Errorf("without a switch: %v %s", err, out)
+	}
+	f, err := ReadFiles(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, f, in)
+	scontrol(t, path, "reconfigure")
+	for _, args := range [][]string{{"-p", "cloud"}, {"-p", "night", "-N3"}, {"-p", "cloud", "-N5"}} {
+		if out, err := submit(args...); err != nil {
+			t.Errorf("%v: %v %s", args, err, out)
+		}
+	}
+}

@@ -39,7 +39,7 @@ func clouds() map[string]Partition {
 	return PartitionsOf([]map[string]string{
 		{"PartitionName": "cloud", "State": "UP", "MaxTime": "1-00:00:00", "MaxNodes": "UNLIMITED", "AllowAccounts": "ALL", "AllowQos": "ALL", "MaxMemPerNode": "UNLIMITED"},
 		{"PartitionName": "picky", "State": "UP", "AllowAccounts": "chem", "DenyQos": "low"},
-		{"PartitionName": "shut", "State": "DOWN"}}, nodes)
+		{"PartitionName": "shut", "State": "DOWN"}}, nodes, nil)
 }
 
 // with is a snapshot in which the script of each job is read.

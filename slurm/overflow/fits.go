@@ -30,6 +30,7 @@ type Partition struct {
 	kinds    []kind
 	total    int // CPUs
 	nodes    map[string]bool
+	apart    int // nodes that no job gets, as Slurm's topology does not have them: not among the others
 }
 
 // kind are nodes that are alike.
@@ -39,8 +40,9 @@ type kind struct {
 	gres                map[string]int
 }
 
-// PartitionsOf reads what `scontrol show partitions` says, with the nodes of each.
-func PartitionsOf(shown []map[string]string, nodes map[string]slurm.Node) map[string]Partition {
+// PartitionsOf reads what `scontrol show partitions` says, with the nodes of each that jobs can be given: all, or those that
+// are connected.
+func PartitionsOf(shown []map[string]string, nodes map[string]slurm.Node, connected map[string]bool) map[string]Partition {
 	all := map[string]Partition{}
 	for _, attrs := range shown {
 		p := Partition{Name: attrs["PartitionName"], Up: attrs["State"] == "" || strings.EqualFold(attrs["State"], "UP"), RootOnly: strings.EqualFold(attrs["RootOnly"], "YES"), Default: strings.EqualFold(attrs["Default"], "YES"),
@@ -58,6 +60,11 @@ func PartitionsOf(shown []map[string]string, nodes map[string]slurm.Node) map[st
 		for _, of := range n.Partitions {
 			p, ok := all[of]
 			if !ok {
+				continue
+			}
+			if connected != nil && !connected[name] {
+				p.apart++
+				all[of] = p
 				continue
 			}
 			i, have := at[of+"\n"+key]
@@ -149,6 +156,8 @@ func (p Partition) fitsNodes(j *job, no func(string, ...any) string) string {
 		return no("its --constraint is not understood: %q", j.Features)
 	}
 	switch {
+	case p.apart > 0 && !ask(func(kind) bool { return true }):
+		return no("it asks for %d nodes, and Slurm's topology has %d of the %d in a switch or block (burst check says more)", least, count(p.kinds), count(p.kinds)+p.apart)
 	case !ask(func(kind) bool { return true }):
 		return no("it asks for %d nodes, and there are %d", least, count(p.kinds))
 	case constraint != nil && !ask(func(k kind) bool { return constraint(k.features) }):

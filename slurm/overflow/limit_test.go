@@ -39,7 +39,7 @@ func TestNoLimit(t *testing.T) {
 				most, usual, _ := strings.Cut(limits, "/")
 				shown = append(shown, map[string]string{"PartitionName": name, "MaxTime": most, "DefaultTime": usual})
 			}
-			s.Partitions = PartitionsOf(shown, map[string]slurm.Node{"c1": {Name: "c1", Partitions: []string{"cloud"}, CPUs: 4}})
+			s.Partitions = PartitionsOf(shown, map[string]slurm.Node{"c1": {Name: "c1", Partitions: []string{"cloud"}, CPUs: 4}}, nil)
 			got := Decide(s)[0]
 			if text := string(got.Action) + ": " + got.Why; !strings.HasPrefix(text, tt.want) {
 				t.Errorf("got %q, want %q", text, tt.want)
@@ -53,7 +53,7 @@ func TestNoLimitMoved(t *testing.T) {
 	w := waits(func(w *slurm.Waiting) { w.TimeLimit, w.Partition = 0, "main,cloud" })
 	s := with([]Rule{small(func(r *Rule) { r.MaxTime = 4 * time.Hour })}, w)
 	s.Partitions = PartitionsOf([]map[string]string{{"PartitionName": "main", "MaxTime": "1-0"}, {"PartitionName": "cloud", "MaxTime": "UNLIMITED"}},
-		map[string]slurm.Node{"c1": {Name: "c1", Partitions: []string{"cloud"}, CPUs: 4}})
+		map[string]slurm.Node{"c1": {Name: "c1", Partitions: []string{"cloud"}, CPUs: 4}}, nil)
 	s.Records = []Record{record(w, InPlace)}
 	for _, shown := range []time.Duration{0, 24 * time.Hour, time.Hour} {
 		s.Waiting[0].TimeLimit = shown
@@ -88,7 +88,35 @@ func TestHome(t *testing.T) {
 			s.Partitions = PartitionsOf([]map[string]string{{"PartitionName": "main"}, {"PartitionName": "cloud"}}, map[string]slurm.Node{
 				"n1": {Name: "n1", Partitions: []string{"main"}, CPUs: tt.cpus, RealMemory: tt.memory},
 				"n2": {Name: "n2", Partitions: []string{"main"}, CPUs: 2 * tt.cpus, RealMemory: 2 * tt.memory},
-				"c1": {Name: "c1", Partitions: []string{"cloud"}, CPUs: 4, RealMemory: 8000}})
+				"c1": {Name: "c1", Partitions: []string{"cloud"}, CPUs: 4, RealMemory: 8000}}, nil)
+			if got := Decide(s)[0]; !strings.HasPrefix(string(got.Action)+": "+got.Why, tt.want) {
+				t.Errorf("got %s: %s, want %q", got.Action, got.Why, tt.want)
+			}
+		})
+	}
+}
+
+// TestTopology: a job does not go where Slurm's topology has too few nodes for it: Slurm would take it, and never start it there.
+func TestTopology(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		connected map[string]bool
+		nodes     int
+		want      string
+	}{
+		{"no topology", nil, 2, "add: "},
+		{"all are in a switch", map[string]bool{"n1": true, "c1": true, "c2": true}, 2, "add: "},
+		{"enough are", map[string]bool{"c2": true}, 1, "add: "},
+		{"too few are", map[string]bool{"c2": true}, 2, "leave: stays: cannot run in cloud: it asks for 2 nodes, and Slurm's topology has 1 of the 2 in a switch or block"},
+		{"none is", map[string]bool{"n1": true}, 1, "leave: stays: cannot run in cloud: it asks for 1 nodes, and Slurm's topology has 0 of the 2"},
+		{"there are too few", map[string]bool{"c1": true, "c2": true}, 3, "leave: stays: cannot run in cloud: it asks for 3 nodes, and there are 2"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := waits(func(w *slurm.Waiting) { w.NumNodes = tt.nodes })
+			s := with([]Rule{small(func(r *Rule) { r.MaxNodes = 0 })}, w)
+			s.Partitions = PartitionsOf([]map[string]string{{"PartitionName": "main"}, {"PartitionName": "cloud"}}, map[string]slurm.Node{
+				"c1": {Name: "c1", Partitions: []string{"cloud"}, CPUs: 4, RealMemory: 8000},
+				"c2": {Name: "c2", Partitions: []string{"cloud"}, CPUs: 4, RealMemory: 8000}}, tt.connected)
 			if got := Decide(s)[0]; !strings.HasPrefix(string(got.Action)+": "+got.Why, tt.want) {
 				t.Errorf("got %s: %s, want %q", got.Action, got.Why, tt.want)
 			}

@@ -126,7 +126,7 @@ func overflowWorld(ctx context.Context, q *queued) (overflow.Snapshot, error) {
 		nodes[n.Name] = n
 	}
 	s.Partitions = overflow.PartitionsOf([]map[string]string{{"PartitionName": "cloud", "State": "UP", "MaxTime": "2-00:00:00"}, {"PartitionName": "gpus", "State": "UP"},
-		{"PartitionName": "main", "State": "UP", "MaxTime": "7-00:00:00", "DefaultTime": "1:00:00"}, {"PartitionName": "long", "State": "UP", "MaxTime": "1-00:00:00"}}, nodes)
+		{"PartitionName": "main", "State": "UP", "MaxTime": "7-00:00:00", "DefaultTime": "1:00:00"}, {"PartitionName": "long", "State": "UP", "MaxTime": "1-00:00:00"}}, nodes, nil)
 	for i := range overflowRunning {
 		id := uint32(1_000_000 + i)
 		s.Jobs[id] = slurm.Job{ID: id, State: "RUNNING", Partition: "main", UID: 1000}

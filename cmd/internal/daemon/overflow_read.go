@@ -224,7 +224,11 @@ func (r *overflowReads) shownBy(ctx context.Context, c *slurm.Client, snap *slur
 	if err != nil {
 		return nil, err
 	}
-	r.partitions, r.shown = overflow.PartitionsOf(shown, snap.Nodes), time.Now()
+	connected, err := c.Connected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.partitions, r.shown = overflow.PartitionsOf(shown, snap.Nodes, connected), time.Now()
 	return r.partitions, nil
 }
 

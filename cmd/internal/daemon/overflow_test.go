@@ -35,6 +35,7 @@ type desk struct {
 	dead    bool
 
 	partitions, config string // what scontrol says of them; empty: of two, and nothing
+	topology           string // what scontrol says of it
 }
 
 var errDead = errors.New("burstd is dead")
@@ -65,6 +66,8 @@ func (d *desk) Run(_ context.Context, name string, args ...string) ([]byte, []by
 		return []byte("PartitionName=main Default=YES State=UP\nPartitionName=cloud State=UP MaxTime=UNLIMITED\n"), nil, nil
 	case strings.Contains(line, "show config"):
 		return []byte("Configuration data as of 2026-01-01T00:00:00\n" + d.config), nil, nil
+	case strings.HasSuffix(line, "show topology"):
+		return []byte(d.topology), nil, nil
 	case strings.HasPrefix(line, "write batch_script"):
 		d.reads++
 		if d.broken != "" && args[2] == "5" {
@@ -272,6 +275,24 @@ func TestOverflowDies(t *testing.T) {
 			if i := slices.IndexFunc(s.updates, func(u string) bool { return strings.Contains(u, "jobid=6") }); i >= 0 {
 				t.Errorf("%s", s.updates[i])
 			}
+		}
+	}
+}
+
+// TestOverflowOutOfSwitches: a job does not go to nodes that are in no switch, where Slurm would never start it, and comes back from there.
+func TestOverflowOutOfSwitches(t *testing.T) {
+	s := newShop(t, waiting("5", "N/A", "main"))
+	s.topology = "SwitchName=leaf Level=0 LinkSpeed=1 Nodes=n[1-4]\n"
+	s.rounds()
+	if got := s.state()["5/N/A"]; got != "main,cloud" {
+		t.Fatalf("without a topology it is in %s", got)
+	}
+	for _, tt := range []struct{ topology, want string }{{"Nodes=n[1-4]", "main"}, {"Nodes=n[1-4],c1", "main,cloud"}} {
+		s.config, s.topology = "TopologyPlugin = topology/tree\n", "SwitchName=leaf Level=0 LinkSpeed=1 "+tt.topology+"\n"
+		s.over.overflows.shown = time.Time{} // a minute later
+		s.rounds()
+		if got := s.state()["5/N/A"]; got != tt.want {
+			t.Errorf("with %s it is in %s, not %s", tt.topology, got, tt.want)
 		}
 	}
 }

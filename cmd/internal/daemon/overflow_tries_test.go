@@ -167,7 +167,7 @@ func TestOverflowAsideForLong(t *testing.T) {
 			Needs: slurm.Needs{CPUs: 1, MinCPUs: 1}, Priority: 200 - int64(id)}
 	}
 	s := overflow.Snapshot{Rules: []overflow.Rule{{Name: "small", From: []string{"main"}, To: []string{"cloud"}, AtOnce: 1}}, Scripts: map[overflow.ScriptID]overflow.Script{},
-		Partitions: overflow.PartitionsOf([]map[string]string{{"PartitionName": "cloud", "State": "UP"}}, map[string]slurm.Node{"c1": {Name: "c1", Partitions: []string{"cloud"}, CPUs: 4, RealMemory: 4000}}), Waiting: []slurm.Waiting{job(5), job(next)}}
+		Partitions: overflow.PartitionsOf([]map[string]string{{"PartitionName": "cloud", "State": "UP"}}, map[string]slurm.Node{"c1": {Name: "c1", Partitions: []string{"cloud"}, CPUs: 4, RealMemory: 4000}}, nil), Waiting: []slurm.Waiting{job(5), job(next)}}
 	for at := begin; at.Before(begin.Add(24 * time.Hour)); at = at.Add(time.Minute) {
 		s.Now = at
 		for _, w := range s.Waiting {

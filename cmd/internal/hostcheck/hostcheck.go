@@ -36,6 +36,7 @@ type Site struct {
 	Clouds   bool            // a provider's nodes reach this host over a network
 	Journals []string        // folders of providers that must outlive a reboot, and lie on a disk of this host
 	Folders  []string        // others that burstd writes into, beside those of Endpoint
+	Keyless  []string        // pools at a cloud whose nodes get no slurm.key, as far as burst.toml says
 	Archs    []string        // of nodes that are known: "amd64", "arm64"
 
 	Settings conf.Site         // slurmctld's, or slurm.conf's where it does not answer

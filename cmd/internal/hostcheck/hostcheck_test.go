@@ -196,6 +196,9 @@ func TestEach(t *testing.T) {
 		{"no json-c", func(t *testing.T, w *world) { os.Remove(w.at("/usr/lib/slurm/serializer_json.so")) }, "json-c", conf.Advice, "built without json-c"},
 		{"plugins elsewhere", func(t *testing.T, w *world) { w.Running["PluginDir"] = "/opt/none:/opt/neither" }, "json-c", conf.Unknown, "cannot be looked at"},
 		{"auth/slurm", func(t *testing.T, w *world) { w.Settings.Settings["authtype"] = "auth/slurm" }, "AuthType", conf.Advice, "run munged here and on the nodes too"},
+		{"auth/slurm, and a pool without its key", func(t *testing.T, w *world) {
+			w.Settings.Settings["authtype"], w.Keyless = "auth/slurm", []string{"c6i"}
+		}, "AuthType", conf.Wrong, "that the nodes of pool c6i have Slurm's own key"},
 		{"another host", func(t *testing.T, w *world) { w.Name = func() (string, error) { return "login1", nil } }, "SlurmctldHost", conf.Advice, "This host is login1"},
 		{"a backup", func(t *testing.T, w *world) { w.Settings.Settings["slurmctldhost"] = "head(192.0.2.1),spare" }, "SlurmctldHost", conf.Advice, "burstd runs on one host"},
 		{"no munged", func(t *testing.T, w *world) { w.Munge = func(context.Context, string) error { return away } }, "MUNGE", conf.Wrong, "systemctl status munge"},

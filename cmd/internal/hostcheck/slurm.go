@@ -66,7 +66,15 @@ func auth(s Site) []conf.Finding {
 	if f.Have == "auth/munge" {
 		return []conf.Finding{f}
 	}
-	return but(f, conf.Advice, "burst-agent, nodes that boot, and burst-srun are known by MUNGE, whatever Slurm uses: run munged here and on the nodes too, with one key.")
+	munge := "burst-agent, nodes that boot, and burst-srun are known by MUNGE, whatever Slurm uses: run munged here and on the nodes too, with one key."
+	switch {
+	case f.Have == "auth/slurm" && len(s.Keyless) > 0:
+		return but(f, conf.Wrong, "Nothing in burst.toml says that the nodes of pool %s have Slurm's own key, /etc/slurm/slurm.key, as here: without it their slurmd cannot register, and each boot is "+
+			"paid for and given up. Have a line of the pool's setup put slurm.key there, which runs before slurmd starts, or put it on the image and write munge_key = \"image\". %s", strings.Join(s.Keyless, ", "), munge)
+	case f.Have == "auth/slurm" && s.Clouds:
+		return but(f, conf.Advice, "The image of a cloud's nodes must have Slurm's own key, /etc/slurm/slurm.key, as here. %s", munge)
+	}
+	return but(f, conf.Advice, "%s", munge)
 }
 
 // oneOnly is where burstd may be started, of several hosts: "" of one alone.
