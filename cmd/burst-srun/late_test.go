@@ -10,15 +10,12 @@ import (
 // late is a step of two ranks, as of MPI: the first waits for the second, which catches
 // the signal some seconds after it has begun.
 const late = `#!/bin/bash
-if [ "$SLURM_PROCID" = 0 ]; then
-  rm -f ck
-  trap 'echo 1 >ck.new; mv ck.new ck' USR1
-  until [ -e ready ]; do sleep 0.1; done
-else
-  sleep 6
-  trap : USR1
-  touch ready
+if [ "$SLURM_PROCID" = 1 ]; then # a shell's child would die of the signal in its place
+  exec perl -e 'sleep 6; $SIG{USR1} = sub {}; open F, ">ready"; close F; select undef, undef, undef, 0.1 until -e "ck"; sleep 3'
 fi
+rm -f ck
+trap 'echo 1 >ck.new; mv ck.new ck' USR1
+until [ -e ready ]; do sleep 0.1; done
 until [ -e ck ]; do sleep 0.1; done
 sleep 3; exit 0
 `

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -79,7 +80,9 @@ func (s *signalStep) begun(ctx context.Context) error {
 	defer s.waits.Store(nil)
 	name := unix.SignalName(s.m.signal)
 	for began := time.Now(); ; {
+		looks := time.Now()
 		rank := s.l.dying(s.m.signal)
+		took := time.Since(looks)
 		if rank == "" || !s.p.running() {
 			return nil
 		}
@@ -88,7 +91,7 @@ func (s *signalStep) begun(ctx context.Context) error {
 				s.say("the checkpoint waits: a rank of the step, %s, does not catch %s yet, and would die of it; a shell must start the program by exec", rank, name)
 			})
 		}
-		if !pause(ctx, 200*time.Millisecond) {
+		if !pause(ctx, max(200*time.Millisecond, 20*took)) { // of a host with thousands of processes not much either
 			return fmt.Errorf("%s was not sent: a rank of the step, %s, does not catch it, and would die of it: %w", name, rank, context.Cause(ctx))
 		}
 	}
@@ -119,6 +122,69 @@ func (o Output) diedOf(s syscall.Signal) string {
 		}
 	}
 	return ""
+}
+
+// deaths are what srun says of ranks that the signal killed.
+type deaths struct {
+	said Output
+	of   syscall.Signal
+	ours bool // it can only be of our step, which is to go on
+}
+
+func (d deaths) rank() string {
+	if !d.ours {
+		return ""
+	}
+	return d.said.diedOf(d.of)
+}
+
+// alone says that no other srun of the job, or that writes into the step's error file, runs on this host: all of a job write
+// into one file, and srun does not say of which step it speaks.
+func (s *signalStep) alone() bool {
+	f, ok := s.l.Stderr.(*os.File)
+	if !ok {
+		return false
+	}
+	file, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	job, conf, self := s.l.env("SLURM_JOB_ID"), s.l.env("SLURM_CONF"), strconv.Itoa(os.Getpid()) // burst-srun may be called srun, too
+	for _, pid := range processes() {
+		proc := filepath.Join("/proc", pid)
+		name, err := os.ReadFile(filepath.Join(proc, "comm"))
+		if err != nil || string(name) != "srun\n" || pid == self || below(pid, s.p.pid()) {
+			continue
+		}
+		env, enverr := os.ReadFile(filepath.Join(proc, "environ"))
+		to, err := os.Stat(filepath.Join(proc, "fd", "2"))
+		if os.IsPermission(enverr) || os.IsPermission(err) { // another user's
+			continue
+		}
+		if err == nil && os.SameFile(to, file) || job != "" && has(env, "SLURM_JOB_ID="+job) && (conf == "" || has(env, "SLURM_CONF="+conf)) {
+			return false
+		}
+	}
+	return true
+}
+
+// below says that a process is the other or one of its descendants.
+func below(pid string, other int) bool {
+	for range 64 {
+		if pid == strconv.Itoa(other) {
+			return true
+		}
+		status, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
+		if err != nil {
+			return false
+		}
+		_, rest, _ := strings.Cut(string(status), "\nPPid:\t")
+		pid, _, _ = strings.Cut(rest, "\n")
+		if pid == "" || pid == "0" {
+			return false
+		}
+	}
+	return false
 }
 
 // tear ends a step of which a rank was killed by the signal: the others may wait for it

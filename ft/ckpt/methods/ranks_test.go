@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -80,4 +81,62 @@ func TestSignalYields(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	s.p.signalGroup(syscall.SIGKILL)
+}
+
+// A death that srun tells of may be of another step's rank: all of a job write into one file. It ends no step that is to end anyway, nor
+// one that may not be meant.
+func TestWhoseDeathItIs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("files are waited for")
+	}
+	t.Parallel()
+	neighbour := filepath.Join(t.TempDir(), "srun")
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(sleep, neighbour); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name      string
+		stop      bool
+		writes    string // how long the files take
+		neighbour bool
+		torn      bool
+	}{
+		{"its own", false, "2", false, true},
+		{"a neighbour's", false, "2", true, false},
+		{"the step is to end", true, "2", false, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			file, err := os.OpenFile(filepath.Join(t.TempDir(), "err"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			if tt.neighbour {
+				cmd := exec.Command(neighbour, "60")
+				cmd.Stderr = file
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+			}
+			p := newPlace(t, bySignal())
+			l := p.launch()
+			l.Stderr = file
+			l.Args = []string{"bash", "-c", `trap 'echo "srun: error: n9: task 3: User defined signal 1" >&2; sleep ` + tt.writes + `; echo 5 7 >new; mv new state' USR1; echo ready $$; while :; do sleep 0.1; done`}
+			r := p.start(l)
+			r.pid()
+			ctx, cancel := context.WithTimeout(t.Context(), longEnough)
+			defer cancel()
+			_, err = r.step.Checkpoint(ctx, p.folder(), tt.stop)
+			if torn := err != nil && strings.Contains(err.Error(), "killed n9: task 3"); torn != tt.torn || !tt.torn && err != nil {
+				t.Errorf("%v", err)
+			}
+			r.step.(*signalStep).p.signalGroup(syscall.SIGKILL)
+		})
+	}
 }

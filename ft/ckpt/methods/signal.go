@@ -148,11 +148,10 @@ func (s *signalStep) Checkpoint(ctx context.Context, into string, stop bool) (ck
 	} else if err := s.begun(ctx); err != nil {
 		return ckpt.Made{}, err
 	}
-	byRename, err := s.write(ctx, into)
+	byRename, err := s.write(ctx, into, stop)
 	if err != nil {
 		return ckpt.Made{}, err
 	}
-	s.sent.Store(false) // it has borne it
 	made := ckpt.Made{Tool: "signal " + unix.SignalName(s.m.signal), Iteration: saidLast(s.l.Stdout), Extra: map[string]string{}}
 	if byRename {
 		made.Extra[extraWrites] = writesByRename
@@ -167,7 +166,7 @@ func (s *signalStep) Checkpoint(ctx context.Context, into string, stop bool) (ck
 
 // write signals, waits for the proof and copies the files; again, if they were
 // written meanwhile.
-func (s *signalStep) write(ctx context.Context, into string) (byRename bool, err error) {
+func (s *signalStep) write(ctx context.Context, into string, stop bool) (byRename bool, err error) {
 	if err := s.caught(ctx); err != nil {
 		return false, err
 	}
@@ -175,8 +174,13 @@ func (s *signalStep) write(ctx context.Context, into string) (byRename bool, err
 	if err != nil {
 		return false, fmt.Errorf("looking at the files before the signal: %w", err)
 	}
-	said := Follow(s.l.Stderr)
+	d := deaths{said: Follow(s.l.Stderr), of: s.m.signal, ours: !stop && s.alone()}
 	s.sent.Store(true)
+	defer func() {
+		if s.p.running() && s.torn.Load() == nil {
+			s.sent.Store(false) // it has borne it
+		}
+	}()
 	if err := s.p.signal(s.m.signal); err != nil {
 		if errors.Is(err, os.ErrProcessDone) {
 			return false, ckpt.ErrFinishing
@@ -193,7 +197,7 @@ func (s *signalStep) write(ctx context.Context, into string) (byRename bool, err
 		if err := empty(into); err != nil {
 			return false, err
 		}
-		now, err := s.prove(proofCtx, before, said)
+		now, err := s.prove(proofCtx, before, d)
 		if err != nil {
 			return false, err
 		}
@@ -212,8 +216,8 @@ func (s *signalStep) write(ctx context.Context, into string) (byRename bool, err
 }
 
 // prove waits until the files are those of a new checkpoint, or the step has left, or
-// a rank of it has died of the signal, as srun says.
-func (s *signalStep) prove(ctx context.Context, before look, said Output) (look, error) {
+// a rank of it has died of the signal, as srun says: what the others write then is none.
+func (s *signalStep) prove(ctx context.Context, before look, d deaths) (look, error) {
 	var last look
 	var since time.Time // last has not changed since
 	for {
@@ -226,7 +230,7 @@ func (s *signalStep) prove(ctx context.Context, before look, said Output) (look,
 		if !running {
 			return now, s.afterEnd(before, now)
 		}
-		if rank := said.diedOf(s.m.signal); rank != "" {
+		if rank := d.rank(); rank != "" && s.alone() {
 			return nil, s.tear(ctx, rank)
 		}
 		if last == nil || !now.equal(last) {
