@@ -133,10 +133,11 @@ func (s *site) jobs() []slurm.Job {
 }
 
 // allocation: the user of salloc is told that nothing is protected; on a notice the
-// step gets its signal, the user reads of the end, and nothing is requeued.
+// step gets its signal, the user reads of the end, and nothing is requeued. Without --kill-command salloc waits for its command for
+// ever, and srun does not always end when its only node has failed.
 func allocation(t *testing.T, h *heats) {
 	s := &site{h.Site, t, h.bin}
-	cmd := s.Cluster.Command(t.Context(), "salloc", "-prest", "-N1", "--exclusive", "--comment=burst: signal=USR1 grace=5s",
+	cmd := s.Cluster.Command(t.Context(), "salloc", "--kill-command", "-prest", "-N1", "--exclusive", "--comment=burst: signal=USR1 grace=5s",
 		filepath.Join(s.bin, "burst-srun"), "sh", "-c", `trap "echo signal" USR1; echo started; while :; do sleep 0.1; done`)
 	text, err := os.Create(filepath.Join(t.TempDir(), "output"))
 	if err != nil {
