@@ -19,10 +19,10 @@ func TestFolders(t *testing.T) {
 		"all that the site has": {shared: []Shared{{"c6i", []string{"/"}}}},
 		"nothing is said":       {shared: []Shared{{"c6i", nil}}, lacks: "/home/ada, its working directory, as far as burst.toml says (mounts, file_systems)"},
 		"another folder":        {shared: []Shared{{"c6i", []string{"/home2", "/hom"}}}, lacks: "/home/ada, its working directory"},
-		"one of two pools":      {shared: []Shared{{"c5", []string{"/home"}}, {"c6i", []string{"/work"}}}, lacks: "/home/ada, its working directory"},
-		"the output elsewhere":  {shared: []Shared{{"c6i", []string{"/home"}}}, job: func(w *slurm.Waiting) { w.Stdout = "/work/ada/slurm-%j.out" }, lacks: "/work/ada/slurm-%j.out, its output"},
-		"the error output":      {shared: []Shared{{"c6i", []string{"/home"}}}, job: func(w *slurm.Waiting) { w.Stderr = "/home/../work/x" }, lacks: "/work/x, its error output"},
-		"the input":             {shared: []Shared{{"c6i", []string{"/home"}}}, job: func(w *slurm.Waiting) { w.Stdin = "/work/in" }, lacks: "/work/in, its input"},
+		"one of two pools":      {shared: []Shared{{"c5", []string{"/home"}}, {"c6i", []string{"/projects"}}}, lacks: "/home/ada, its working directory"},
+		"the output elsewhere":  {shared: []Shared{{"c6i", []string{"/home"}}}, job: func(w *slurm.Waiting) { w.Stdout = "/projects/ada/slurm-%j.out" }, lacks: "/projects/ada/slurm-%j.out, its output"},
+		"the error output":      {shared: []Shared{{"c6i", []string{"/home"}}}, job: func(w *slurm.Waiting) { w.Stderr = "/home/../projects/x" }, lacks: "/projects/x, its error output"},
+		"the input":             {shared: []Shared{{"c6i", []string{"/home"}}}, job: func(w *slurm.Waiting) { w.Stdin = "/projects/in" }, lacks: "/projects/in, its input"},
 		"what every node has": {shared: []Shared{{"c6i", nil}}, job: func(w *slurm.Waiting) {
 			w.WorkDir, w.Stdin, w.Stdout, w.Stderr = "/tmp", "/dev/null", "/var/tmp/x", "/dev/null"
 		}},

@@ -28,7 +28,7 @@ func TestShared(t *testing.T) {
 		"nothing":             {want: " "},
 		"mounts of the one":   {east: mounts, want: "/home,/cvmfs/software.eessi.io "},
 		"keys of both":        {east: `file_systems = ["/home/", "/opt/apps"]`, lon: `file_systems = ["/"]`, want: "/home,/opt/apps /"},
-		"both of one":         {lon: mounts + "\nfile_systems = [\"/work\"]", want: " /home,/cvmfs/software.eessi.io,/work"},
+		"both of one":         {lon: mounts + "\nfile_systems = [\"/projects\"]", want: " /home,/cvmfs/software.eessi.io,/projects"},
 		"user data of a site": {east: mounts, lon: "REPLACE\nfile_systems = [\"/home\"]", want: "/home,/cvmfs/software.eessi.io /home"},
 		"and it says nothing": {east: mounts, lon: "REPLACE", want: "/home,/cvmfs/software.eessi.io "},
 	} {

@@ -20,10 +20,10 @@ func TestFolders(t *testing.T) {
 		"no mounts, no homes": {want: "[]"},
 		"homes on the disk":   {mounts: "/dev/sda1 / ext4 rw 0 0\ntmpfs /run tmpfs rw 0 0\n", homes: "ann", want: "[/home (this host's disk)]"},
 		"nobody's homes":      {mounts: "/dev/sda1 / ext4 rw 0 0\n", homes: "lost+found", want: "[]"},
-		"a NAS":               {mounts: "nas:/export/home /home nfs4 rw,vers=4.2 0 0\nnas:/work /work nfs rw 0 0\nmgs@tcp:/scratch /scratch lustre rw 0 0\n", homes: "ann", want: "[/home (nfs4 nas:/export/home) /work (nfs nas:/work) /scratch (lustre mgs@tcp:/scratch)]"},
-		"homes beside others": {mounts: "nas:/work /work nfs rw 0 0\n", homes: "ann", want: "[/work (nfs nas:/work) /home (this host's disk)]"},
-		"automounted": {mounts: "systemd-1 /proc/sys/fs/binfmt_misc autofs rw 0 0\n/etc/auto.home /home autofs rw 0 0\nnas:/export/ann /home/ann nfs4 rw 0 0\nsystemd-1 /work autofs rw 0 0\nnas:/work /work nfs4 rw 0 0\n",
-			homes: "ann", want: "[/home (autofs) /work (nfs4 nas:/work)]"},
+		"a NAS":               {mounts: "nas:/export/home /home nfs4 rw,vers=4.2 0 0\nnas:/projects /projects nfs rw 0 0\nmgs@tcp:/scratch /scratch lustre rw 0 0\n", homes: "ann", want: "[/home (nfs4 nas:/export/home) /projects (nfs nas:/projects) /scratch (lustre mgs@tcp:/scratch)]"},
+		"homes beside others": {mounts: "nas:/projects /projects nfs rw 0 0\n", homes: "ann", want: "[/projects (nfs nas:/projects) /home (this host's disk)]"},
+		"automounted": {mounts: "systemd-1 /proc/sys/fs/binfmt_misc autofs rw 0 0\n/etc/auto.home /home autofs rw 0 0\nnas:/export/ann /home/ann nfs4 rw 0 0\nsystemd-1 /projects autofs rw 0 0\nnas:/projects /projects nfs4 rw 0 0\n",
+			homes: "ann", want: "[/home (autofs) /projects (nfs4 nas:/projects)]"},
 		"one within another": {mounts: "nas:/a/b /a/b nfs rw 0 0\nnas:/a /a nfs rw 0 0\nnas:/ab /ab nfs rw 0 0\n", want: "[/a (nfs nas:/a) /ab (nfs nas:/ab)]"},
 		"a diskless host":    {mounts: "nas:/root / nfs rw 0 0\nnas:/run /run/x nfs rw 0 0\n", want: "[]"},
 		"signs":              {mounts: "nas:/a\\040b /a\\040b nfs rw 0 0\nx\n\n", want: "[/a b (nfs nas:/a b)]"},
@@ -49,7 +49,7 @@ func TestFolders(t *testing.T) {
 // TestFoldersOfTheFile: the answer becomes the keys of which burst check and the rules of overflow know what nodes have, and the first job
 // that is proposed can write its output.
 func TestFoldersOfTheFile(t *testing.T) {
-	nas := []Folder{{"nfs4", "nas:/export/home", "/home"}, {"nfs", "nas:/work", "/work"}, {"nfs", "[fd00::1]:/x", "/x"}, {"", "", "/local"}}
+	nas := []Folder{{"nfs4", "nas:/export/home", "/home"}, {"nfs", "nas:/projects", "/projects"}, {"nfs", "[fd00::1]:/x", "/x"}, {"", "", "/local"}}
 	for name, tt := range map[string]struct {
 		provider, folders string
 		found             []Folder
@@ -57,7 +57,7 @@ func TestFoldersOfTheFile(t *testing.T) {
 	}{
 		"none":                     {"aws", "-", nil, "", "", "sbatch -p cloud -D /tmp -o /dev/null --wrap hostname"},
 		"nothing on this host":     {"vultr", "", nil, "", "", "sbatch -p cloud -D /tmp -o /dev/null --wrap hostname"},
-		"those of this host":       {"vultr", "", nas, "/home /work", "nfs nfs", "sbatch -p cloud --wrap hostname"},
+		"those of this host":       {"vultr", "", nas, "/home /projects", "nfs nfs", "sbatch -p cloud --wrap hostname"},
 		"on the image":             {"aws", "/home, /opt/apps/", nas, "/home /opt/apps", "", "sbatch -p cloud --wrap hostname"},
 		"of each kind":             {"aws", "nas:/home,fs-0123=/efs,fs-1.fsx.us-east-1.amazonaws.com@tcp:/x=/lustre,/opt", nas, "/home /efs /lustre /opt", "nfs efs fsx", "sbatch -p cloud --wrap hostname"},
 		"none though there is one": {"vultr", "-", nas, "", "", "sbatch -p cloud -D /tmp -o /dev/null --wrap hostname"},

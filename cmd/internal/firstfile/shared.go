@@ -14,7 +14,7 @@ type wanted struct {
 
 type mount struct{ kind, source, target string }
 
-// readFolders reads "nas:/home, nas:/export/work=/work, fs-0123=/data, /opt/apps".
+// readFolders reads "nas:/home, nas:/export/projects=/projects, fs-0123=/data, /opt/apps".
 func readFolders(answer, provider string) (w wanted, err error) {
 	for _, word := range strings.Split(answer, ",") {
 		if word = strings.TrimSpace(word); word == "" {
