@@ -70,6 +70,13 @@ func covers(have, want map[string]string) bool {
 				return false
 			}
 			continue
+		case "switches":
+			a, errA := hostlist.Expand(value)
+			b, errB := hostlist.Expand(other)
+			if errA != nil || errB != nil || without(a, b) != "" {
+				return false
+			}
+			continue
 		case "cpus":
 			other = cmp.Or(other, have["procs"])
 		case "port":

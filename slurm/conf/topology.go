@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/burst-hpc/burst/slurm/hostlist"
@@ -100,122 +98,18 @@ func topology(site Site, in Input) []Finding {
 		case p.small > 0:
 			f.Want = ""
 			f.Have = "burst-" + p.pool
-			f.Why += fmt.Sprintf(" But a block must have at least %d nodes (BlockSizes, or the first block), and the pool has %d for it: slurmctld would not start. Give the pool more nodes.", p.small, len(p.nodes))
+			f.Why += " But " + p.tooSmall()
 		}
 		all = append(all, f)
+	}
+	for _, text := range want.hand {
+		all = append(all, Finding{Level: Advice, Key: l.name, Why: text + "."})
 	}
 	for _, s := range want.stale {
 		all = append(all, Finding{Level: Wrong, Key: l.name, Have: s.kvs[0][1], Why: fmt.Sprintf("%s:%d: it is of no pool as burst.toml has it: with nodes that slurm.conf does not have slurmctld does not start. "+
 			"Remove the line.", s.path, s.first+1)})
 	}
 	return all
-}
-
-// laid is a line of topology.conf that pools need.
-type laid struct {
-	text            string
-	pool, partition string   // "" of the switch above several
-	nodes           []string // of the pool
-	small           int      // it is too small for a block, which needs so many; 0: it is not
-	has             bool     // topology.conf says so
-}
-
-// wanted is what topology.conf is to say of the pools.
-type wanted struct {
-	lines []laid
-	stale []statement // those of pools that are not, or not so
-}
-
-// want is a line for each pool whose nodes the site's own lines do not have, and one for a switch above those that share a
-// partition. Lines named burst, and burst- with a pool's name, are Burst's, if no node of the site's is in them.
-func (n network) want(l layout, site Site, in Input) wanted {
-	key := strings.ToLower(l.name)
-	elsewhere, beneath, own := map[string]bool{}, map[string]bool{}, map[string]statement{}
-	sites, _ := nodeAttrs(site.Nodes)
-	maps.DeleteFunc(sites, func(name string, _ map[string]string) bool { return poolNodes(in)[name] })
-	least := 0
-	for _, s := range n.said {
-		attrs := map[string]string{}
-		for _, kv := range s.kvs {
-			attrs[kv[0]] = kv[1]
-		}
-		if size, _, _ := strings.Cut(attrs["blocksizes"], ","); size != "" {
-			least, _ = strconv.Atoi(size)
-		}
-		name, ours := attrs[key], false
-		if name == "" {
-			continue
-		}
-		nodes, _ := hostlist.Expand(attrs["nodes"]) // what cannot be read Slurm refuses
-		if name == "burst" || strings.HasPrefix(name, "burst-") {
-			ours = !slices.ContainsFunc(nodes, func(n string) bool { return sites[n] != nil })
-		}
-		if ours {
-			own[name] = s
-			continue
-		}
-		if least == 0 {
-			least = len(nodes)
-		}
-		for _, n := range nodes {
-			elsewhere[n] = true
-		}
-		below, _ := hostlist.Expand(attrs["switches"])
-		for _, b := range below {
-			beneath[b] = true
-		}
-	}
-	var w wanted
-	shared := map[string][]string{} // partition -> leaves
-	for _, p := range in.Pools {
-		nodes := slices.DeleteFunc(slices.Clone(p.Nodes), func(n string) bool { return elsewhere[n] })
-		if p.Server || len(nodes) == 0 {
-			continue
-		}
-		line := laid{text: fmt.Sprintf("%s=burst-%s Nodes=%s", l.name, p.Name, hostlist.Fold(nodes)), pool: p.Name, partition: p.Partition, nodes: nodes}
-		if least == 0 {
-			least = len(nodes)
-		}
-		if l.plugin == "block" && len(nodes) < least {
-			line.small = least
-		}
-		w.add(line, own)
-		if !beneath["burst-"+p.Name] {
-			shared[p.Partition] = append(shared[p.Partition], "burst-"+p.Name)
-		}
-	}
-	var leaves []string
-	for _, of := range partitions(in) {
-		if len(shared[of.name]) > 1 {
-			leaves = append(leaves, shared[of.name]...)
-		}
-	}
-	if l.plugin == "tree" && len(leaves) > 0 {
-		w.add(laid{text: "SwitchName=burst Switches=" + strings.Join(leaves, ",")}, own)
-	}
-	for _, name := range slices.Sorted(maps.Keys(own)) {
-		w.stale = append(w.stale, own[name])
-	}
-	return w
-}
-
-// add wants a line, and takes the one that says so already out of own.
-func (w *wanted) add(line laid, own map[string]statement) {
-	kvs := pairs(line.text)
-	has := own[kvs[0][1]]
-	if len(has.kvs) > 1 && covers(attrsOf(has.kvs), attrsOf(kvs)) {
-		line.has = true
-		delete(own, kvs[0][1])
-	}
-	w.lines = append(w.lines, line)
-}
-
-func attrsOf(kvs [][2]string) map[string]string {
-	attrs := map[string]string{}
-	for _, kv := range kvs[1:] {
-		attrs[kv[0]] = kv[1]
-	}
-	return attrs
 }
 
 // topologyText is the lines of topology.conf that pools need, as comments.
@@ -254,15 +148,24 @@ func (d *differ) lay(site Site) {
 		return
 	}
 	want := site.network.want(l, site, d.in)
+	d.Hand = append(d.Hand, want.hand...)
 	for _, s := range want.stale {
 		d.edit(s, "")
+	}
+	for _, l := range want.loses {
+		gone := strings.Join(l.names, ",")
+		if left := l.left(); left != "" {
+			d.edit(l.above, left)
+			d.Hand = append(d.Hand, fmt.Sprintf("%s:%d: %s goes from its Switches; add what takes its place, if a pool does", l.above.path, l.above.first+1, gone))
+			continue
+		}
+		d.Hand = append(d.Hand, fmt.Sprintf("%s:%d: it has nothing but %s below it, which goes: slurmctld does not start with a switch that is not there. Remove the line, or give it others", l.above.path, l.above.first+1, gone))
 	}
 	for _, line := range want.lines {
 		switch {
 		case line.has:
 		case line.small > 0:
-			d.Hand = append(d.Hand, fmt.Sprintf("BlockName=burst-%s: the pool has %d nodes for it, and a block must have at least %d: slurmctld would not start. Give the pool more nodes.",
-				line.pool, len(line.nodes), line.small))
+			d.Hand = append(d.Hand, "BlockName=burst-"+line.pool+": "+line.tooSmall())
 		default:
 			d.append(d.network.path, line.text)
 		}
