@@ -55,7 +55,7 @@ func checkFolders(cfg *config.Config, host []firstfile.Folder) []conf.Finding {
 
 // lies says that a path is one of the folders, or below one.
 func lies(path string, folders []string) bool {
-	return slices.ContainsFunc(folders, func(of string) bool { return path == of || strings.HasPrefix(path, strings.TrimSuffix(of, "/")+"/") })
+	return slices.ContainsFunc(folders, func(of string) bool { return overflow.Below(path, of) })
 }
 
 func named(folders []firstfile.Folder) string {

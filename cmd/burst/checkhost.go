@@ -73,9 +73,9 @@ func lookAt(ctx context.Context, cfg *config.Config, in conf.Input, both sites) 
 // keyless are pools at a cloud of which burst.toml does not say that their nodes have slurm.key: by an image with keys of the
 // site's, by a command that names it, or by user data of the site's own.
 func keyless(cfg *config.Config) (names []string) {
-	for _, p := range cfg.Pools {
+	for _, p := range cfg.Sources() {
 		named := slices.ContainsFunc(slices.Concat(p.Boot.Setup, p.Boot.Users.Commands), func(command string) bool { return strings.Contains(command, "slurm.key") })
-		if !named && p.Boot.MungeKey != "" && p.Boot.MungeKey != "image" {
+		if !named && p.Boot.MungeKey != "" && p.Boot.MungeKey != "image" && !slices.Contains(names, p.Power.Name) {
 			names = append(names, p.Power.Name)
 		}
 	}

@@ -54,6 +54,27 @@ func TestSameAccount(t *testing.T) {
 	}
 }
 
+// TestStopAllWithAnotherAccount: a provider of which the command has another account than burstd is not asked, as all that it said would be
+// of that account.
+func TestStopAllWithAnotherAccount(t *testing.T) {
+	t.Parallel()
+	b := new(apitest.Backend)
+	cfg := twoSources(t, vultrFake(t), b)
+	for there, asked := range map[string]bool{"A": true, "B": false, "": true} {
+		s := api.Status{Accounts: map[string]string{}, SlurmOK: true}
+		if there != "" {
+			s.Accounts["lon"] = api.AccountMark(there)
+		}
+		b.SetStatus(s)
+		button := &button{cfg: cfg, client: api.NewClient(cfg.Endpoint.Socket), failed: map[string]error{}, providers: map[string]cloud.Provider{"lon": owned{account: "A"}, "none": struct{ cloud.Provider }{}}}
+		button.foreign(t.Context())
+		button.client.Close()
+		if _, is := button.providers["lon"]; is != asked || (button.failed["lon"] == nil) != asked || len(button.failed) > 1 {
+			t.Errorf("burstd is of %q: asked %v, %v", there, is, button.failed)
+		}
+	}
+}
+
 // TestBuildWithAnotherAccount: the command asks before anything is launched.
 func TestBuildWithAnotherAccount(t *testing.T) {
 	t.Parallel()

@@ -93,12 +93,37 @@ func runStopAll(ctx context.Context, s streams, o stopAllOptions) error {
 			b.providers[p.Name] = provider
 		}
 	}
+	b.foreign(ctx)
 	if b.named = b.cluster != ""; !b.named {
 		if b.cluster, err = b.findCluster(ctx); err != nil {
 			return err
 		}
 	}
 	return b.press(ctx)
+}
+
+// foreign takes out providers of which this command has another account's credentials than the burstd that answers: it
+// would find none of burstd's instances there, and say so.
+func (b *button) foreign(ctx context.Context) {
+	hearing, cancel := context.WithTimeout(ctx, burstdTimeout)
+	defer cancel()
+	status, err := b.client.Status(hearing)
+	if err != nil {
+		return // it may be down: the button works without it
+	}
+	for name, provider := range b.providers {
+		a, can := provider.(cloud.Accountant)
+		if !can || status.Accounts[name] == "" {
+			continue
+		}
+		asking, cancel := context.WithTimeout(ctx, accountTimeout)
+		here, err := a.Account(asking)
+		cancel()
+		if err == nil && status.Accounts[name] != api.AccountMark(here) {
+			b.failed[name] = fmt.Errorf("the credentials here are of account %s, and burstd's of another: give this command burstd's", printable(here))
+			delete(b.providers, name)
+		}
+	}
 }
 
 func (b *button) press(ctx context.Context) error {

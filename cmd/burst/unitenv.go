@@ -87,8 +87,7 @@ func isSet(name string) bool {
 	if isProxy(name) {
 		return os.Getenv(strings.ToUpper(name)) != "" || os.Getenv(strings.ToLower(name)) != ""
 	}
-	_, set := os.LookupEnv(name)
-	return set
+	return os.Getenv(name) != ""
 }
 
 // hint says what to do where a cloud does not take this command for burstd, or is not reached.

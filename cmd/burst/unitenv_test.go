@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -190,20 +191,19 @@ func TestStopAllAsBurstd(t *testing.T) {
 	errs.Reset()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- runStopAll(ctx, streams{&out, &errs}, o) }()
-	for live := 2; live > 0 && ctx.Err() == nil; {
-		all, err := p.List(t.Context(), cloud.Filter{Cluster: "f00d"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		live = 0
-		for _, i := range all {
-			if i.State.Live() {
-				live++
+	await := func(want int) {
+		for live := -1; live != want && ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
+			all, err := p.List(t.Context(), cloud.Filter{Cluster: "f00d"})
+			if err != nil {
+				t.Fatal(err)
 			}
+			live = len(slices.DeleteFunc(all, func(i cloud.Instance) bool { return !i.State.Live() }))
 		}
 	}
+	await(2) // a list shows them late
+	done := make(chan error, 1)
+	go func() { done <- runStopAll(ctx, streams{&out, &errs}, o) }()
+	await(0)
 	ended := ctx.Err() == nil
 	cancel() // EC2 counts as empty after a minute only
 	<-done

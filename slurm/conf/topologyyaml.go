@@ -32,6 +32,10 @@ func absentFromYAML(site Site, in Input) []Finding {
 		}
 		f := Finding{Level: Wrong, Key: yamlName, Have: hostlist.Fold(lacks), Why: fmt.Sprintf("Pool %s: it has them in no switch and no block, and Slurm refuses jobs on such nodes. "+
 			"Add a switch burst-%s with nodes: %q, or a block, to the topology of partition %s.", p.Name, p.Name, hostlist.Fold(p.Nodes), p.Partition)}
+		if site.topologyParam("TopoOptional") {
+			f.Level = Advice
+			f.Why += " With TopoOptional that is so only of jobs that ask for switches."
+		}
 		if yamlFlat.MatchString(site.network.yaml) {
 			f.Level = Advice
 			f.Why += " Nothing is to be done where that is a flat one, by Topology= of the partition or cluster_default."

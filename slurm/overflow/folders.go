@@ -37,7 +37,7 @@ func Lacks(pools []Shared, w *slurm.Waiting) string {
 }
 
 func (s Shared) has(p string) bool {
-	in := func(folder string) bool { return below(p, folder) }
+	in := func(folder string) bool { return Below(p, folder) }
 	// Names without a folder are in the working directory, which is asked about, too.
 	return !path.IsAbs(p) || path.Clean(p) == "/" || slices.ContainsFunc(everywhere, in) || slices.ContainsFunc(s.Folders, in)
 }

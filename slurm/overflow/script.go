@@ -83,8 +83,8 @@ func inPath(c byte) bool {
 	return c == '/' || c == '_' || c == '-' || c == '.' || c >= 0x80 || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// below says whether a job's path is the folder or below it.
-func below(p, folder string) bool {
+// Below says whether a job's path is the folder or below it.
+func Below(p, folder string) bool {
 	p = path.Clean(p)
 	return p == folder || strings.HasPrefix(p, strings.TrimSuffix(folder, "/")+"/")
 }
@@ -103,7 +103,7 @@ func (o OnPrem) uses(j *job) string {
 	}
 	for _, of := range pathsOf(j.Waiting) {
 		for _, fs := range o.FileSystems {
-			if below(of.path, fs) {
+			if Below(of.path, fs) {
 				return of.what + " is below " + fs + ", which is on-prem only"
 			}
 		}

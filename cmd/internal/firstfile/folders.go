@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/burst-hpc/burst/slurm/overflow"
 )
 
 // Folder is one of this host that nodes at the site are likely to have, too, and nodes of a cloud only if somebody sees to it.
@@ -18,8 +20,8 @@ type Folder struct {
 // networks are file systems of which several hosts may have one. autofs is what mounts them when they are used.
 var networks = []string{"nfs", "nfs4", "autofs", "lustre", "gpfs", "beegfs", "beegfs_nodev", "ceph", "fuse.ceph", "fuse.ceph-fuse", "cifs", "smb3", "afs", "fuse.glusterfs", "panfs", "wekafs", "pvfs2", "ocfs2", "gfs2"}
 
-// hosts are places in which each host has what is its own.
-var hosts = []string{"/proc", "/sys", "/dev", "/run", "/boot", "/efi", "/tmp", "/var/tmp"}
+// hosts are places in which each host has what is its own, or this one what no node may have, as slurmctld's state.
+var hosts = []string{"/proc", "/sys", "/dev", "/run", "/boot", "/efi", "/etc", "/tmp", "/var"}
 
 // Folders are those below root: the network file systems, and the homes, wherever they are. One within another is not named.
 func Folders(root string) []Folder {
@@ -28,7 +30,7 @@ func Folders(root string) []Folder {
 	if err == nil {
 		all = folders(string(text))
 	}
-	if !slices.ContainsFunc(all, func(f Folder) bool { return within("/home", f.Target) }) && hasHomes(filepath.Join(root, "home")) {
+	if !slices.ContainsFunc(all, func(f Folder) bool { return overflow.Below("/home", f.Target) }) && hasHomes(filepath.Join(root, "home")) {
 		all = append(all, Folder{Target: "/home"})
 	}
 	return outermost(all)
@@ -42,7 +44,7 @@ func folders(text string) (all []Folder) {
 			continue
 		}
 		f := Folder{Kind: words[2], Source: unescape(words[0]), Target: filepath.Clean(unescape(words[1]))}
-		if f.Target == "/" || slices.ContainsFunc(hosts, func(of string) bool { return within(f.Target, of) }) {
+		if f.Target == "/" || slices.ContainsFunc(hosts, func(of string) bool { return overflow.Below(f.Target, of) }) {
 			continue
 		}
 		if f.Kind == "autofs" {
@@ -60,7 +62,7 @@ func folders(text string) (all []Folder) {
 // outermost leaves out what lies within another.
 func outermost(all []Folder) []Folder {
 	return slices.DeleteFunc(slices.Clone(all), func(f Folder) bool {
-		return slices.ContainsFunc(all, func(o Folder) bool { return o.Target != f.Target && within(f.Target, o.Target) })
+		return slices.ContainsFunc(all, func(o Folder) bool { return o.Target != f.Target && overflow.Below(f.Target, o.Target) })
 	})
 }
 
@@ -68,11 +70,6 @@ func outermost(all []Folder) []Folder {
 func hasHomes(dir string) bool {
 	all, err := os.ReadDir(dir)
 	return err == nil && slices.ContainsFunc(all, func(e os.DirEntry) bool { return e.IsDir() && e.Name() != "lost+found" })
-}
-
-// within says that a path is the folder, or below it.
-func within(path, folder string) bool {
-	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/")
 }
 
 // unescape reads the kernel's \040.

@@ -93,7 +93,7 @@ func (w *writer) folders(a Answers) {
 	if len(want.mounts) > 0 {
 		var b strings.Builder
 		for _, m := range want.mounts {
-			fmt.Fprintf(&b, "  { kind = %q, source = %q, target = %q },\n", m.kind, m.source, m.target)
+			fmt.Fprintf(&b, "  { kind = %s, source = %s, target = %s },\n", quote(m.kind), quote(m.source), quote(m.target))
 		}
 		w.set("What nodes mount before a job starts, as the homes: jobs write their output there. A node that\ncannot is none. docs/shared-folders.md has options for a VPN.", "mounts", "[\n"+b.String()+"]")
 	}
